@@ -1,0 +1,1 @@
+"""From Hugging Face checkpoints to GGUF files."""

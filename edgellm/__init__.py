@@ -1,0 +1,54 @@
+"""edgellm: a local LLM for one person on one laptop.
+
+    from edgellm import Model
+    with Model.open("model.gguf") as model:
+        for token in model.stream("Once upon a time", max_tokens=64):
+            print(token.text, end="")
+
+The public names load on first use, so that `edgellm --help` stays instant.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgellm.errors import (
+        ContextOverflowError,
+        EdgeLLMError,
+        ModelFileError,
+        OptionError,
+        UnsupportedModelError,
+    )
+    from edgellm.model import Chat, Model
+    from edgellm.text.tokenizer import Tokenizer
+
+__version__ = "0.1.0"
+
+_HOME_OF = {
+    "Chat": "edgellm.model",
+    "ContextOverflowError": "edgellm.errors",
+    "EdgeLLMError": "edgellm.errors",
+    "Model": "edgellm.model",
+    "ModelFileError": "edgellm.errors",
+    "OptionError": "edgellm.errors",
+    "Tokenizer": "edgellm.text.tokenizer",
+    "UnsupportedModelError": "edgellm.errors",
+}
+
+__all__ = [
+    "Chat",
+    "ContextOverflowError",
+    "EdgeLLMError",
+    "Model",
+    "ModelFileError",
+    "OptionError",
+    "Tokenizer",
+    "UnsupportedModelError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'edgellm' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

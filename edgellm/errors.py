@@ -1,0 +1,31 @@
+"""Every error that edgellm raises on purpose.
+
+    EdgeLLMError                  something a person can act on; its message is one line
+    ├── ModelFileError            a model file is missing, damaged or contradicts itself
+    ├── UnsupportedModelError     the file is whole, but asks for what this version cannot do
+    ├── ContextOverflowError      the prompt does not fit the context
+    └── OptionError               an option is unknown or has an impossible value
+
+Each message names the file or option, what is wrong and where, and what to do next. The command line
+prints it as one line and exits with 1 (2 for OptionError); nothing else is ever shown to a user.
+"""
+
+
+class EdgeLLMError(Exception):
+    """The base of all errors that edgellm raises on purpose."""
+
+
+class ModelFileError(EdgeLLMError):
+    """A model file is missing, unreadable, damaged, or contradicts itself."""
+
+
+class UnsupportedModelError(EdgeLLMError):
+    """The file is whole, but needs something that this version does not have."""
+
+
+class ContextOverflowError(EdgeLLMError):
+    """The prompt has more tokens than the context holds; raised before anything is computed."""
+
+
+class OptionError(EdgeLLMError, TypeError, ValueError):
+    """An option is unknown or has an impossible value."""

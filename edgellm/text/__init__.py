@@ -1,0 +1,1 @@
+"""Floor 4: text to tokens and back, chat templates, sampling."""
