@@ -57,6 +57,8 @@ _TYPES = (
     GGMLType(34, "TQ1_0", 256, 54, (52,)),
     GGMLType(35, "TQ2_0", 256, 66, (64,)),
     GGMLType(39, "MXFP4", 32, 17),
+    GGMLType(40, "NVFP4", 64, 36),
+    GGMLType(41, "Q1_0", 128, 18, (0,)),
 )
 
 GGML_TYPES: dict[int, GGMLType] = {t.number: t for t in _TYPES}
