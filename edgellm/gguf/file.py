@@ -1,0 +1,114 @@
+"""A GGUF model file, whole: all its parts, its metadata with typed access, its tensors."""
+
+import os
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf.part import Part, close_part
+from edgellm.gguf.printable import printable
+from edgellm.gguf.split import open_parts
+from edgellm.gguf.tensors import Tensor
+from edgellm.gguf.values import Strings
+
+T = TypeVar("T")
+V = TypeVar("V")
+Array: TypeAlias = np.ndarray[Any, Any]
+_REQUIRED: Any = object()
+_DTYPE_KINDS = {int: "iu", float: "f", bool: "b"}
+
+
+class GGUFFile:
+    """A model as stored: `GGUFFile.open(path)`, then use as a context manager or call `close`.
+
+    The getters raise ModelFileError, naming file and key, for a value of another type, and for a missing key
+    unless they are given a default.
+    """
+
+    def __init__(self, parts: list[Part]) -> None:
+        first = parts[0]
+        self._parts = parts
+        self.path: Path = first.path
+        self.paths: tuple[Path, ...] = tuple(part.path for part in parts)
+        self.version: int = first.version
+        self.nbytes: int = sum(len(part.map) for part in parts)
+        self.metadata: Mapping[str, Any] = MappingProxyType(first.metadata)
+        self.tensors: dict[str, Tensor] = {n: t for part in parts for n, t in part.tensors.items()}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Map a file, with all its parts if it is split, whichever part is given.
+
+        Raises ModelFileError when it is missing, unreadable, damaged or no GGUF file.
+        """
+        return cls(open_parts(Path(path)))
+
+    def close(self) -> None:
+        """Forget the tensors and metadata, and unmap what nobody holds a view of."""
+        self.tensors.clear()
+        for part in self._parts:
+            close_part(part)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def architecture(self) -> str:
+        """`general.architecture`; ModelFileError without it."""
+        return self.get_str("general.architecture")
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise ModelFileError with the file's name before `problem`."""
+        raise ModelFileError(f"{printable(str(self.path), 400)}: {problem}")
+
+    def get_int(self, key: str, default: T = _REQUIRED) -> int | T:
+        """An integer of any width."""
+        return self._get(key, (int,), "an integer", default)
+
+    def get_float(self, key: str, default: T = _REQUIRED) -> float | T:
+        """A finite number; an integer will do."""
+        value = self._get(key, (float, int), "a number", default)
+        if key in self.metadata and not isfinite(self.metadata[key]):
+            self._wrong(key, "finite")
+        return value
+
+    def get_bool(self, key: str, default: T = _REQUIRED) -> bool | T:
+        """True or false."""
+        return self._get(key, (bool,), "true or false", default)
+
+    def get_str(self, key: str, default: T = _REQUIRED) -> str | T:
+        """Text; bytes that are not UTF-8 appear as U+FFFD."""
+        return self._get(key, (str,), "text", default)
+
+    def get_strings(self, key: str, default: T = _REQUIRED) -> Strings | T:
+        """An array of strings, decoded when asked for."""
+        return self._get(key, (Strings,), "an array of text", default)
+
+    def get_array(self, key: str, kind: type[float] | type[bool], default: T = _REQUIRED) -> Array | T:
+        """A read-only 1-D array of int, float or bool (`kind`, of any width) in the map; maybe unaligned."""
+        wanted = f"an array of {kind.__name__}"
+        value = self._get(key, (np.ndarray,), wanted, default)
+        if isinstance(value, np.ndarray) and value.dtype.kind not in _DTYPE_KINDS[kind]:
+            self._wrong(key, wanted)
+        return value
+
+    def _get(self, key: str, kinds: tuple[type[V], ...], wanted: str, default: T) -> V | T:
+        if key not in self.metadata:
+            if default is _REQUIRED:
+                self.fail(f"has no key {key}; get another conversion of the model")
+            return default
+        if type(self.metadata[key]) not in kinds:
+            self._wrong(key, wanted)
+        value: V = self.metadata[key]
+        return value
+
+    def _wrong(self, key: str, wanted: str) -> NoReturn:
+        self.fail(f"key {key} must be {wanted}; get another conversion of the model")

@@ -1,0 +1,33 @@
+"""Telling what a file is that should have been a GGUF file and is not."""
+
+_BEGINNINGS = (
+    (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`, or download it"),
+    (b"PK\x03\x04", "a ZIP archive or a PyTorch checkpoint; convert the checkpoint to GGUF"),
+    (b"\x80", "a Python pickle, probably a PyTorch checkpoint; convert the checkpoint to GGUF"),
+    (b"\x1f\x8b", "gzip-compressed; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first"),
+    (b"\xfd7zXZ", "xz-compressed; unpack it first"),
+    (b"7z\xbc\xaf", "a 7-Zip archive; unpack it first"),
+    (b"tjgg", "in the GGML format of 2023, before GGUF; get a newer conversion"),
+    (b"fmgg", "in the GGML format of 2023, before GGUF; get a newer conversion"),
+    (b"lmgg", "in the GGML format of 2023, before GGUF; get a newer conversion"),
+)
+_WEB_PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
+
+
+def what_it_is(head: bytes) -> str:
+    """A file that begins with `head` (some hundred bytes), in words that follow "is", with what to do."""
+    for beginning, description in _BEGINNINGS:
+        if head.startswith(beginning):
+            return description
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGE):
+        return "a web page, not a model; use the site's download link"
+    # safetensors: a 64-bit length, then that much JSON.
+    if head[8:9] == b"{" and head[5:8] == bytes(3):
+        return "a safetensors file; convert the checkpoint to GGUF"
+    if not head.strip(b"\0"):
+        return "all zeros where it should begin, an unfinished download; download it again"
+    text = head.decode("latin-1").strip()
+    if text.isascii() and text.replace("\n", " ").isprintable():
+        return f'text that begins "{text[:40].splitlines()[0]}", not a model; download it again'
+    return f"not a GGUF file: it begins with the bytes {head[:4].hex(' ')}; check the path"

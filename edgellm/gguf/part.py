@@ -1,0 +1,122 @@
+"""One file on disk: mapped, its header read and checked."""
+
+import mmap
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf.cursor import Cursor
+from edgellm.gguf.foreign import what_it_is
+from edgellm.gguf.printable import printable
+from edgellm.gguf.tensors import Tensor, place, read_tensor_info
+from edgellm.gguf.values import read_value
+
+# Far above any real file; without them a hostile header makes twenty bytes of objects for each of its own.
+_MAX_KEYS, _MAX_TENSORS = 1 << 16, 1 << 17
+_LEAST_KEY, _LEAST_TENSOR = 8 + 1 + 4 + 1, 8 + 1 + 4 + 8 + 4 + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A mapped GGUF file: all of a model, or one part of a split one."""
+
+    path: Path
+    map: mmap.mmap
+    version: int
+    metadata: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def open_part(path: Path) -> Part:
+    """Map `path` and read its header; ModelFileError says what is wrong with it."""
+    mapped = _map(path)
+    cursor = Cursor(memoryview(mapped), path)
+    version = _read_version(cursor)
+    n_tensors = cursor.count(_LEAST_TENSOR, "tensors", _MAX_TENSORS)
+    metadata = _read_metadata(cursor, cursor.count(_LEAST_KEY, "keys", _MAX_KEYS))
+    tensors = _read_tensors(cursor, n_tensors, _alignment(cursor, metadata))
+    return Part(path, mapped, version, metadata, tensors)
+
+
+def _map(path: Path) -> mmap.mmap:
+    """The file as a read-only map.
+
+    Should another program cut the file short while it is mapped, touching the lost pages kills the process
+    (SIGBUS); only a copy in memory would be safe from that, and a model is too large to copy.
+    """
+    name = printable(str(path), 400)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ModelFileError(f"{name}: is a directory; name the .gguf file inside it")
+        if not stat.S_ISREG(mode):  # a FIFO would block, a device has no length
+            raise ModelFileError(f"{name}: is not a regular file; name a .gguf file")
+        if path.stat().st_size == 0:
+            raise ModelFileError(f"{name}: is empty; download it again")
+        with path.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise ModelFileError(f"{name}: there is no such file; check the path") from None
+    except PermissionError:
+        raise ModelFileError(f"{name}: may not be read; check its permissions") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ModelFileError(f"{name}: cannot be opened ({reason}); check the path") from None
+
+
+def _read_version(cursor: Cursor) -> int:
+    head = bytes(cursor.buffer[:512])
+    name = printable(str(cursor.path), 400)
+    if not head.startswith(b"GGUF"):
+        raise ModelFileError(f"{name}: is {printable(what_it_is(head), 200)}")
+    cursor.skip(4)
+    version = cursor.u32()
+    if version in (2, 3):
+        return version
+    if version and version & 0xFFFF == 0:
+        raise ModelFileError(f"{name}: is a big-endian GGUF file; get or make a little-endian one")
+    if version == 1:
+        raise ModelFileError(f"{name}: is GGUF version 1, of 2023; get a newer conversion")
+    raise ModelFileError(f"{name}: is GGUF version {version}, not 2 or 3; update edgellm, or download again")
+
+
+def _read_metadata(cursor: Cursor, n: int) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    for number in range(n):
+        cursor.doing = f"key {number} of its metadata"
+        key = cursor.name()
+        cursor.doing = f"key {printable(key)}"
+        if key in metadata:
+            cursor.fail("is damaged: a key appears twice")
+        metadata[key] = read_value(cursor, cursor.u32())
+    return metadata
+
+
+def _alignment(cursor: Cursor, metadata: dict[str, Any]) -> int:
+    """`general.alignment`, 32 unless given: a power of two from 8, so that a view of float64 is aligned."""
+    value = metadata.get("general.alignment", 32)
+    if type(value) is not int or value < 8 or value & (value - 1):
+        cursor.doing = "key general.alignment"
+        cursor.fail("is damaged: the alignment is not a power of two from 8")
+    return int(value)
+
+
+def _read_tensors(cursor: Cursor, n: int, alignment: int) -> dict[str, Tensor]:
+    infos = {}
+    for number in range(n):
+        info = read_tensor_info(cursor, number)
+        if info.name in infos:
+            cursor.fail("is damaged: a tensor appears twice")
+        infos[info.name] = info
+    return {tensor.name: tensor for tensor in place(cursor, list(infos.values()), alignment)}
+
+
+def close_part(part: Part) -> None:
+    """Unmap, unless views are still in use: then the map goes with the last of them."""
+    part.metadata.clear()
+    part.tensors.clear()
+    with suppress(BufferError):
+        part.map.close()

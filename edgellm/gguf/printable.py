@@ -1,0 +1,19 @@
+"""Words for numbers and untrusted text: every message and table about a file passes through here."""
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """`text` on one line of at most `limit` characters, all harmless to a terminal.
+
+    Control, formatting (bidirectional ones too) and lone surrogate characters become Python escapes.
+    """
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
+
+
+def size(nbytes: float) -> str:
+    """A number of bytes as people say it, in decimal units: `1.2 GB`."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if nbytes < 999.5:
+            return f"{nbytes:.0f} bytes" if unit == "bytes" else f"{nbytes:.3g} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.3g} PB"
