@@ -1,0 +1,105 @@
+"""What the value of an option may be.
+
+A check takes a value of any type and gives it back in its proper one, or raises ValueError saying what it
+wants.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+
+
+def whole(low: int, high: float = math.inf) -> Callable[[object], int]:
+    """A whole number from `low` to `high`."""
+
+    def check(value: object) -> int:
+        number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+        if number is None or not low <= number <= high:
+            raise ValueError(f"a whole number, {_span(low, high)}")
+        return number
+
+    return check
+
+
+def real(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[object], float]:
+    """A finite number from `low` (itself excluded if `above`) to `high`."""
+
+    def check(value: object) -> float:
+        number = _finite(value)
+        if not low <= number <= high or (above and number == low):
+            raise ValueError(f"a finite number, {f'above {low:g}' if above else _span(low, high)}")
+        return number
+
+    return check
+
+
+def _finite(value: object) -> float:
+    """A number as a float; NaN, which no range holds, for everything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _span(low: float, high: float) -> str:
+    if high < math.inf:
+        return f"from {low} to {high}"
+    return f"at least {low}" if low > -math.inf else "of any size"
+
+
+def one_of(*names: str) -> Callable[[object], str]:
+    """One of these words."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise ValueError(" or ".join(names))
+        return value
+
+    return check
+
+
+def text(value: object) -> str:
+    """Text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("text that is not empty")
+    return value
+
+
+def flag(value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise ValueError("True or False")
+    return value
+
+
+def layers(value: object) -> int | str:
+    """A number of layers (as a number or in digits), `auto` or `all`."""
+    if isinstance(value, str) and value in ("auto", "all"):
+        return value
+    digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10
+    try:
+        return whole(0)(int(str(value)) if digits else value)
+    except ValueError as error:
+        raise ValueError("a whole number, at least 0, or auto or all") from error
+
+
+def stops(value: object) -> tuple[str, ...]:
+    """One stop string or several, none of them empty: an empty one would stop before the first token."""
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, list | tuple) or not all(isinstance(stop, str) and stop for stop in several):
+        raise ValueError("one string or a list of strings, none of them empty")
+    return tuple(several)
+
+
+def biases(value: object) -> dict[int, float]:
+    """Token id to what is added to its logit; -inf forbids the token."""
+    wanted = "a mapping of token ids to finite numbers or -inf"
+    if not isinstance(value, Mapping):
+        raise ValueError(wanted)
+    token, bias = whole(0), real()
+    try:
+        return {token(i): -math.inf if b == -math.inf else bias(b) for i, b in value.items()}
+    except ValueError as error:
+        raise ValueError(wanted) from error

@@ -1,0 +1,144 @@
+"""Every option a person can set, its default, and what it may be.
+
+The command line, the screen and the Python names read the defaults from here and have none of their own.
+An options object cannot hold an impossible value: each value is checked when the object is made.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, Self
+
+from edgellm.checks import biases, flag, layers, one_of, real, stops, text, whole
+from edgellm.errors import OptionError
+
+FILE_KEYS = {
+    "general.sampling.temp": "temp",
+    "general.sampling.top_k": "top_k",
+    "general.sampling.top_p": "top_p",
+    "general.sampling.min_p": "min_p",
+    "general.sampling.penalty_repeat": "repeat_penalty",
+    "general.sampling.penalty_last_n": "penalty_last_n",
+}
+"""Metadata by which a model file says how it is best sampled, and the option each one sets.
+
+Source: `gguf.Keys.General.SAMPLING_*`. Its keys for samplers that edgellm does not have are left out.
+"""
+
+
+def _option(check: Callable[[object], object], default: object) -> Any:  # noqa: ANN401 (it stands for any field)
+    """A field with its default and the check of its values; a default of None also means "not set"."""
+    metadata = {"check": check}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+class _Options:
+    """What the option sets have in common: values are checked, unknown names are refused."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        """Check each value and keep it in its proper type.
+
+        Raises:
+            OptionError: a value is impossible; the message says what it may be.
+        """
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if value is not None or option.default is not None:
+                object.__setattr__(self, option.name, _checked(option.name, option.metadata["check"], value))
+
+    @classmethod
+    def from_kwargs(cls, defaults: Mapping[str, object] | None = None, /, **given: object) -> Self:
+        """Options out of what was given; None means "not given", and `defaults` lie under what was.
+
+        Raises:
+            OptionError: a name is unknown or a value impossible.
+        """
+        known = [option.name for option in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise OptionError(f"unknown option {name}: {_advice(name, known)}")
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return cls(**{**(defaults or {}), **chosen})
+
+
+def _checked(name: str, check: Callable[[object], object], value: object) -> object:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise OptionError(f"option {name} cannot be {_shown(value)}: give {error}") from error
+
+
+def _shown(value: object) -> str:
+    """The value on one short line."""
+    line = " ".join(repr(value).split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+def _advice(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"the options here are {', '.join(known)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions(_Options):
+    """How a model is opened. None: found out from the machine or the file."""
+
+    threads: int | None = _option(whole(1), None)
+    ctx: int | None = _option(whole(1), None)
+    gpu_layers: int | str = _option(layers, "auto")
+    gpu: str | None = _option(text, None)
+    kv_type: str = _option(one_of("f16", "f32"), "f16")
+    engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
+    tokenizer_pre: str | None = _option(text, None)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions(_Options):
+    """How text is generated.
+
+    `max_tokens` None: until the context is full. `temp` 0: greedy. `top_k` 0, `top_p` 1 and `min_p` 0 switch
+    these stages off, as do penalties of 1, 0 and 0. `penalty_last_n`: how many of the last tokens, those of
+    the prompt too, the penalties look at; -1 for all. `logit_bias`: token id to what is added to its logit.
+    `seed` None: another one each time. `special`: parse special tokens in raw prompts, and show them in the
+    text.
+    """
+
+    max_tokens: int | None = _option(whole(0), None)
+    temp: float = _option(real(0), 0.8)
+    top_k: int = _option(whole(0), 40)
+    top_p: float = _option(real(0, 1), 0.95)
+    min_p: float = _option(real(0, 1), 0.05)
+    repeat_penalty: float = _option(real(0, above=True), 1.0)
+    presence_penalty: float = _option(real(), 0.0)
+    frequency_penalty: float = _option(real(), 0.0)
+    penalty_last_n: int = _option(whole(-1), 64)
+    logit_bias: Mapping[int, float] = _option(biases, {})
+    seed: int | None = _option(whole(0, 2**64 - 1), None)
+    stop: tuple[str, ...] = _option(stops, ())
+    special: bool = _option(flag, False)
+
+
+def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """What a model file says about its sampling: defaults for `GenerationOptions.from_kwargs`, and notices.
+
+    A broken value does not keep anyone from using the file: it is left out, and a notice (one line) tells so.
+    """
+    checks = {option.name: option.metadata["check"] for option in fields(GenerationOptions)}
+    defaults: dict[str, object] = {}
+    notices: list[str] = []
+    for key, name in FILE_KEYS.items():
+        if key not in metadata:
+            continue
+        value = metadata[key]
+        if name == "top_k" and isinstance(value, int) and value == -1:
+            value = 0  # a common way to write "off"
+        try:
+            defaults[name] = checks[name](value)
+        except ValueError as error:
+            notices.append(f"{key} is {_shown(value)}, not {error}: ignored; to be sure, set {name} yourself")
+    return defaults, notices
