@@ -1,0 +1,46 @@
+"""Fixtures for all tests: small model files, the folder of shared data, a home that is not the user's."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from make_gguf import Spec, write_model
+from platformdirs import user_cache_path
+
+ModelFile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fresh_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing of the user's is read or written; compiled code is kept between runs, as it is slow to make."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGELLM_HOME", str(tmp_path_factory.mktemp("home")))
+        cache = os.environ.get("EDGELLM_CACHE") or str(user_cache_path("edgellm-tests"))
+        patch.setenv("EDGELLM_CACHE", cache)
+        yield
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
+    """`model_file(types="Q8_0", ...)`: the path of a random model, written once; the options are Spec's."""
+    folder = tmp_path_factory.mktemp("models")
+    written: dict[Spec, Path] = {}
+
+    def get(**options: Any) -> Path:  # noqa: ANN401 - Spec checks them
+        spec = Spec(**options)
+        if spec not in written:
+            written[spec] = write_model(folder / f"{len(written)}.gguf", **options)
+        return written[spec]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of trained models, vocabularies and texts beside the project, if this machine has it."""
+    folder = Path(__file__).parents[1].parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("needs the shared data folder beside the project")
+    return folder

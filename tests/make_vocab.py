@@ -1,0 +1,51 @@
+"""The vocabularies of the small test models, with the gguf package as the writer.
+
+"llama" is SentencePiece-style (3 special tokens, 256 bytes, letters, then words), "gpt2" byte-level BPE with
+the pre-tokenizer gpt-2 (<|end|>, 256 bytes, merges, then tokens no text can reach).
+"""
+
+from collections.abc import Iterator
+
+import gguf
+
+PIECES = ["th", "he", "in", "er", "an", "nd", "on", "the", "and", "st", "ing", "ti", "me", "time", "was"]
+MERGES = ["Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "Ġ a", "e r", "Ġa n", "Ġan d", "Ġ s", "in g"]
+
+
+def write_vocabulary(writer: gguf.GGUFWriter, kind: str, size: int) -> None:
+    """Write the vocabulary `kind` with `size` tokens, at least 320."""
+    {"llama": _llama, "gpt2": _gpt2}[kind](writer, size)
+
+
+def _llama(writer: gguf.GGUFWriter, size: int) -> None:
+    letters = ["▁", *"etaoinshrdlcumwfgypbvkjxqz.,'"]
+    words = dict.fromkeys(letters + PIECES + [f"▁{piece}" for piece in PIECES])
+    words |= dict.fromkeys(f"▁w{i}" for i in range(size))
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words][:size]
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * 259 + [-float(i) for i in range(size - 259)])
+    writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * (size - 259))
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+
+
+def _gpt2(writer: gguf.GGUFWriter, size: int) -> None:
+    tokens = ["<|end|>", *byte_letters(), *(merge.replace(" ", "") for merge in MERGES)]
+    normal, spare = len(tokens) - 1, size - len(tokens)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens + [f"<|spare {i}|>" for i in range(spare)])
+    writer.add_token_types([3] + [1] * normal + [5] * spare)
+    writer.add_token_merges(MERGES)
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+
+
+def byte_letters() -> Iterator[str]:
+    """The letters that stand for bytes 0..255 in GPT-2's vocabulary (`bytes_to_unicode` of its encoder)."""
+    spare = iter(range(256, 512))
+    for byte in range(256):
+        printable = 33 <= byte <= 126 or (161 <= byte <= 255 and byte != 173)
+        yield chr(byte if printable else next(spare))

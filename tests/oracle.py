@@ -1,0 +1,100 @@
+"""llama.cpp as an independent oracle, through llama-cpp-python in a child process.
+
+In a child, because llama.cpp aborts the process on errors and writes to file descriptor 2. Run as a script,
+this file is that child: a job as JSON on stdin, the answer as a .npy file.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from llama_cpp import Llama
+
+
+def llama_cpp_logits(
+    path: Path, ids: list[int], *, n_threads: int = 2, flash_attention: bool = False, kv_type: str = "f16"
+) -> NDArray[np.float32]:
+    """llama.cpp's logits of every position, (n, vocab) float32. `kv_type` is f16 or f32."""
+    return _ask(
+        "logits", path, ids=ids, n_threads=n_threads, flash_attention=flash_attention, kv_type=kv_type
+    )
+
+
+def llama_cpp_greedy(path: Path, prompt: str, n: int) -> str:
+    """The greedy completion of `prompt` with at most `n` tokens, without the prompt."""
+    return str(_ask("greedy", path, prompt=prompt, n=n))
+
+
+def llama_cpp_tokens(path: Path, text: str, *, add_bos: bool = False, special: bool = False) -> list[int]:
+    """The token ids of a text; `special` reads the text of control tokens as those tokens."""
+    ids: list[int] = _ask("tokens", path, text=text, add_bos=add_bos, special=special).tolist()
+    return ids
+
+
+def _ask(task: str, path: Path, **job: object) -> NDArray[Any]:
+    """The child's answer to one of TASKS; the test skips if there is no llama.cpp to ask."""
+    if find_spec("llama_cpp") is None:
+        pytest.skip("llama-cpp-python is not installed; it is the oracle of this test")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "answer.npy"
+        asked = json.dumps(job | {"task": task, "path": str(path), "out": str(out)})
+        child = subprocess.run(
+            [sys.executable, __file__], input=asked, text=True, capture_output=True, check=False
+        )
+        assert child.returncode == 0, f"llama.cpp failed on {path}: exit {child.returncode}, {child.stderr}"
+        answer: NDArray[Any] = np.load(out)
+    return answer
+
+
+def _open(job: dict[str, Any], **options: int) -> "Llama":
+    """A llama.cpp model with its plain kernels and the RoPE settings of the file (-1 asks for those)."""
+    from llama_cpp import Llama, llama_cpp
+
+    defaults = llama_cpp.llama_model_default_params()
+    # Repacked weights choose other kernels on every CPU, and those for AMX crash on some virtual machines.
+    defaults.use_extra_bufts = False
+    llama_cpp.llama_model_default_params = lambda: defaults
+    kv = {"f16": llama_cpp.GGML_TYPE_F16, "f32": llama_cpp.GGML_TYPE_F32}[job.get("kv_type", "f16")]
+    settings: dict[str, Any] = {"type_k": kv, "type_v": kv, **options}
+    settings |= dict.fromkeys(("n_threads", "n_threads_batch"), job.get("n_threads", 2))
+    settings |= dict.fromkeys(("yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"), -1.0)
+    return Llama(job["path"], verbose=False, **settings)
+
+
+def _logits(job: dict[str, Any]) -> NDArray[Any]:
+    n = len(job["ids"])
+    model = _open(job, n_ctx=n, n_batch=n, n_ubatch=n, logits_all=True, flash_attn=job["flash_attention"])
+    model.eval(job["ids"])
+    return np.asarray(model.scores[:n], np.float32)
+
+
+def _greedy(job: dict[str, Any]) -> NDArray[Any]:
+    reply: Any = _open(job, n_ctx=0)(job["prompt"], max_tokens=job["n"], temperature=0.0)
+    return np.asarray(reply["choices"][0]["text"])
+
+
+def _tokens(job: dict[str, Any]) -> NDArray[Any]:
+    model = _open(job, vocab_only=True)
+    return np.asarray(model.tokenize(job["text"].encode(), job["add_bos"], job["special"]), np.int64)
+
+
+TASKS = {"logits": _logits, "greedy": _greedy, "tokens": _tokens}
+
+
+def main() -> None:
+    """Do the job on stdin in this process."""
+    job = json.load(sys.stdin)
+    np.save(job["out"], TASKS[job["task"]](job))
+
+
+if __name__ == "__main__":
+    main()
