@@ -1,0 +1,49 @@
+"""`edgellm tokenize`: what a model's tokenizer makes of a text, and back."""
+
+import json
+import sys
+
+import click
+
+from edgellm.errors import EdgeLLMError
+from edgellm.text.tokenizer import Tokenizer
+
+
+@click.command()
+@click.argument("model")
+@click.option("--decode", is_flag=True, help="Turn ids from stdin into text.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ids as a JSON list, the text as a JSON string.")
+@click.option("--special", is_flag=True, help="Find control tokens in the text; show them when decoding.")
+@click.option("--add-special", is_flag=True, help="Add the BOS and EOS tokens that the model asks for.")
+@click.option("--tokenizer-pre", metavar="NAME", help="Use this pre-tokenizer in place of the file's own.")
+def command(
+    model: str, decode: bool, as_json: bool, special: bool, add_special: bool, tokenizer_pre: str | None
+) -> None:
+    """Turn text from stdin into the token ids of MODEL, or back."""
+    if decode and add_special:
+        raise click.UsageError("--add-special has no meaning with --decode.")
+    tokenizer = Tokenizer.open(model, tokenizer_pre)
+    text = read_text()
+    if decode:
+        decoded = tokenizer.decode(parse_ids(text), special)
+        click.echo(json.dumps(decoded) if as_json else decoded.encode(), nl=as_json)
+    else:
+        ids = tokenizer.encode(text, add_special, parse_special=special)
+        click.echo(json.dumps(ids) if as_json else " ".join(map(str, ids)))
+
+
+def read_text() -> str:
+    """All of stdin, line ends kept as they are; EdgeLLMError if it is not UTF-8."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise EdgeLLMError(f"stdin: byte {error.start} is not UTF-8 text; convert the input to UTF-8") from None
+
+
+def parse_ids(text: str) -> list[int]:
+    """Ids parted by spaces, commas or line ends, perhaps in brackets; EdgeLLMError for anything else."""
+    words = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
+    for word in words:
+        if not (word.isascii() and word.isdigit() and len(word) <= 10):
+            raise EdgeLLMError(f"stdin: {word[:40]!r} is no token id; give numbers parted by spaces")
+    return [int(word) for word in words]

@@ -1,0 +1,107 @@
+"""SentencePiece-style BPE (`tokenizer.ggml.model` = "llama"): the best scored pair merges first.
+
+After Kudo & Richardson, "SentencePiece" (2018), with the rules of llama.cpp where the two differ.
+"""
+
+import re
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
+
+from edgellm.text.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, Vocabulary
+
+SPACE = "\u2581"
+_BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
+# A run of spaces with the word behind it. No pair merges across the cut unless some token has a space inside.
+_WORDS = re.compile(f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+")
+_LONGEST_CACHED = 64
+
+
+class SentencePiece:
+    """Text to ids and back for one vocabulary. Raises ModelFileError for damaged byte tokens."""
+
+    def __init__(self, vocabulary: Vocabulary, unknown: int | None, space_prefix: bool) -> None:
+        self._vocabulary = vocabulary
+        self._unknown = unknown
+        self.space_prefix = space_prefix
+        self._byte_of = dict(self._byte_tokens())
+        self._id_of_byte = {value: i for i, value in self._byte_of.items()}
+        self._scores = vocabulary.numbers("scores", float) or vocabulary.fail("has no tokenizer.ggml.scores")
+        self._ids = self._matchable()
+        self._longest = max(map(len, self._ids), default=0)
+        self._words = None if any(SPACE in text.lstrip(SPACE) for text in self._ids) else _WORDS
+        self._cached = lru_cache(1 << 14)(self._merge)
+
+    def encode(self, text: str, first: bool) -> list[int]:
+        """Ids of `text` that holds no special token; `first`: it opens the text or follows one."""
+        if first and self.space_prefix:
+            text = " " + text
+        text = text.replace(" ", SPACE)
+        ids: list[int] = []
+        for word in self._words.findall(text) if self._words else [text]:
+            ids += self._cached(word) if len(word) <= _LONGEST_CACHED else self._merge(word)
+        return ids
+
+    def piece(self, token: int) -> bytes:
+        """The bytes that token stands for."""
+        kind = self._vocabulary.types[token]
+        if kind == NORMAL:
+            return self._vocabulary.texts[token].replace(SPACE.encode(), b" ")
+        if kind == BYTE:
+            return bytes([self._byte_of[token]])
+        return b""
+
+    def _byte_tokens(self) -> list[tuple[int, int]]:
+        found = []
+        for i in self._vocabulary.of_type(BYTE):
+            match = _BYTE_TEXT.fullmatch(self._vocabulary.texts[i])
+            if not match:
+                self._vocabulary.fail(f"token {i} is a byte token, but its text is not of the form <0x0A>")
+            found.append((i, int(match[1], 16)))
+        return found
+
+    def _matchable(self) -> dict[str, int]:
+        """Ids by text; control, unknown and byte tokens are never made out of plain text."""
+        hidden = {*self._vocabulary.of_type(CONTROL, UNKNOWN, BYTE)}
+        texts = enumerate(self._vocabulary.texts)
+        return {text.decode("utf-8", "surrogateescape"): i for i, text in texts if text and i not in hidden}
+
+    def _merge(self, text: str) -> tuple[int, ...]:
+        """Ids of `text`, in O(n log n).
+
+        A symbol is known by where it starts: `end[start]` is where it ends, 0 when it was merged away;
+        `before[start]` is where its left neighbour starts.
+        """
+        n = len(text)
+        end, before = list(range(1, n + 1)), list(range(-1, n - 1))
+        queue = [pair for i in range(n - 1) if (pair := self._pair(text, i, i + 2))]
+        heapify(queue)
+        while queue:
+            _, left, stop = heappop(queue)
+            right = end[left]
+            if not right or right == n or end[right] != stop:
+                continue  # one of the two has changed since
+            end[left], end[right] = stop, 0
+            if stop < n:
+                before[stop] = left
+            for start, until in ((before[left], stop), (left, end[stop] if stop < n else 0)):
+                if start >= 0 and until and (pair := self._pair(text, start, until)):
+                    heappush(queue, pair)
+        return tuple(i for start in range(n) if end[start] for i in self._symbol(text[start : end[start]]))
+
+    def _pair(self, text: str, start: int, stop: int) -> tuple[float, int, int] | None:
+        """The place in the queue of text[start:stop] as one token; None if there is no such token."""
+        if stop - start > self._longest:
+            return None
+        token = self._ids.get(text[start:stop])
+        return None if token is None else (-self._scores[token], start, stop)
+
+    def _symbol(self, symbol: str) -> list[int]:
+        """The token of a symbol, else those of its bytes, else the unknown token."""
+        if symbol in self._ids:
+            return [self._ids[symbol]]
+        data = symbol.encode()
+        if all(byte in self._id_of_byte for byte in data):
+            return [self._id_of_byte[byte] for byte in data]
+        if self._unknown is None:
+            self._vocabulary.fail(f"the vocabulary has no token for U+{ord(symbol):04X}")
+        return [self._unknown]

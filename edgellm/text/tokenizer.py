@@ -1,0 +1,186 @@
+"""The tokenizer of a model: text to token ids and back, from what the GGUF file says."""
+
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Protocol, Self
+
+from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
+from edgellm.text.bpe import ByteLevel
+from edgellm.text.pretokenizers import PRE_TOKENIZERS, PreTokenizer
+from edgellm.text.spm import SentencePiece
+from edgellm.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary
+
+SUPPORTED_MODELS = ("gpt2", "llama")
+
+
+class Coder(Protocol):
+    """What tells one kind of tokenizer from another: how text without special tokens is coded."""
+
+    space_prefix: bool
+
+    def encode(self, text: str, first: bool) -> list[int]:
+        """Ids of `text`; `first`: it opens the whole text or follows a special token."""
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of an ordinary token."""
+
+
+class Tokenizer:
+    """Text to ids (`encode`) and back (`decode`). Ids with a role are attributes, None where there is none.
+
+    `eog_ids`: all that end a generation. `control_texts`: ids by text of the tokens that only
+    `parse_special` finds. `add_bos`, `add_eos`: whether `add_special` adds them.
+    """
+
+    def __init__(self, file: GGUFFile, pre: str | None = None) -> None:
+        kind = _supported_kind(file)
+        self.vocabulary = vocabulary = Vocabulary(file)
+        self.n_vocab = len(vocabulary)
+        # The ids that Llama 2 has, as llama.cpp assumes for files that name none.
+        bos, eos, unknown = (1, 2, 0) if kind == "llama" else (None, None, None)
+        self.bos_id, self.eos_id = vocabulary.role("bos", bos), vocabulary.role("eos", eos)
+        self.eot_id, self.eom_id = vocabulary.role("eot"), vocabulary.role("eom")
+        self.unk_id, self.pad_id = vocabulary.role("unknown", unknown), vocabulary.role("padding")
+        self.eog_ids = vocabulary.ends(self.eos_id)
+        rules = _pre_tokenizer(file, kind, pre)
+        self._coder = self._make_coder(file, rules)
+        bos_wanted = file.get_bool("tokenizer.ggml.add_bos_token", rules.add_bos if rules else True)
+        self.add_bos = bos_wanted and self.bos_id is not None
+        self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None
+        self.chat_template = file.get_str("tokenizer.chat_template", None)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], pre: str | None = None) -> Self:
+        """The tokenizer of a file of any architecture, or of one that holds nothing else.
+
+        `pre` names a pre-tokenizer in place of the file's own. Raises ModelFileError for a damaged file,
+        UnsupportedModelError for a kind of tokenizer that is not known here, OptionError for a bad `pre`.
+        """
+        with GGUFFile.open(path) as file:
+            return cls.from_gguf(file, pre)
+
+    @classmethod
+    def from_gguf(cls, file: GGUFFile, pre: str | None = None) -> Self:
+        """The tokenizer of an open file, which may be closed afterwards; see `open`."""
+        return cls(file, pre)
+
+    def encode(self, text: str, add_special: bool = False, parse_special: bool = False) -> list[int]:
+        """The ids of `text`.
+
+        `add_special` adds the BOS and EOS that the metadata asks for, but no second BOS to text that was
+        parsed to begin with one. Control tokens are found in the text only with `parse_special`;
+        user-defined ones always. Lone surrogates count as U+FFFD.
+        """
+        ids = self.encode_parts(self.split(text, parse_special))
+        if not add_special:
+            return ids
+        if self.add_bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
+            ids.insert(0, self.bos_id)
+        if self.add_eos and self.eos_id is not None:
+            ids.append(self.eos_id)
+        return ids
+
+    def split(self, text: str, parse_special: bool) -> list[str | int]:
+        """`text` cut at special tokens, which are given as ids; longer ones are found first."""
+        clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        special = self._user_texts | self.control_texts if parse_special else self._user_texts
+        parts: list[str | int] = [clean] if clean else []
+        for found in sorted((s for s in special if s in clean), key=len, reverse=True):
+            parts = [piece for part in parts for piece in _cut(part, found, special[found])]
+        return parts
+
+    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
+        """The ids of what `split` gives."""
+        ids: list[int] = []
+        first = True
+        for part in parts:
+            ids += self._coder.encode(part, first) if isinstance(part, str) else [part]
+            first = isinstance(part, int)
+        return ids
+
+    def decode(self, ids: Iterable[int], special: bool = False) -> str:
+        """The text of `ids`, the inverse of `encode`; bytes that are not UTF-8 become U+FFFD.
+
+        Control tokens are left out unless `special`. The space that `encode` puts before text is dropped.
+        """
+        pieces = []
+        first = True
+        for i in ids:
+            piece = self.token_bytes(i, special)
+            pieces.append(piece.removeprefix(b" ") if first and self._coder.space_prefix else piece)
+            first = i in self._special_ids
+        return b"".join(pieces).decode(errors="replace")
+
+    def token_bytes(self, token: int, special: bool = False) -> bytes:
+        """The bytes of one token, perhaps half a character; none for a control token unless `special`."""
+        if not 0 <= token < self.n_vocab:
+            raise EdgeLLMError(f"no token {token}; this model has the ids 0 to {self.n_vocab - 1}")
+        kind = self.vocabulary.types[token]
+        if kind == USER_DEFINED or (special and kind in (CONTROL, UNKNOWN)):
+            return self.vocabulary.texts[token]
+        return self._coder.piece(token)
+
+    @cached_property
+    def control_texts(self) -> dict[str, int]:
+        """Ids of control tokens by text: found in text only on request."""
+        return self._by_text(CONTROL, UNKNOWN)
+
+    @cached_property
+    def _user_texts(self) -> dict[str, int]:
+        return self._by_text(USER_DEFINED)
+
+    @cached_property
+    def _special_ids(self) -> frozenset[int]:
+        return frozenset(self.vocabulary.of_type(CONTROL, UNKNOWN, USER_DEFINED))
+
+    def _by_text(self, *types: int) -> dict[str, int]:
+        texts = ((self.vocabulary.texts[i], i) for i in self.vocabulary.of_type(*types))
+        return {text.decode(errors="surrogateescape"): i for text, i in texts if text}
+
+    def _make_coder(self, file: GGUFFile, rules: PreTokenizer | None) -> Coder:
+        if rules:
+            return ByteLevel(self.vocabulary, file.get_strings("tokenizer.ggml.merges"), rules)
+        space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix", True)
+        return SentencePiece(self.vocabulary, self.unk_id, space_prefix)
+
+
+def _cut(part: str | int, found: str, token: int) -> list[str | int]:
+    """`part` with each `found` in it replaced by its id, and no empty text."""
+    if isinstance(part, int):
+        return [part]
+    pieces: list[str | int] = []
+    for text in part.split(found):
+        pieces += [text, token] if text else [token]
+    return pieces[:-1]
+
+
+def _supported_kind(file: GGUFFile) -> str:
+    kind = file.get_str("tokenizer.ggml.model")
+    if kind in SUPPORTED_MODELS:
+        return kind
+    known = ", ".join(SUPPORTED_MODELS)
+    raise UnsupportedModelError(
+        f'{printable(str(file.path), 400)}: its tokenizer is "{printable(kind)}", but this version has only: '
+        f"{known}; use another conversion or a later version"
+    )
+
+
+def _pre_tokenizer(file: GGUFFile, kind: str, pre: str | None) -> PreTokenizer | None:
+    """The rules named by `pre`, or else by the file; None for a kind that has none."""
+    path, known = printable(str(file.path), 400), ", ".join(sorted(PRE_TOKENIZERS))
+    if kind == "llama":
+        if pre is not None:
+            raise OptionError(f"--tokenizer-pre: the tokenizer of {path} uses none; leave it out")
+        return None
+    name = file.get_str("tokenizer.ggml.pre", "") if pre is None else pre
+    if name in PRE_TOKENIZERS:
+        return PRE_TOKENIZERS[name]
+    if pre is not None:
+        raise OptionError(f'--tokenizer-pre: there is no "{printable(pre)}"; choose one of: {known}')
+    named = f'names the pre-tokenizer "{printable(name)}"' if name else "names no pre-tokenizer"
+    raise UnsupportedModelError(
+        f"{path}: {named}, but this version has only: {known}; try one of them with --tokenizer-pre"
+    )

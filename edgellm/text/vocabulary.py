@@ -1,0 +1,80 @@
+"""The tokens of a GGUF file: their texts, types and the ids with a role, all checked.
+
+Keys and type numbers are those of the GGUF specification (ggml/docs/gguf.md, "Tokenizer").
+"""
+
+from itertools import compress
+from typing import NoReturn
+
+from edgellm.gguf import GGUFFile
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+
+# Files in the wild type these as plain tokens too, and often name only one of them as the end.
+_END_TEXTS = frozenset(
+    b"<|eot_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> _<EOT> <|end_of_text|> "
+    b"<end_of_utterance> <|return|> <|call|> <|endofprompt|>".split()
+)
+_END_ROLES = ("eos", "eot", "eom")
+
+
+class Vocabulary:
+    """Token texts as bytes, types and role ids of an open file; it holds no view of the map.
+
+    Raises ModelFileError when an array is missing or of another length, or an id is out of range.
+    """
+
+    def __init__(self, file: GGUFFile) -> None:
+        self._file = file
+        self.texts: list[bytes] = list(file.get_strings("tokenizer.ggml.tokens").raws())
+        if not self.texts:
+            self.fail("tokenizer.ggml.tokens is empty")
+        self._known_ends = {text: i for i, text in enumerate(self.texts) if text in _END_TEXTS}
+        self.types = self._read_types()
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise ModelFileError about the file."""
+        self._file.fail(f"{problem}; get another conversion of the model")
+
+    def numbers(self, name: str, kind: type[float]) -> list[float] | None:
+        """The array `tokenizer.ggml.NAME`, one number for each token; None when the file has none."""
+        key = f"tokenizer.ggml.{name}"
+        array = self._file.get_array(key, kind, None)
+        if array is None:
+            return None
+        if len(array) != len(self):
+            self.fail(f"{key} has {len(array)} entries for {len(self)} tokens")
+        values: list[float] = array.tolist()
+        return values
+
+    def role(self, role: str, default: int | None = None) -> int | None:
+        """The id of `tokenizer.ggml.ROLE_token_id`; without that key `default`, if there is such a token."""
+        key = f"tokenizer.ggml.{role}_token_id"
+        found = self._file.get_int(key, None)
+        if found is None:
+            return default if default is not None and default < len(self) else None
+        if not 0 <= found < len(self):
+            self.fail(f"{key} is {found}, outside the {len(self)} tokens")
+        return found
+
+    def ends(self, eos: int | None) -> frozenset[int]:
+        """Every id that ends a generation: those with an ending role, and those with a known ending text."""
+        known = dict(self._known_ends)
+        if b"<|return|>" in known and b"<|call|>" in known:
+            known.pop(b"<|end|>", None)  # in this dialect it ends a message, and the reply goes on
+        roles = (eos, *(self.role(name) for name in _END_ROLES))
+        return frozenset(known.values()) | {i for i in roles if i is not None}
+
+    def of_type(self, *types: int) -> list[int]:
+        """The ids of the tokens of these types, in order."""
+        return list(compress(range(len(self)), (t in types for t in self.types)))
+
+    def _read_types(self) -> list[int]:
+        """A type for each token; a known end is a control token whatever the file says."""
+        types = [int(t) for t in self.numbers("token_type", int) or [NORMAL] * len(self)]
+        for i in self._known_ends.values():
+            types[i] = CONTROL
+        return types
