@@ -1,0 +1,74 @@
+"""What this machine has for us: cores to compute on, and free memory.
+
+On Linux the cores are read from files under a root, which tests replace by a tree of their own:
+
+    sys/devices/system/cpu/cpu*/topology/thread_siblings_list    CPUs that share a core
+    sys/devices/cpu_core/cpus                                    CPUs of the performance cores (hybrid Intel)
+    sys/devices/system/cpu/cpu*/cpu_capacity                     speed relative to the fastest, 1024 (Arm)
+
+Sources: cputopology.rst, sched-capacity.rst and perf-intel-hybrid.txt of the kernel's documentation.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from edgellm import cgroup
+
+
+def default_threads() -> int:
+    """How many threads compute best: one per physical performance core this process may use, at least 1."""
+    if sys.platform == "linux":
+        return linux_threads(Path("/"), os.sched_getaffinity(0))
+    fast = _apple_performance_cores() if sys.platform == "darwin" else 0
+    return fast or psutil.cpu_count(logical=False) or 1
+
+
+def available_memory() -> int:
+    """Bytes of memory that can still be taken without swapping, within the limits of the cgroup."""
+    return min([psutil.virtual_memory().available, *cgroup.free_memory(Path("/"))])
+
+
+def linux_threads(root: Path, allowed: set[int]) -> int:
+    """Distinct cores among the fast ones of the `allowed` CPUs, within the CPU quota.
+
+    A quota of 2.5 CPUs makes 2 threads: a third would be stopped for a part of the time, and all others wait
+    for it at the next barrier.
+    """
+    cores = {_core(root, cpu) for cpu in fast_cpus(root, allowed)}
+    return max(1, int(min([len(cores), *cgroup.cpu_quotas(root)])))
+
+
+def _core(root: Path, cpu: int) -> int:
+    """The first of the CPUs that share a core with this one."""
+    path = root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    return min(parse_cpus(cgroup.read(path)), default=cpu)
+
+
+def fast_cpus(root: Path, allowed: set[int]) -> set[int]:
+    """Those of the `allowed` CPUs that are performance cores; all of them where no core is better.
+
+    On Arm, little cores have a quarter to a third of the best one's capacity, middle and big ones over half.
+    """
+    hybrid = parse_cpus(cgroup.read(root / "sys/devices/cpu_core/cpus")) & allowed
+    if hybrid:
+        return hybrid
+    folder = root / "sys/devices/system/cpu"
+    capacity = {cpu: int(cgroup.read(folder / f"cpu{cpu}/cpu_capacity") or 0) for cpu in allowed}
+    return {cpu for cpu in allowed if 2 * capacity[cpu] >= max(capacity.values())}
+
+
+def parse_cpus(text: str) -> set[int]:
+    """The numbers in a list as the kernel writes it, such as `0-3,8`."""
+    spans = (part.partition("-") for part in text.split(",") if part)
+    return {cpu for first, _, last in spans for cpu in range(int(first), int(last or first) + 1)}
+
+
+def _apple_performance_cores() -> int:
+    """Physical cores of the fastest kind; 0 where the system does not tell (Intel, or before macOS 12)."""
+    command = ["/usr/sbin/sysctl", "-n", "hw.perflevel0.physicalcpu"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return int(answer.stdout) if answer.returncode == 0 else 0
