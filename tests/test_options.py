@@ -43,6 +43,7 @@ IMPOSSIBLE_GENERATION = [
     ("repeat_penalty", 0),
     ("repeat_penalty", -1.0),
     ("presence_penalty", math.inf),
+    ("presence_penalty", 101),
     ("frequency_penalty", "a\nb" * 99),
     ("penalty_last_n", -2),
     ("logit_bias", [1, 2]),
