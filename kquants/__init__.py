@@ -1,1 +1,13 @@
-"""Floor 1: quantized formats, SIMD and kernels. Knows nothing of files, models or tokens."""
+"""Floor 1: quantized formats, SIMD and kernels. Knows nothing of files, models or tokens.
+
+This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.compile` compiled.
+"""
+
+FLOAT_FORMATS = ("F32", "F16", "BF16")
+"""Formats whose products take float32 activations."""
+
+QUANTIZED_FORMATS = ("Q8_0", "Q4_K", "Q6_K")
+"""Formats whose products take quantized activations."""
+
+FORMATS = FLOAT_FORMATS + QUANTIZED_FORMATS
+"""Names of the tensor types that edgellm computes with."""

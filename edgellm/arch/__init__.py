@@ -1,0 +1,26 @@
+"""Floor 3: architectures. One file each, named like its GGUF `general.architecture`."""
+
+from collections.abc import Callable
+
+from edgellm.arch import llama
+from edgellm.arch.description import Description
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
+
+ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {"llama": llama.describe}
+
+
+def describe(file: GGUFFile) -> Description:
+    """What the file's architecture makes of its metadata and tensors, completely checked.
+
+    Raises UnsupportedModelError for an architecture or a tensor type that edgellm does not compute, and
+    ModelFileError where metadata and tensors contradict each other.
+    """
+    name = file.architecture
+    if name not in ARCHITECTURES:
+        known = ", ".join(sorted(ARCHITECTURES))
+        raise UnsupportedModelError(
+            f"{file.path}: architecture {printable(name)} is not supported; edgellm runs {known}"
+        )
+    return ARCHITECTURES[name](file)

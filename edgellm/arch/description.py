@@ -1,0 +1,77 @@
+"""What an architecture says about a model: shapes and tensors, layer by layer. Nothing here computes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.gguf import Tensor
+
+
+@dataclass(frozen=True)
+class Rope:
+    """Rotary position embedding: pair i of a head turns by position · frequencies[i].
+
+    `frequencies` is float64 [pairs] in radians per token, scaling included; 2 · pairs may be less than head_dim.
+    `halves` pairs dimension i with i + pairs (NeoX), otherwise neighbours 2i and 2i + 1. `magnitude` multiplies
+    cosine and sine.
+    """
+
+    frequencies: NDArray[np.float64]
+    magnitude: float
+    halves: bool
+
+    def rotations(self, positions: NDArray[Any]) -> NDArray[np.float32]:
+        """Cosine and sine of each pair's angle: [n] positions to float32 [n, pairs, 2]."""
+        angles = positions[:, None] * self.frequencies
+        both = np.stack([np.cos(angles), np.sin(angles)], axis=-1) * self.magnitude
+        return both.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Grouped-query attention; weights are (rows, columns) = (outputs, inputs)."""
+
+    norm: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    output: Tensor
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """SwiGLU: down(silu(gate(h)) · up(h))."""
+
+    norm: Tensor
+    gate: Tensor
+    up: Tensor
+    down: Tensor
+
+
+@dataclass(frozen=True)
+class Layer:
+    """x += mixer(norm(x)), then x += feed_forward(norm(x))."""
+
+    mixer: Attention
+    feed_forward: FeedForward
+
+
+@dataclass(frozen=True)
+class Description:
+    """A whole model: embedding, layers, output head, and the sizes they share."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    context_length: int
+    eps: float
+    rope: Rope
+    embedding: Tensor
+    layers: tuple[Layer, ...]
+    output_norm: Tensor
+    output: Tensor

@@ -1,0 +1,76 @@
+"""Rotary frequencies as the metadata of a GGUF file asks for them."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.arch.description import Rope
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf import GGUFFile
+
+Frequencies = NDArray[np.float64]
+
+
+def read_rope(file: GGUFFile, dims: int, halves: bool) -> Rope:
+    """RoPE over the first `dims` dimensions of each head: base frequencies, factors, and scaling.
+
+    Plain frequencies are base^(-2i / dims) (RoFormer, arXiv 2104.09864). A tensor `rope_freqs.weight` divides
+    them (that is how GGUF stores Llama 3's scaling). Linear scaling divides all by a factor; YaRN only slow
+    ones. Raises ModelFileError and UnsupportedModelError.
+    """
+    prefix = f"{file.architecture}.rope"
+    base = file.get_float(f"{prefix}.freq_base", 10000.0)
+    if dims < 2 or dims % 2 or not 1.0 < base:
+        file.fail(f"rope over {dims} dimensions with base {base} is impossible; get another conversion")
+    frequencies = base ** (-np.arange(0, dims, 2) / dims) / _factors(file, dims // 2)
+    magnitude = file.get_float(f"{prefix}.scaling.attn_factor", 1.0)
+    kind = file.get_str(f"{prefix}.scaling.type", "none")
+    # Before `rope.scaling.*` there was one key for linear scaling alone.
+    factor = file.get_float(f"{prefix}.scaling.factor", file.get_float(f"{prefix}.scale_linear", 1.0))
+    if factor <= 0:
+        file.fail(f"key {prefix}.scaling.factor must be positive; get another conversion of the model")
+    if kind == "yarn":
+        kept = _kept_by_yarn(file, base, dims)
+        return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * _yarn_magnitude(factor), halves)
+    if kind == "linear" or (kind == "none" and f"{prefix}.scale_linear" in file.metadata):
+        return Rope(frequencies / factor, magnitude, halves)
+    if kind != "none":
+        raise UnsupportedModelError(f"{file.path}: rope scaling {kind!r} is not supported; linear and yarn are")
+    return Rope(frequencies, magnitude, halves)
+
+
+def _factors(file: GGUFFile, pairs: int) -> Frequencies | float:
+    tensor = file.tensors.get("rope_freqs.weight")
+    if tensor is None:
+        return 1.0
+    if tensor.type.name != "F32" or tensor.shape != (pairs,):
+        file.fail(f"tensor rope_freqs.weight must be {pairs} F32 values; get another conversion of the model")
+    factors = tensor.data.view("<f4").astype(np.float64)
+    if not (np.isfinite(factors).all() and (factors > 0).all()):
+        file.fail("tensor rope_freqs.weight has values that are not positive; get another conversion")
+    return factors
+
+
+def _yarn_magnitude(factor: float) -> float:
+    return 1.0 + 0.1 * math.log(factor) if factor > 1 else 1.0
+
+
+def _kept_by_yarn(file: GGUFFile, base: float, dims: int) -> Frequencies:
+    """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
+
+    Pairs that turn more than `beta_fast` times within the original context stay, those that turn less than
+    `beta_slow` times are slowed down by the factor, and between lies a straight ramp over whole pairs.
+    """
+    prefix = f"{file.architecture}.rope.scaling"
+    original = file.get_int(f"{prefix}.original_context_length", file.get_int(f"{file.architecture}.context_length"))
+    fast = file.get_float(f"{prefix}.yarn_beta_fast", 32.0)
+    slow = file.get_float(f"{prefix}.yarn_beta_slow", 1.0)
+    if original < 1 or fast <= 0 or slow <= 0:
+        file.fail(f"the values of {prefix}.* for yarn must be positive; get another conversion of the model")
+
+    def pair(turns: float) -> float:
+        return dims * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low, high = max(0, math.floor(pair(fast))), min(dims - 1, math.ceil(pair(slow)))
+    return 1 - np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)

@@ -1,0 +1,50 @@
+"""Taking tensors out of a file by name, each with the shape it must have and a type that can be computed."""
+
+from kquants import FORMATS
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf import GGUFFile, Tensor
+from edgellm.gguf.printable import printable
+
+
+class Tensors:
+    """The tensors of a file that an architecture has not taken yet."""
+
+    def __init__(self, file: GGUFFile) -> None:
+        self.file = file
+        self._left = dict(file.tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def matrix(self, name: str, rows: int, columns: int) -> Tensor:
+        """A weight matrix (rows, columns) of any supported type."""
+        return self._take(name, (rows, columns), FORMATS)
+
+    def vector(self, name: str, n: int) -> Tensor:
+        """A float32 vector of n values, such as the weight of a norm."""
+        return self._take(name, (n,), ("F32",))
+
+    def _take(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> Tensor:
+        tensor = self._left.pop(name, None)
+        if tensor is None:
+            self.file.fail(f"has no tensor {name}; get another conversion of the model")
+        if tensor.shape != shape:
+            self.file.fail(
+                f"tensor {name} has shape {list(tensor.shape)}, but the metadata asks for {list(shape)}; "
+                "get another conversion of the model"
+            )
+        if tensor.type.name not in types:
+            raise UnsupportedModelError(
+                f"{self.file.path}: tensor {name} has type {tensor.type.name}; supported there: {', '.join(types)}"
+            )
+        return tensor
+
+    def finish(self, *ignored: str) -> None:
+        """Refuse what is left over: a tensor that nobody takes would silently change what the model says."""
+        left = sorted(set(self._left) - set(ignored))
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            raise UnsupportedModelError(
+                f"{self.file.path}: tensor {printable(left[0])}{more} has no place in architecture "
+                f"{self.file.architecture} as edgellm knows it"
+            )

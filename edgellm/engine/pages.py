@@ -1,0 +1,124 @@
+"""KV pages and the sequences that share them.
+
+A page holds the keys and values of PAGE tokens for all layers. Pages are counted references: a fork shares all
+of its parent's pages and copies one only when it writes into it, so a branch costs nothing until it differs.
+"""
+
+from collections.abc import Sequence as Ids
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.errors import EdgeLLMError
+from kquants.layout import PAGE
+
+
+class PagePool:
+    """All KV pages of a device, made when first needed and kept for reuse. `page_bytes` is the size of one."""
+
+    def __init__(self, page_bytes: int) -> None:
+        self.page_bytes = page_bytes
+        self.addresses = np.zeros(64, np.int64)
+        self._pages: list[NDArray[np.uint8]] = []
+        self._references: list[int] = []
+        self._free: list[int] = []
+
+    @property
+    def used(self) -> int:
+        """Pages that a sequence holds."""
+        return len(self._pages) - len(self._free)
+
+    def acquire(self) -> int:
+        """The id of a page with one reference; what it holds is undefined. Raises EdgeLLMError."""
+        if not self._free:
+            self._grow()
+        page = self._free.pop()
+        self._references[page] = 1
+        return page
+
+    def share(self, page: int) -> int:
+        """Count one more reference to a page."""
+        self._references[page] += 1
+        return page
+
+    def release(self, page: int) -> None:
+        """Give back one reference; without any the page is free."""
+        self._references[page] -= 1
+        if self._references[page] == 0:
+            self._free.append(page)
+
+    def own(self, page: int) -> int:
+        """A page with the same contents that nobody else holds: itself, or a copy in exchange for it."""
+        if self._references[page] == 1:
+            return page
+        copy = self.acquire()
+        self._pages[copy][:] = self._pages[page]
+        self.release(page)
+        return copy
+
+    def _grow(self) -> None:
+        try:
+            page = np.empty(self.page_bytes, np.uint8)
+        except MemoryError:
+            held = len(self._pages) * PAGE
+            raise EdgeLLMError(
+                f"no memory for another {self.page_bytes >> 10} KiB of KV cache after {held} tokens; "
+                "shorten the conversation or choose a smaller --ctx"
+            ) from None
+        number = len(self._pages)
+        if number == len(self.addresses):
+            self.addresses = np.concatenate([self.addresses, np.zeros_like(self.addresses)])
+        self.addresses[number] = page.ctypes.data
+        self._pages.append(page)
+        self._references.append(0)
+        self._free.append(number)
+
+
+class Sequence:
+    """The state of one sequence of tokens: their ids, and the pages with their keys and values.
+
+    `tokens` are exactly those whose state is in the pages: a stopped computation adds none.
+    """
+
+    def __init__(self, pool: PagePool) -> None:
+        self._pool = pool
+        self.tokens: list[int] = []
+        self.pages: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def reserve(self, n: int) -> None:
+        """Make room for `n` more tokens in pages of our own. Raises EdgeLLMError without memory for them."""
+        if n and len(self.tokens) % PAGE:
+            last = len(self.tokens) // PAGE
+            self.pages[last] = self._pool.own(self.pages[last])
+        while len(self.pages) * PAGE < len(self.tokens) + n:
+            self.pages.append(self._pool.acquire())
+
+    def append(self, tokens: Ids[int]) -> None:
+        """Take note that the state of these tokens was computed."""
+        self.tokens.extend(tokens)
+
+    def fork(self) -> "Sequence":
+        """Another sequence with the same tokens, sharing all pages."""
+        child = Sequence(self._pool)
+        child.tokens = list(self.tokens)
+        child.pages = [self._pool.share(page) for page in self.pages]
+        return child
+
+    def trim(self, n: int) -> int:
+        """Forget all but the first `n` tokens; return how many are left (a KV cache reaches any n)."""
+        n = min(n, len(self.tokens))
+        keep = -(-n // PAGE)
+        for page in self.pages[keep:]:
+            self._pool.release(page)
+        del self.pages[keep:], self.tokens[n:]
+        return n
+
+    def shared_prefix(self, tokens: Ids[int]) -> int:
+        """How many of `tokens`, from the first on, this sequence already holds."""
+        for i, (mine, theirs) in enumerate(zip(self.tokens, tokens, strict=False)):
+            if mine != theirs:
+                return i
+        return min(len(self.tokens), len(tokens))

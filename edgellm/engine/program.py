@@ -1,0 +1,196 @@
+"""From a description to a program: the list of ops that turns a batch of rows into logits.
+
+Ops name kernels, tensors and buffers; they hold no address. A device lowers the list to what it runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from edgellm.arch.description import Attention, Description, FeedForward
+from edgellm.gguf import Tensor
+from kquants import QUANTIZED_FORMATS
+from kquants.layout import PIECE, SCRATCH_WEIGHT_BYTES, TILE_ROWS, attention_scratch, layer_page_bytes
+
+KV_BYTES = {"f16": 2, "f32": 4}
+"""The types of KV pages, and the bytes of a value."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Activations: `row_bytes` for each row of the batch."""
+
+    name: str
+    row_bytes: int
+
+
+Argument = int | float | Tensor | Buffer | None
+"""None is the null address; a float is passed as its float32 bits."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """A kernel and its arguments; it has `units + per_row · rows` units of work.
+
+    With `outputs`, rows are those whose logits are wanted. `meet` is False where an op needs nothing of what the
+    op before it writes.
+    """
+
+    kernel: str
+    arguments: tuple[Argument, ...]
+    units: int = 0
+    per_row: int = 0
+    outputs: bool = False
+    meet: bool = True
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """An activation that feeds products: as float32, and quantized where a product wants that."""
+
+    width: int
+    f32: Buffer
+    q8: Buffer
+
+    @classmethod
+    def named(cls, name: str, width: int) -> "Hidden":
+        """The two buffers for `width` values a row."""
+        return cls(width, floats(name, width), Buffer(f"{name}.q8", _aligned(width + width // 4)))
+
+
+@dataclass
+class Program:
+    """The ops of a model, the buffers they use, and the scratch (bytes) that a thread needs.
+
+    A KV page has `page_bytes` for all layers.
+    """
+
+    logits: Buffer
+    page_bytes: int
+    ops: list[Op] = field(default_factory=list)
+    scratch_bytes: int = 0
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Every buffer once, in order of first use."""
+        return list(dict.fromkeys(a for op in self.ops for a in op.arguments if isinstance(a, Buffer)))
+
+    @property
+    def kernels(self) -> set[str]:
+        """The names of all kernels."""
+        return {op.kernel for op in self.ops}
+
+
+def floats(name: str, width: int) -> Buffer:
+    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero)."""
+    return Buffer(name, _aligned(4 * width))
+
+
+def _aligned(n: int) -> int:
+    return (n + 63) & ~63
+
+
+def build(model: Description, kv_type: str) -> Program:
+    """The program of a model with KV pages of the given type."""
+    return _Builder(model, kv_type).build()
+
+
+class _Builder:
+    def __init__(self, model: Description, kv_type: str) -> None:
+        self.model, self.kv_type = model, kv_type
+        self.layer_bytes = layer_page_bytes(model.kv_heads, model.head_dim, KV_BYTES[kv_type])
+        self.x = floats("x", model.width)
+        self.normed = Hidden.named("normed", model.width)
+        self.q = floats("q", model.heads * model.head_dim)
+        self.k = floats("k", model.kv_heads * model.head_dim)
+        self.v = floats("v", model.kv_heads * model.head_dim)
+        self.mixed = Hidden.named("mixed", model.heads * model.head_dim)
+        self.gate = Hidden.named("gate", model.ffn)
+        self.up = floats("up", model.ffn)
+        self.program = Program(floats("logits", model.vocab), self.layer_bytes * len(model.layers))
+
+    def build(self) -> Program:
+        model = self.model
+        self.embed()
+        for i, layer in enumerate(model.layers):
+            self.attention(layer.mixer, i * self.layer_bytes)
+            self.feed_forward(layer.feed_forward)
+        self.norm(model.output_norm, [model.output], outputs=True)
+        self.matmul(model.output, self.normed, self.program.logits, outputs=True)
+        self.need(attention_scratch(model.head_dim))
+        return self.program
+
+    def add(
+        self,
+        kernel: str,
+        *arguments: Argument,
+        units: int = 0,
+        per_row: int = 0,
+        outputs: bool = False,
+        meet: bool = True,
+    ) -> None:
+        self.program.ops.append(Op(kernel, arguments, units, per_row, outputs, meet))
+
+    def need(self, scratch_bytes: int) -> None:
+        self.program.scratch_bytes = max(self.program.scratch_bytes, scratch_bytes)
+
+    def embed(self) -> None:
+        table, x = self.model.embedding, self.x
+        kernel = f"embed_{table.type.name.lower()}"
+        row_bytes = table.type.row_bytes(self.model.width)
+        self.add(kernel, table, row_bytes, self.model.width, x, x.row_bytes, per_row=1)
+
+    def attention(self, block: Attention, page_offset: int) -> None:
+        model, q, k, v, mixed = self.model, self.q, self.k, self.v, self.mixed
+        heads, kv_heads, head_dim, rope = model.heads, model.kv_heads, model.head_dim, model.rope
+        self.norm(block.norm, [block.q, block.k, block.v])
+        self.matmul(block.q, self.normed, q)
+        self.matmul(block.k, self.normed, k, meet=False)
+        self.matmul(block.v, self.normed, v, meet=False)
+        shape = (heads, kv_heads, head_dim)
+        buffers = (q, q.row_bytes, k, v, k.row_bytes)
+        pairing = (2 * len(rope.frequencies), int(rope.halves))
+        self.add(f"rope_store_{self.kv_type}", *buffers, *shape, *pairing, page_offset, per_row=1)
+        buffers = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes)
+        self.add(f"attention_{self.kv_type}", *buffers, *shape, page_offset, head_dim**-0.5, per_row=kv_heads)
+        if _quantized(block.output):
+            q8, pieces = mixed.q8, -(-mixed.width // PIECE)
+            arguments = (mixed.f32, mixed.f32.row_bytes, mixed.width, q8, q8.row_bytes)
+            self.add("quantize", *arguments, per_row=pieces)
+        self.matmul(block.output, mixed, self.x, accumulate=True)
+
+    def feed_forward(self, block: FeedForward) -> None:
+        gate, up = self.gate, self.up
+        self.norm(block.norm, [block.gate, block.up])
+        self.matmul(block.gate, self.normed, gate.f32)
+        self.matmul(block.up, self.normed, up, meet=False)
+        quantized = (gate.q8, gate.q8.row_bytes) if _quantized(block.down) else (None, 0)
+        pieces = -(-gate.width // PIECE)
+        self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
+        self.matmul(block.down, gate, self.x, accumulate=True)
+
+    def norm(self, weight: Tensor, feeds: Sequence[Tensor], outputs: bool = False) -> None:
+        model, x, h = self.model, self.x, self.normed
+        quantized = (h.q8, h.q8.row_bytes) if any(map(_quantized, feeds)) else (None, 0)
+        arguments = (x, x.row_bytes, weight, model.width, model.eps, h.f32, h.f32.row_bytes, *quantized)
+        self.add("rms_norm", *arguments, per_row=1, outputs=outputs)
+
+    def matmul(
+        self,
+        w: Tensor,
+        x: Hidden,
+        y: Buffer,
+        accumulate: bool = False,
+        outputs: bool = False,
+        meet: bool = True,
+    ) -> None:
+        rows, columns = w.shape
+        given = x.q8 if _quantized(w) else x.f32
+        arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
+        self.need(TILE_ROWS * SCRATCH_WEIGHT_BYTES * (columns + 16))
+        kernel, tiles = f"matmul_{w.type.name.lower()}", -(-rows // TILE_ROWS)
+        self.add(kernel, *arguments, int(accumulate), units=tiles, outputs=outputs, meet=meet)
+
+
+def _quantized(weight: Tensor) -> bool:
+    """Whether a product with this weight wants quantized activations."""
+    return weight.type.name in QUANTIZED_FORMATS

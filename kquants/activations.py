@@ -1,0 +1,48 @@
+"""Quantized activations: what quantized weights are multiplied with.
+
+A row of n float32 (n a multiple of 32) becomes n int8 and a scale for every 32 of them:
+
+    byte  0               n                               n + n/4
+          [ q0 q1 … qn-1 | block 0: d f32, sum i32 | …  ]
+
+with d = max|x| / 127 over the block, q = round(x / d) to even, and sum = q0 + … + q31 of the block. One scale
+per 32 values and not per 256 (as llama.cpp's Q8_K has it) about halves the distance of Q4_K and Q6_K logits
+from the exact ones.
+"""
+
+import numba as nb
+
+from kquants.decorators import inline
+from kquants.simd import (
+    abs_f32,
+    add_f32,
+    largest_f32,
+    load_f32x16,
+    max_f32,
+    mul_f32,
+    round_f32,
+    splat_f32,
+    store_f32,
+    store_f32x16_as_i8,
+    store_i32,
+    sum_f32,
+)
+
+
+@inline
+def quantize(x: int, start: int, stop: int, n: int, target: int) -> None:
+    """Quantize values `start` … `stop` (multiples of 32) of the n float32 at `x` into the row at `target`."""
+    for k in range(start, stop, 32):
+        low, high = load_f32x16(x + 4 * k), load_f32x16(x + 4 * k + 64)
+        largest = largest_f32(max_f32(abs_f32(low), abs_f32(high)))
+        scale = target + n + k // 4
+        if largest == nb.float32(0):
+            inverse = nb.float32(0)
+        else:
+            inverse = nb.float32(127) / largest
+        low = round_f32(mul_f32(low, splat_f32(inverse)))
+        high = round_f32(mul_f32(high, splat_f32(inverse)))
+        store_f32x16_as_i8(target + k, low)
+        store_f32x16_as_i8(target + k + 16, high)
+        store_f32(scale, largest / nb.float32(127))
+        store_i32(scale + 4, nb.int32(sum_f32(add_f32(low, high))))

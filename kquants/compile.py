@@ -1,0 +1,44 @@
+"""`python -m kquants.compile FOLDER NAME…`: compile kernels to object files; run as a child by `kquants.jit`."""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from kquants import jit
+from kquants.kernels import KERNELS
+
+_OUTSIDE = re.compile(r'^declare .*@"?([^"(]+)"?\(', re.MULTILINE)
+
+
+def object_code(name: str) -> bytes:
+    """The kernel as an object file with one C function, named like the kernel:
+
+    `int32 NAME(void *result, void *error, int64…)`. The two leading pointers are Numba's; kernels return
+    nothing and raise nothing, so callers pass a spare word for the one and null for the other.
+    """
+    function, signature = KERNELS[name]
+    function.compile(signature)
+    compiled = function.overloads[signature.args]
+    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    outside = [s for s in _OUTSIDE.findall(str(module)) if not s.startswith("llvm.")]
+    if outside:
+        raise jit.KernelError(f"{name} calls {', '.join(outside)}, which a kernel must not")
+    module.get_function(compiled.fndesc.llvm_func_name).name = name
+    return bytes(jit.target_machine().emit_object(module))
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Compile the named kernels into `folder`; each file appears whole or not at all."""
+    for name in names:
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(object_code(name))
+        Path(temporary).replace(folder / f"{name}-{jit.fingerprint()}.o")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,47 @@
+"""All compiler flags in one place, and the list of kernels."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit, types
+
+_FLAGS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",  # a division by zero gives Inf or NaN and never raises
+    "boundscheck": False,
+    "fastmath": False,  # the same bits, always: see edgellm's promise in the README
+    "no_cpython_wrapper": True,  # nothing here is called from Python: no glue, half the compile time
+    "no_cfunc_wrapper": True,
+}
+
+KERNELS: dict[str, tuple[Any, Any]] = {}
+"""Name to (Numba function, its signature), for every kernel that `kquants.jit` can load."""
+
+Vector = Any
+"""A value of one of the types of `kquants.simd`, as seen by a reader of annotations."""
+
+Block = tuple[Vector, int, int, int, float, float]
+"""32 quantized weights: (q, scale of the first half, of the second, minimum, d, dmin)."""
+
+Decorated = Callable[[Callable[..., Any]], Any]
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """A part of kernels: compiled into each kernel that calls it."""
+    return njit(**_FLAGS)(function)
+
+
+def kernel(name: str, arguments: int = 5) -> Decorated:
+    """Register a kernel over `arguments` int64 values under `name`.
+
+    With the default five it is an op of a program, called as `kernel(op, batch, first, last, scratch)`: the
+    address of its record, the address of the batch, the range of its units to work on, and this thread's own
+    scratch memory. What those hold is in `kquants.interpreter`.
+    """
+
+    def register(function: Callable[..., Any]) -> Any:
+        compiled = njit(**_FLAGS)(function)
+        KERNELS[name] = compiled, types.void(*[types.int64] * arguments)
+        return compiled
+
+    return register

@@ -1,0 +1,92 @@
+"""The ops between the matrix products: RMSNorm, SwiGLU, quantization of activations.
+
+Rows of activations are float32, padded with zeros to a multiple of 16; every op keeps the padding zero. An op
+that feeds a quantized product writes the quantized row at once, where argument `q` is not 0.
+"""
+
+import numba as nb
+
+from kquants.activations import quantize
+from kquants.decorators import inline, kernel
+from kquants.functions import exp
+from kquants.interpreter import argument
+from kquants.layout import PIECE
+from kquants.simd import (
+    add_f32,
+    div_f32,
+    fma_f32,
+    load_f32,
+    load_f32x16,
+    load_f32x16_part,
+    load_i32,
+    load_i64,
+    mul_f32,
+    splat_f32,
+    square_root,
+    store_f32x16,
+    sub_f32,
+    sum_f32,
+)
+
+@inline
+def _norm_row(x: int, weight: int, n: int, eps: float, h: int) -> None:
+    """h = x / sqrt(mean(x²) + eps) · weight over n values."""
+    squares = splat_f32(nb.float32(0))
+    for k in range(0, n, 16):
+        v = load_f32x16(x + 4 * k)
+        squares = fma_f32(v, v, squares)
+    mean = sum_f32(squares) / nb.float32(n)
+    scale = splat_f32(nb.float32(1) / square_root(mean + eps))
+    for k in range(0, n, 16):
+        w = load_f32x16_part(weight + 4 * k, n - k)
+        store_f32x16(h + 4 * k, mul_f32(mul_f32(load_f32x16(x + 4 * k), scale), w))
+
+
+@kernel("rms_norm")
+def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """RMSNorm, one row a unit. Where the op's rows are the outputs, it gathers them out of all rows of x.
+
+    Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, bytes per row.
+    """
+    x_bytes, n, h_bytes, q = argument(op, 1), argument(op, 3), argument(op, 6), argument(op, 7)
+    eps = load_f32(op + 8 * 9)
+    for t in range(first, last):
+        row = t
+        if load_i64(op + 24) == 1:
+            row = load_i32(load_i64(batch + 40) + 4 * t)
+        h = argument(op, 5) + t * h_bytes
+        _norm_row(argument(op, 0) + row * x_bytes, argument(op, 2), n, eps, h)
+        if q != 0:
+            quantize(h, 0, n, n, q + t * argument(op, 8))
+
+
+@kernel("quantize")
+def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Quantize rows of x, one piece of a row a unit. Arguments: x, bytes per row, n, q, bytes per row."""
+    n = argument(op, 2)
+    pieces = (n + PIECE - 1) // PIECE
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * PIECE
+        stop = min(start + PIECE, n)
+        quantize(argument(op, 0) + t * argument(op, 1), start, stop, n, argument(op, 3) + t * argument(op, 4))
+
+
+@kernel("swiglu")
+def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """gate = silu(gate) · up with silu(z) = z / (1 + exp(-z)), one piece of a row a unit.
+
+    Arguments: gate, up, bytes per row of both, n, q, bytes per row of q.
+    """
+    n, row_bytes, q = argument(op, 3), argument(op, 2), argument(op, 4)
+    pieces = (n + PIECE - 1) // PIECE
+    one, zero = splat_f32(nb.float32(1)), splat_f32(nb.float32(0))
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * PIECE
+        stop = min(start + PIECE, n)
+        gate, up = argument(op, 0) + t * row_bytes, argument(op, 1) + t * row_bytes
+        for k in range(start, stop, 16):
+            z = load_f32x16(gate + 4 * k)
+            silu = div_f32(z, add_f32(one, exp(sub_f32(zero, z))))
+            store_f32x16(gate + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
+        if q != 0:
+            quantize(gate, start, stop, n, q + t * argument(op, 5))

@@ -1,0 +1,10 @@
+"""One file per tensor format that edgellm computes with; the bit layout is drawn above each.
+
+A quantized format is one function, `block(row, i)`: the i-th 32 weights of the row at an address, as
+
+    w = d · scale · q  -  dmin · minimum
+
+with int8 `q`, one integer scale for each half of the block, and float32 `d` and `dmin`. Decode, prefill and
+dequantization are all made from it (`kquants.matmul`, `kquants.rows`), which is why they agree to the bit.
+A float format is `lanes(address)` and `lanes_part(address, count)`: 16 weights as float32.
+"""

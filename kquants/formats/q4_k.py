@@ -1,0 +1,41 @@
+"""Q4_K: super-blocks of 256 weights in 144 bytes: eight blocks of 32 with a 6-bit scale and a 6-bit minimum
+each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
+
+    byte  0       2          4                 16                          144
+          [ d f16 | dmin f16 | scales, minima  | q: 4 groups of 32 bytes ]
+
+    group g   low nibbles are block 2g, high nibbles block 2g + 1
+    scales    bytes 4 … 15, for block j = 0 … 3:
+
+        byte 4 + j    | scale j+4, bits 5-4 |   scale j, bits 5-0    |
+        byte 8 + j    | min j+4, bits 5-4   |   min j, bits 5-0      |
+        byte 12 + j   | min j+4, bits 3-0  | scale j+4, bits 3-0     |
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.simd import and_i8, load_f16, load_i8x32, load_u8, shift_right_i8
+
+BLOCK_BYTES = 144
+
+
+@inline
+def _scale_and_minimum(b: int, j: int) -> tuple[int, int]:
+    """The 6-bit scale and minimum of block `j` of the super-block at `b`."""
+    if j < 4:
+        return load_u8(b + 4 + j) & 63, load_u8(b + 8 + j) & 63
+    low = load_u8(b + 8 + j)
+    scale = (low & 15) | (load_u8(b + j) >> 6 << 4)
+    minimum = (low >> 4) | (load_u8(b + 4 + j) >> 6 << 4)
+    return scale, minimum
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
+    scale, minimum = _scale_and_minimum(b, j)
+    nibbles = load_i8x32(b + 16 + (j >> 1) * 32)
+    q = and_i8(shift_right_i8(nibbles, (j & 1) * 4), 15)
+    return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)

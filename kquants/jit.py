@@ -1,0 +1,156 @@
+"""Compiled kernels: made once per machine in child processes, kept as object code, loaded in milliseconds.
+
+A kernel is a Python function over addresses and integers that Numba compiles to one C function. Its object
+code is kept in a cache folder, under a name that holds a hash of everything it came from; loading it needs
+LLVM's linker alone, so a process that finds its kernels there never imports numba.
+
+Numba compiles under one lock: what is missing is compiled by child processes, one for each core.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+Progress = Callable[[int, int], None]
+"""Called with (kernels compiled, kernels to compile) while a first use compiles."""
+
+
+class KernelError(RuntimeError):
+    """A kernel could not be compiled or loaded; the message holds the compiler's last line."""
+
+
+def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:
+    """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
+
+    `folder` is created with mode 0700 if it is missing; if it cannot be written or is another user's, a
+    temporary one serves this process. Raises KernelError.
+    """
+    wanted = sorted(set(names) - _ADDRESSES.keys())
+    if wanted:
+        home = _private_folder(folder)
+        if home is None:
+            with tempfile.TemporaryDirectory(prefix="edgellm-") as temporary:
+                _load_from(Path(temporary), wanted, progress)
+        else:
+            _load_from(home, wanted, progress)
+    return {name: _ADDRESSES[name] for name in names}
+
+
+_ADDRESSES: dict[str, int] = {}
+
+
+def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) -> None:
+    objects = {name: folder / f"{name}-{fingerprint()}.o" for name in names}
+    missing = [name for name in names if not objects[name].exists()]
+    if missing:
+        _compile(missing, folder, progress or (lambda done, total: None))
+    for name, path in objects.items():
+        _ADDRESSES[name] = _link(path, name)
+
+
+def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
+    progress(0, len(names))
+    done = 0
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        # More groups than cores: every core stays busy to the end, and no process compiles only one kernel.
+        groups = [names[i :: 2 * pool._max_workers] for i in range(2 * pool._max_workers)]
+        for group in pool.map(lambda g: _compile_in_child(g, folder), [g for g in groups if g]):
+            done += len(group)
+            progress(done, len(names))
+
+
+def _compile_in_child(names: Sequence[str], folder: Path) -> Sequence[str]:
+    command = [sys.executable, "-m", "kquants.compile", str(folder), *names]
+    root = str(Path(__file__).parent.parent)
+    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    child = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    if child.returncode != 0:
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        raise KernelError(f"compiling {', '.join(names)} failed: {last}")
+    return names
+
+
+def _private_folder(folder: Path) -> Path | None:
+    """The folder if it is ours alone and can be written, else None: what lies in it gets executed."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix":
+            owner = folder.stat()
+            if owner.st_uid != os.getuid():
+                return None
+            if owner.st_mode & 0o077:
+                folder.chmod(0o700)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+@cache
+def fingerprint() -> str:
+    """Hash of all that the object code depends on: our sources, the compilers and the CPU."""
+    parts = [cpu_name(), cpu_features(), llvmlite.__version__, sys.version, _numba_version()]
+    digest = hashlib.sha256("\0".join(parts).encode())
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _numba_version() -> str:
+    from importlib.metadata import version
+
+    return version("numba")
+
+
+def cpu_name() -> str:
+    """The CPU to compile for; NUMBA_CPU_NAME can pretend another one, as it does for Numba itself."""
+    return os.environ.get("NUMBA_CPU_NAME") or str(llvm.get_host_cpu_name())
+
+
+def cpu_features() -> str:
+    """The features to compile for in LLVM's notation, or what NUMBA_CPU_FEATURES pretends."""
+    pretended = os.environ.get("NUMBA_CPU_FEATURES")
+    if pretended is not None:
+        return pretended
+    # With another CPU's name, LLVM knows its features; the host's own belong to the host's name only.
+    return "" if os.environ.get("NUMBA_CPU_NAME") else str(llvm.get_host_cpu_features().flatten())
+
+
+@cache
+def target_machine() -> Any:
+    """LLVM's code generator for this CPU."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=cpu_name(), features=cpu_features(), opt=3, reloc="default", codemodel="jitdefault", jit=True
+    )
+
+
+@cache
+def _linker() -> Any:
+    module = llvm.parse_assembly("")
+    module.triple = llvm.get_process_triple()
+    return llvm.create_mcjit_compiler(module, target_machine())
+
+
+def _link(path: Path, symbol: str) -> int:
+    linker = _linker()
+    linker.add_object_file(llvm.ObjectFileRef.from_data(path.read_bytes()))
+    linker.finalize_object()
+    address = int(linker.get_function_address(symbol))
+    if not address:
+        raise KernelError(f"{path.name} holds no {symbol}; remove it and try again")
+    return address

@@ -1,0 +1,37 @@
+"""Sizes that kernels and whoever calls them agree on. Imports nothing, so callers need no compiler."""
+
+TILE_ROWS = 16
+"""Rows of W in one unit of a matrix product."""
+
+SCRATCH_WEIGHT_BYTES = 4
+"""Scratch that a product needs for each weight of a tile: float weights are unpacked to float32."""
+
+PIECE = 256
+"""Columns of one unit of the ops that split rows: enough work to be worth taking, and eight blocks of 32."""
+
+PAGE = 64
+"""Tokens of a KV page."""
+
+OP_WORDS = 16
+"""int64 words of an op record."""
+
+FIRST_ARGUMENT = 5
+"""Word of an op record where its arguments begin."""
+
+ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
+"""Byte offsets in the control block; each word has a cache line of its own, the op counters follow."""
+
+
+def padded(head_dim: int) -> int:
+    """Values that a head takes in V: head_dim up to a multiple of 16."""
+    return (head_dim + 15) & ~15
+
+
+def layer_page_bytes(kv_heads: int, head_dim: int, element: int) -> int:
+    """Bytes of one layer's part of a page, with `element` bytes for each value."""
+    return kv_heads * PAGE * (head_dim + padded(head_dim)) * element
+
+
+def attention_scratch(head_dim: int) -> int:
+    """Bytes of scratch that a head needs: scores of a page, merged values, and 16 lanes for two factors."""
+    return 4 * (PAGE + padded(head_dim) + 16)

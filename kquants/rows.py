@@ -1,0 +1,74 @@
+"""Rows of weights as float32: token embeddings, and dequantization for anyone."""
+
+from typing import Any
+
+from kquants.decorators import inline, kernel
+from kquants.formats import bf16, f16, f32, q4_k, q6_k, q8_0
+from kquants.interpreter import argument
+from kquants.simd import (
+    high_i8_to_f32,
+    load_i32,
+    load_i64,
+    low_i8_to_f32,
+    mul_f32,
+    splat_f32,
+    store_f32x16,
+    store_f32x16_part,
+    sub_f32,
+)
+
+import numba as nb
+
+
+def _define(name: str, row_to_f32: Any) -> None:
+    """Register the kernels of a format around `row_to_f32(source, n, target)`."""
+
+    @kernel(f"embed_{name}")
+    def embed(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+        """One unit is one row of the batch. Arguments: table, bytes per row, columns, x, bytes per row of x."""
+        tokens = load_i64(batch + 16)
+        for t in range(first, last):
+            source = argument(op, 0) + load_i32(tokens + 4 * t) * argument(op, 1)
+            row_to_f32(source, argument(op, 2), argument(op, 3) + t * argument(op, 4))
+
+    @kernel(f"dequantize_{name}", arguments=3)
+    def dequantize(source: int, n: int, target: int) -> None:
+        """The `n` weights at `source` to float32 at `target`."""
+        row_to_f32(source, n, target)
+
+
+def _define_quantized(name: str, block: Any) -> None:
+    @inline
+    def row_to_f32(source: int, n: int, target: int) -> None:
+        for i in range(n >> 5):
+            q, low, high, minimum, d, dmin = block(source, i)
+            offset = splat_f32(dmin * nb.float32(minimum))
+            first = mul_f32(splat_f32(d * nb.float32(low)), low_i8_to_f32(q))
+            second = mul_f32(splat_f32(d * nb.float32(high)), high_i8_to_f32(q))
+            store_f32x16(target + 128 * i, sub_f32(first, offset))
+            store_f32x16(target + 128 * i + 64, sub_f32(second, offset))
+
+    _define(name, row_to_f32)
+
+
+def _define_float(name: str, fmt: Any) -> None:
+    lanes, lanes_part, size = fmt.lanes, fmt.lanes_part, fmt.WEIGHT_BYTES
+
+    @inline
+    def row_to_f32(source: int, n: int, target: int) -> None:
+        whole = n & ~15
+        for k in range(0, whole, 16):
+            store_f32x16(target + 4 * k, lanes(source + size * k))
+        if whole < n:
+            tail = lanes_part(source + size * whole, n - whole)
+            store_f32x16_part(target + 4 * whole, tail, n - whole)
+
+    _define(name, row_to_f32)
+
+
+_define_quantized("q8_0", q8_0.block)
+_define_quantized("q4_k", q4_k.block)
+_define_quantized("q6_k", q6_k.block)
+_define_float("f32", f32)
+_define_float("f16", f16)
+_define_float("bf16", bf16)

@@ -1,0 +1,310 @@
+"""Vectors as Numba values: the types and the operations that the kernels are written in.
+
+`@intrinsic` functions emit plain LLVM vector instructions, which LLVM lowers to whatever the CPU has (two
+AVX2 registers, four NEON ones, ...). No kernel above this module names an instruction.
+
+| type    | lanes | holds                               |
+|---------|-------|-------------------------------------|
+| `F32`   | 16    | float32 weights, activations, sums  |
+| `I32`   | 16    | exact integer sums                  |
+| `I8`    | 32    | one block of quantized values       |
+
+Addresses are plain integers in bytes; nothing here checks a bound. Float operations happen as written: never
+fused, never reordered, and `sum_f32` adds its lanes in one fixed order, so that a result depends on its inputs
+alone.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+_BOOL, _BYTE, _INT, _LONG = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_HALF, _FLOAT = ir.HalfType(), ir.FloatType()
+
+
+class VectorType(types.Type):  # type: ignore[misc]
+    """A Numba type whose values are LLVM vectors of `lanes` elements."""
+
+    def __init__(self, name: str, element: ir.Type, lanes: int) -> None:
+        self.vector = ir.VectorType(element, lanes)
+        super().__init__(name=name)
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, vector_type: VectorType) -> None:
+        super().__init__(manager, vector_type, vector_type.vector)
+
+
+F32 = VectorType("f32x16", _FLOAT, 16)
+I32 = VectorType("i32x16", _INT, 16)
+I8 = VectorType("i8x32", _BYTE, 32)
+_I16_32 = ir.VectorType(ir.IntType(16), 32)
+
+Emit = Callable[..., Any]
+
+
+def _define(result: types.Type, *arguments: types.Type) -> Callable[[Emit], Any]:
+    """Turn `emit(builder, *values) -> value` into an intrinsic of the given Numba types."""
+
+    def decorate(emit: Emit) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+            value = emit(builder, *values)
+            return context.get_dummy_value() if value is None else value
+
+        def typer(typing_context: Any, *given: Any) -> Any:
+            return result(*arguments), generate
+
+        return _with_arity(typer, len(arguments), emit.__name__)
+
+    return decorate
+
+
+def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
+    """Numba binds an intrinsic's arguments by their names: give `typer` the `n` parameters it expects."""
+    wrappers: tuple[Callable[..., Any], ...] = (
+        lambda ctx: typer(ctx),
+        lambda ctx, a: typer(ctx, a),
+        lambda ctx, a, b: typer(ctx, a, b),
+        lambda ctx, a, b, c: typer(ctx, a, b, c),
+        lambda ctx, a, b, c, d: typer(ctx, a, b, c, d),
+        lambda ctx, a, b, c, d, e: typer(ctx, a, b, c, d, e),
+        lambda ctx, a, b, c, d, e, f: typer(ctx, a, b, c, d, e, f),
+    )
+    wrapper = wrappers[n]
+    wrapper.__name__ = wrapper.__qualname__ = name
+    return intrinsic(wrapper)
+
+
+def _pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
+    return b.inttoptr(address, to.as_pointer())
+
+
+def _call(b: ir.IRBuilder, name: str, result: ir.Type, *values: Any) -> Any:
+    function = ir.FunctionType(result, [v.type for v in values])
+    return b.call(cgutils.get_or_insert_function(b.module, function, name), values)
+
+
+def _splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
+    one = b.insert_element(ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), value, _INT(0))
+    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT, lanes), [0] * lanes))
+
+
+def _fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine all lanes in one fixed tree: lane i with lane i + n/2, and so on down."""
+    n = v.type.count
+    while n > 1:
+        n //= 2
+        low = ir.Constant(ir.VectorType(_INT, n), list(range(n)))
+        high = ir.Constant(ir.VectorType(_INT, n), list(range(n, 2 * n)))
+        v = combine(b.shuffle_vector(v, v, low), b.shuffle_vector(v, v, high))
+    return b.extract_element(v, _INT(0))
+
+
+def _lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
+    index = ir.Constant(ir.VectorType(_LONG, lanes), list(range(lanes)))
+    return b.icmp_signed("<", index, _splat(b, count, lanes))
+
+
+# --- scalars in memory ---------------------------------------------------------------------------------
+
+
+def _scalar_load(element: ir.Type, result: types.Type, widen: Emit | None = None) -> Any:
+    def emit(b: ir.IRBuilder, address: Any) -> Any:
+        value = b.load(_pointer(b, address, element), align=1)
+        return widen(b, value) if widen else value
+
+    return _define(result, types.int64)(emit)
+
+
+load_u8 = _scalar_load(_BYTE, types.int32, lambda b, v: b.zext(v, _INT))
+load_i8 = _scalar_load(_BYTE, types.int32, lambda b, v: b.sext(v, _INT))
+load_i32 = _scalar_load(_INT, types.int32)
+load_i64 = _scalar_load(_LONG, types.int64)
+load_f32 = _scalar_load(_FLOAT, types.float32)
+load_f16 = _scalar_load(_HALF, types.float32, lambda b, v: b.fpext(v, _FLOAT))
+
+
+def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = None) -> Any:
+    def emit(b: ir.IRBuilder, address: Any, value: Any) -> None:
+        b.store(narrow(b, value) if narrow else value, _pointer(b, address, element), align=1)
+
+    return _define(types.none, types.int64, given)(emit)
+
+
+store_i32 = _scalar_store(_INT, types.int32)
+store_i64 = _scalar_store(_LONG, types.int64)
+store_f32 = _scalar_store(_FLOAT, types.float32)
+store_f16 = _scalar_store(_HALF, types.float32, lambda b, v: b.fptrunc(v, _HALF))
+
+
+# --- vectors in memory ---------------------------------------------------------------------------------
+
+
+def _widen_f32(b: ir.IRBuilder, v: Any) -> Any:
+    return v
+
+
+def _widen_f16(b: ir.IRBuilder, v: Any) -> Any:
+    return b.fpext(v, F32.vector)
+
+
+def _widen_bf16(b: ir.IRBuilder, v: Any) -> Any:
+    high = b.shl(b.zext(v, I32.vector), ir.Constant(I32.vector, [16] * 16))
+    return b.bitcast(high, F32.vector)
+
+
+def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
+    """(load 16 elements at an address, load the first `count` of them and zero the other lanes)."""
+    memory = ir.VectorType(element, 16)
+
+    @_define(F32, types.int64)
+    def load(b: ir.IRBuilder, address: Any) -> Any:
+        return widen(b, b.load(_pointer(b, address, memory), align=1))
+
+    @_define(F32, types.int64, types.int64)
+    def load_part(b: ir.IRBuilder, address: Any, count: Any) -> Any:
+        name = f"llvm.masked.load.v16{_SUFFIX[element]}.p0"
+        pointer, mask = _pointer(b, address, memory), _lanes_below(b, count)
+        return widen(b, _call(b, name, memory, pointer, _INT(1), mask, ir.Constant(memory, None)))
+
+    return load, load_part
+
+
+_SUFFIX = {_FLOAT: "f32", _HALF: "f16", ir.IntType(16): "i16"}
+load_f32x16, load_f32x16_part = _vector_loads(_FLOAT, _widen_f32)
+load_f16x16, load_f16x16_part = _vector_loads(_HALF, _widen_f16)
+load_bf16x16, load_bf16x16_part = _vector_loads(ir.IntType(16), _widen_bf16)
+
+
+@_define(types.none, types.int64, F32)
+def store_f32x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
+    """Store 16 float32."""
+    b.store(v, _pointer(b, address, v.type), align=1)
+
+
+@_define(types.none, types.int64, F32, types.int64)
+def store_f32x16_part(b: ir.IRBuilder, address: Any, v: Any, count: Any) -> None:
+    """Store the first `count` lanes."""
+    pointer, mask = _pointer(b, address, v.type), _lanes_below(b, count)
+    _call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, pointer, _INT(1), mask)
+
+
+@_define(I8, types.int64)
+def load_i8x32(b: ir.IRBuilder, address: Any) -> Any:
+    """Load 32 bytes."""
+    return b.load(_pointer(b, address, I8.vector), align=1)
+
+
+@_define(types.none, types.int64, I8)
+def store_i8x32(b: ir.IRBuilder, address: Any, v: Any) -> None:
+    """Store 32 bytes."""
+    b.store(v, _pointer(b, address, v.type), align=1)
+
+
+# --- float arithmetic ----------------------------------------------------------------------------------
+
+splat_f32 = _define(F32, types.float32)(_splat)
+add_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fadd(x, y))
+sub_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fsub(x, y))
+mul_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fmul(x, y))
+div_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fdiv(x, y))
+fma_f32 = _define(F32, F32, F32, F32)(lambda b, x, y, z: _call(b, "llvm.fma.v16f32", F32.vector, x, y, z))
+max_f32 = _define(F32, F32, F32)(lambda b, x, y: _call(b, "llvm.maxnum.v16f32", F32.vector, x, y))
+min_f32 = _define(F32, F32, F32)(lambda b, x, y: _call(b, "llvm.minnum.v16f32", F32.vector, x, y))
+abs_f32 = _define(F32, F32)(lambda b, x: _call(b, "llvm.fabs.v16f32", F32.vector, x))
+round_f32 = _define(F32, F32)(lambda b, x: _call(b, "llvm.rint.v16f32", F32.vector, x))
+square_root = _define(types.float32, types.float32)(lambda b, x: _call(b, "llvm.sqrt.f32", _FLOAT, x))
+sum_f32 = _define(types.float32, F32)(lambda b, x: _fold(b, x, b.fadd))
+
+
+@_define(types.float32, F32)
+def largest_f32(b: ir.IRBuilder, x: Any) -> Any:
+    """The largest lane."""
+    return _fold(b, x, lambda p, q: _call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))
+
+
+@_define(F32, F32, types.int64, types.float32)
+def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
+    """`x` in the first `count` lanes, `other` in the rest."""
+    return b.select(_lanes_below(b, count), x, _splat(b, other))
+
+
+@_define(F32, F32)
+def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
+    """2**n for whole n in [-126, 127], made by writing the exponent bits."""
+    biased = b.add(b.fptosi(n, I32.vector), ir.Constant(I32.vector, [127] * 16))
+    return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
+
+
+@_define(types.none, types.int64, F32)
+def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
+    """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
+    narrow = ir.VectorType(_BYTE, 16)
+    b.store(_call(b, "llvm.fptosi.sat.v16i8.v16f32", narrow, x), _pointer(b, address, narrow), align=1)
+
+
+# --- integer arithmetic --------------------------------------------------------------------------------
+
+mul_i32 = _define(I32, I32, I32)(lambda b, x, y: b.mul(x, y))
+sum_i32 = _define(types.int32, I32)(lambda b, x: _call(b, "llvm.vector.reduce.add.v16i32", _INT, x))
+and_i8 = _define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, _splat(b, b.trunc(bits, _BYTE), 32)))
+or_i8 = _define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
+add_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.add(x, _splat(b, b.trunc(n, _BYTE), 32)))
+shift_left_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.shl(x, _splat(b, b.trunc(n, _BYTE), 32)))
+shift_right_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, _splat(b, b.trunc(n, _BYTE), 32)))
+
+
+@_define(I32, types.int32, types.int32)
+def halves_i32(b: ir.IRBuilder, low: Any, high: Any) -> Any:
+    """`low` in lanes 0-7, `high` in lanes 8-15."""
+    first = ir.Constant(ir.VectorType(_BOOL, 16), [1] * 8 + [0] * 8)
+    return b.select(first, _splat(b, low), _splat(b, high))
+
+
+@_define(I32, I8, I8)
+def dot_pairs_i8(b: ir.IRBuilder, x: Any, y: Any) -> Any:
+    """Signed products of neighbours, added in pairs: lane i = x[2i]·y[2i] + x[2i+1]·y[2i+1], exactly.
+
+    Lanes 0-7 cover elements 0-15, lanes 8-15 elements 16-31. LLVM knows the shape (`vpmaddwd` on x86).
+    """
+    wide = ir.VectorType(_INT, 32)
+    product = b.mul(b.sext(b.sext(x, _I16_32), wide), b.sext(b.sext(y, _I16_32), wide))
+    even = ir.Constant(I32.vector, list(range(0, 32, 2)))
+    odd = ir.Constant(I32.vector, list(range(1, 32, 2)))
+    return b.add(b.shuffle_vector(product, product, even), b.shuffle_vector(product, product, odd))
+
+
+def _half_to_f32(first: int) -> Any:
+    """16 of the 32 int8, from lane `first` on, as float32."""
+    lanes = ir.Constant(ir.VectorType(_INT, 16), list(range(first, first + 16)))
+    return _define(F32, I8)(lambda b, x: b.sitofp(b.shuffle_vector(x, x, lanes), F32.vector))
+
+
+low_i8_to_f32 = _half_to_f32(0)
+high_i8_to_f32 = _half_to_f32(16)
+
+
+# --- threads -------------------------------------------------------------------------------------------
+
+
+@_define(types.int64, types.int64, types.int64)
+def atomic_add(b: ir.IRBuilder, address: Any, value: Any) -> Any:
+    """Add to the int64 at an address; return what was there before. Sequentially consistent."""
+    return b.atomic_rmw("add", _pointer(b, address, _LONG), value, "seq_cst")
+
+
+@_define(types.int64, types.int64)
+def atomic_load(b: ir.IRBuilder, address: Any) -> Any:
+    """The int64 at an address; what another thread wrote before it is visible afterwards."""
+    return b.load_atomic(_pointer(b, address, _LONG), "seq_cst", 8)
+
+
+@_define(types.none, types.int64, types.int64)
+def atomic_store(b: ir.IRBuilder, address: Any, value: Any) -> None:
+    """Write the int64 at an address, after all that this thread wrote before."""
+    b.store_atomic(value, _pointer(b, address, _LONG), "seq_cst", 8)
