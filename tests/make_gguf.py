@@ -35,6 +35,7 @@ class Spec:
 
     `arch` "qwen2" gives the same model with QKV biases, for which llama.cpp turns halves of a head instead of
     neighbours. `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight.
+    `metadata` are more numbers of the architecture, such as ("rope.scaling.attn_factor", 0.8).
     """
 
     arch: str = "llama"
@@ -52,7 +53,7 @@ class Spec:
     rope_scaling: str | None = None
     rope_factor: float = 4.0
     rope_original_context: int = 256
-    rope_attn_factor: float | None = None
+    metadata: tuple[tuple[str, float], ...] = ()
     tokenizer: str = "llama"
     eot: int | None = None
     chat_template: str | None = None
@@ -106,8 +107,8 @@ def _write_rope(writer: gguf.GGUFWriter, spec: Spec) -> None:
         writer.add_rope_scaling_type(gguf.RopeScalingType(spec.rope_scaling))
         writer.add_rope_scaling_factor(spec.rope_factor)
         writer.add_rope_scaling_orig_ctx_len(spec.rope_original_context)
-    if spec.rope_attn_factor is not None:
-        writer.add_rope_scaling_attn_factors(spec.rope_attn_factor)
+    for key, value in spec.metadata:
+        writer.add_float32(f"{spec.arch}.{key}", value)
 
 
 def llama3_factors(spec: Spec, low: float = 1.0, high: float = 4.0) -> NDArray[np.float32]:

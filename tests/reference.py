@@ -96,19 +96,22 @@ class Reference:
         return turned
 
     def angles(self, n: int, rotary: int) -> tuple[Array, float]:
-        """The angles (n, rotary / 2) of positions 0..n-1, and what cos and sin are multiplied by."""
+        """The angles (n, rotary / 2) of positions 0..n-1, and what cos and sin are multiplied by.
+
+        As in llama.cpp, a factor without a type means linear scaling, and scale_linear is its older name.
+        """
         base = self.meta.get("rope.freq_base", 10000.0)
         frequency = base ** -(np.arange(0, rotary, 2) / rotary)
         frequency = frequency / self.weights.get("rope_freqs.weight", 1.0)
         size = self.meta.get("rope.scaling.attn_factor", 1.0)
-        factor = self.meta.get("rope.scaling.factor", 1.0)
-        match self.meta.get("rope.scaling.type"):
+        factor = self.meta.get("rope.scaling.factor", self.meta.get("rope.scale_linear", 1.0))
+        match self.meta.get("rope.scaling.type", "linear"):
             case "linear":
                 frequency = frequency / factor
             case "yarn":
                 keep = self.yarn_keep(base, rotary)
                 frequency = frequency * (keep + (1 - keep) / factor)
-                size = size * (1 + 0.1 * np.log(factor))
+                size = size * (1 + 0.1 * np.log(max(factor, 1)))
         return np.arange(n)[:, None] * frequency, size
 
     def yarn_keep(self, base: float, rotary: int) -> Array:

@@ -22,8 +22,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "base 500000": {"rope_base": 500000.0},
     "linear": {"rope_scaling": "linear"},
     "llama3": {"rope_scaling": "llama3"},
+    "factor alone": {"metadata": (("rope.scaling.factor", 2.0),)},
+    "scale_linear": {"metadata": (("rope.scale_linear", 3.0),)},
     "yarn": {"rope_scaling": "yarn"},
-    "yarn, attention factor": {"rope_scaling": "yarn", "rope_attn_factor": 0.8},
+    "yarn, factor below 1": {"rope_scaling": "yarn", "rope_factor": 0.5},
+    "yarn, attention factor": {"rope_scaling": "yarn", "metadata": (("rope.scaling.attn_factor", 0.8),)},
     "halves": {"arch": "qwen2"},
     "halves, yarn": {"arch": "qwen2", "rope_scaling": "yarn"},
 }
