@@ -1,0 +1,48 @@
+"""`edgellm verify`: is a model file whole?"""
+
+import json
+from pathlib import Path
+
+import click
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.check import find_problems
+from edgellm.gguf.printable import printable, size
+
+
+@click.command("verify")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(model: str, as_json: bool) -> None:
+    """Check that a model file is whole: its structure, its metadata against its tensors, NaN and Inf.
+
+    Prints a line for each problem, and exits with 1 if there are any.
+    """
+    try:
+        with GGUFFile.open(Path(model)) as file:
+            _verify(file, as_json)
+    except ModelFileError as error:
+        if as_json and not isinstance(error, _ProblemsFoundError):
+            click.echo(json.dumps({"path": model, "ok": False, "problems": [str(error)]}))
+        raise
+
+
+class _ProblemsFoundError(ModelFileError):
+    """The file opens, and its problems have been printed."""
+
+
+def _verify(file: GGUFFile, as_json: bool) -> None:
+    problems = []
+    for problem in find_problems(file):
+        problems.append(problem)
+        if not as_json:
+            click.echo(problem)
+    name = printable(str(file.path), 400)
+    found = {"path": str(file.path), "ok": not problems, "problems": problems}
+    if as_json:
+        click.echo(json.dumps(found | {"tensors": len(file.tensors), "bytes": file.nbytes}))
+    elif not problems:
+        click.echo(f"ok: {name}, {len(file.tensors)} tensors, {size(file.nbytes)}")
+    if problems:
+        raise _ProblemsFoundError(f"{name}: has {len(problems)} problems; download or convert it again")

@@ -1,0 +1,109 @@
+"""Is a GGUF file whole? What `edgellm verify` looks at beyond what opening the file has checked.
+
+Only what holds for every architecture is checked here: an architecture checks its own shapes at open.
+"""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgellm.gguf.file import GGUFFile
+from edgellm.gguf.finite import find_not_finite
+from edgellm.gguf.printable import printable
+from edgellm.gguf.tensors import Tensor
+from edgellm.gguf.values import Strings
+
+_PER_TOKEN = ("tokenizer.ggml.token_type", "tokenizer.ggml.scores")
+_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
+# How converters write "this model has no such token", as a signed or an unsigned number.
+_NO_TOKEN = (-1, 0xFFFF_FFFF)
+
+
+def find_problems(file: GGUFFile) -> Iterator[str]:
+    """Every problem in an open file as a line of text, found while iterating; weights are read in slabs."""
+    yield from _architecture(file)
+    yield from _metadata_numbers(file)
+    yield from _tokenizer(file)
+    yield from _blocks(file)
+    yield from _embedding(file)
+    for tensor in file.tensors.values():
+        yield from _weights(tensor)
+
+
+def _architecture(file: GGUFFile) -> Iterator[str]:
+    if type(file.metadata.get("general.architecture")) is not str:
+        yield "key general.architecture is missing or is not text"
+
+
+def _metadata_numbers(file: GGUFFile) -> Iterator[str]:
+    for key, value in file.metadata.items():
+        is_float = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        if is_float and np.isnan(value).any():
+            yield f"key {printable(key)} holds NaN"
+
+
+def _tokenizer(file: GGUFFile) -> Iterator[str]:
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if tokens is None:
+        return
+    if not isinstance(tokens, Strings):
+        yield "key tokenizer.ggml.tokens is not an array of text"
+        return
+    for key in _PER_TOKEN:
+        values = file.metadata.get(key)
+        if values is not None and (not isinstance(values, np.ndarray) or len(values) != len(tokens)):
+            yield f"key {key} is not an array of {len(tokens)} numbers, one for each token"
+    for key, value in special_ids(file):
+        if type(value) is not int or not (0 <= value < len(tokens) or value in _NO_TOKEN):
+            yield f"key {printable(key)} is {printable(str(value))}, not one of the {len(tokens)} tokens"
+
+
+def special_ids(file: GGUFFile) -> Iterator[tuple[str, object]]:
+    """The keys that name a token by its id, `tokenizer.ggml.bos_token_id` and the like, with their values."""
+    for key, value in file.metadata.items():
+        if key.startswith("tokenizer.ggml.") and key.endswith("_token_id"):
+            yield key, value
+
+
+def _blocks(file: GGUFFile) -> Iterator[str]:
+    """The blocks that have tensors are 0 to block_count - 1."""
+    count = _own_int(file, "block_count")
+    found = {int(name[1]) for name in map(_BLOCK.match, file.tensors) if name}
+    if count is None or not found:
+        return
+    if max(found) >= count:
+        yield f"there are tensors of block {max(found)}, and key block_count is {count}"
+    elif len(found) < count:
+        missing = next(i for i in range(len(found) + 1) if i not in found)
+        yield f"there are no tensors of block {missing}, and key block_count is {count}"
+
+
+def _embedding(file: GGUFFile) -> Iterator[str]:
+    """The token embedding has a row for each token, as wide as the model."""
+    embedding = file.tensors.get("token_embd.weight")
+    if embedding is None:
+        return
+    if len(embedding.shape) != 2:
+        yield f"tensor token_embd.weight has {len(embedding.shape)} dimensions, not 2"
+        return
+    rows, columns = embedding.shape
+    tokens, width = file.metadata.get("tokenizer.ggml.tokens"), _own_int(file, "embedding_length")
+    if isinstance(tokens, Strings) and len(tokens) not in (0, rows):
+        yield f"tensor token_embd.weight has {rows} rows for {len(tokens)} tokens"
+    if width not in (None, columns):
+        yield f"tensor token_embd.weight has {columns} columns for an embedding_length of {width}"
+
+
+def _own_int(file: GGUFFile, key: str) -> int | None:
+    value = file.metadata.get(f"{file.metadata.get('general.architecture')}.{key}")
+    return value if type(value) is int else None
+
+
+def _weights(tensor: Tensor) -> Iterator[str]:
+    found = find_not_finite(tensor)
+    if found:
+        what = "blocks with NaN or Inf scales" if tensor.type.scales else "NaN or Inf weights"
+        where = f"{printable(tensor.path.name)}, byte {found.byte}"
+        name = f"tensor {printable(tensor.name)} ({tensor.type.name})"
+        yield f"{name} has {found.bad} {what}, the first in row {found.row} ({where})"
