@@ -12,7 +12,7 @@ from edgellm.text.tokenizer import Tokenizer
 @click.command()
 @click.argument("model")
 @click.option("--decode", is_flag=True, help="Turn ids from stdin into text.")
-@click.option("--json", "as_json", is_flag=True, help="Print the ids as a JSON list, the text as a JSON string.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, or a JSON string of the text.")
 @click.option("--special", is_flag=True, help="Find control tokens in the text; show them when decoding.")
 @click.option("--add-special", is_flag=True, help="Add the BOS and EOS tokens that the model asks for.")
 @click.option("--tokenizer-pre", metavar="NAME", help="Use this pre-tokenizer in place of the file's own.")
@@ -37,7 +37,7 @@ def read_text() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise EdgeLLMError(f"stdin: byte {error.start} is not UTF-8 text; convert the input to UTF-8") from None
+        raise EdgeLLMError(f"stdin: byte {error.start} is not UTF-8; convert the input") from None
 
 
 def parse_ids(text: str) -> list[int]:

@@ -1,7 +1,7 @@
 """The tokenizer of a model: text to token ids and back, from what the GGUF file says."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Protocol, Self
 
@@ -74,7 +74,7 @@ class Tokenizer:
         parsed to begin with one. Control tokens are found in the text only with `parse_special`;
         user-defined ones always. Lone surrogates count as U+FFFD.
         """
-        ids = self.encode_parts(self.split(text, parse_special))
+        ids = self.encode_parts(self.split(text, self.control_texts if parse_special else {}))
         if not add_special:
             return ids
         if self.add_bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
@@ -83,12 +83,12 @@ class Tokenizer:
             ids.append(self.eos_id)
         return ids
 
-    def split(self, text: str, parse_special: bool) -> list[str | int]:
-        """`text` cut at special tokens, which are given as ids; longer ones are found first."""
-        clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        special = self._user_texts | self.control_texts if parse_special else self._user_texts
-        parts: list[str | int] = [clean] if clean else []
-        for found in sorted((s for s in special if s in clean), key=len, reverse=True):
+    def split(self, text: str, controls: Mapping[str, int]) -> list[str | int]:
+        """`text` cut at these control tokens and the user-defined ones, which become ids; longest first."""
+        text = without_surrogates(text)
+        special = {**self._user_texts, **controls}
+        parts: list[str | int] = [text] if text else []
+        for found in sorted((s for s in special if s in text), key=len, reverse=True):
             parts = [piece for part in parts for piece in _cut(part, found, special[found])]
         return parts
 
@@ -145,6 +145,11 @@ class Tokenizer:
             return ByteLevel(self.vocabulary, file.get_strings("tokenizer.ggml.merges"), rules)
         space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix", True)
         return SentencePiece(self.vocabulary, self.unk_id, space_prefix)
+
+
+def without_surrogates(text: str) -> str:
+    """`text` as UTF-8 can hold it: surrogate pairs become their character, lone ones U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _cut(part: str | int, found: str, token: int) -> list[str | int]:
