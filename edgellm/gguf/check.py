@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from edgellm.errors import ModelFileError
 from edgellm.gguf.file import GGUFFile
 from edgellm.gguf.finite import find_not_finite
 from edgellm.gguf.printable import printable
@@ -32,8 +33,10 @@ def find_problems(file: GGUFFile) -> Iterator[str]:
 
 
 def _architecture(file: GGUFFile) -> Iterator[str]:
-    if type(file.metadata.get("general.architecture")) is not str:
-        yield "key general.architecture is missing or is not text"
+    try:
+        _ = file.architecture
+    except ModelFileError as error:
+        yield str(error)
 
 
 def _metadata_numbers(file: GGUFFile) -> Iterator[str]:

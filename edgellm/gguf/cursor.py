@@ -13,20 +13,23 @@ _U64 = struct.Struct("<Q")
 
 
 class Cursor:
-    """A position in the bytes of one file. `doing` says what is being read, for messages."""
+    """A position in the bytes of one file.
 
-    __slots__ = ("at", "buffer", "doing", "path")
+    `doing` says what is being read, for messages; `nested` counts the arrays inside arrays so far.
+    """
+
+    __slots__ = ("at", "buffer", "doing", "nested", "path")
 
     def __init__(self, buffer: memoryview, path: Path) -> None:
         self.buffer = buffer
         self.path = path
-        self.at = 0
+        self.at = self.nested = 0
         self.doing = "its header"
 
-    def fail(self, problem: str) -> NoReturn:
-        """Raise ModelFileError: the problem, what was being read, and at which byte."""
+    def fail(self, problem: str, advice: str = "download the file again") -> NoReturn:
+        """Raise ModelFileError: the problem, what was being read, at which byte, and what to do."""
         name = printable(str(self.path), 400)
-        raise ModelFileError(f"{name}: {problem} ({self.doing}, byte {self.at}); download the file again")
+        raise ModelFileError(f"{name}: {problem} ({self.doing}, byte {self.at}); {advice}")
 
     def skip(self, n: int) -> int:
         """Pass over `n` bytes, which must be there; the offset of the first."""
@@ -49,7 +52,7 @@ class Cursor:
         """One 64-bit unsigned integer."""
         return int(self.unpack(_U64))
 
-    def count(self, least: int, what: str, limit: int = 1 << 62) -> int:
+    def count(self, least: int, what: str, limit: int = 1 << 63) -> int:
         """A 64-bit count of things of at least `least` bytes each; the file must have room for them."""
         n = self.u64()
         if n > min(limit, (len(self.buffer) - self.at) // least):

@@ -1,6 +1,7 @@
 """A GGUF model file, whole: all its parts, its metadata with typed access, its tensors."""
 
 import os
+import re
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -19,6 +20,7 @@ from edgellm.gguf.values import Strings
 T = TypeVar("T")
 V = TypeVar("V")
 Array: TypeAlias = np.ndarray[Any, Any]
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REQUIRED: Any = object()
 _DTYPE_KINDS = {int: "iu", float: "f", bool: "b"}
 
@@ -62,8 +64,11 @@ class GGUFFile:
 
     @property
     def architecture(self) -> str:
-        """`general.architecture`; ModelFileError without it."""
-        return self.get_str("general.architecture")
+        """`general.architecture`; ModelFileError without it, or if it is no plain word."""
+        name = self.get_str("general.architecture")
+        if not _PLAIN.fullmatch(name):
+            self._wrong("general.architecture", "a plain word")
+        return name
 
     def fail(self, problem: str) -> NoReturn:
         """Raise ModelFileError with the file's name before `problem`."""
@@ -103,7 +108,7 @@ class GGUFFile:
     def _get(self, key: str, kinds: tuple[type[V], ...], wanted: str, default: T) -> V | T:
         if key not in self.metadata:
             if default is _REQUIRED:
-                self.fail(f"has no key {key}; get another conversion of the model")
+                self.fail(f"has no key {printable(key)}; get another conversion of the model")
             return default
         if type(self.metadata[key]) not in kinds:
             self._wrong(key, wanted)
@@ -111,4 +116,4 @@ class GGUFFile:
         return value
 
     def _wrong(self, key: str, wanted: str) -> NoReturn:
-        self.fail(f"key {key} must be {wanted}; get another conversion of the model")
+        self.fail(f"key {printable(key)} must be {wanted}; get another conversion of the model")

@@ -27,7 +27,7 @@ def what_it_is(head: bytes) -> str:
         return "a safetensors file; convert the checkpoint to GGUF"
     if not head.strip(b"\0"):
         return "all zeros where it should begin, an unfinished download; download it again"
-    text = head.decode("latin-1").strip()
-    if text.isascii() and text.replace("\n", " ").isprintable():
-        return f'text that begins "{text[:40].splitlines()[0]}", not a model; download it again'
+    text = " ".join(head.decode("latin-1").split())
+    if text.isascii() and text.isprintable():
+        return f'text that begins "{text[:40]}", not a model; download it again'
     return f"not a GGUF file: it begins with the bytes {head[:4].hex(' ')}; check the path"

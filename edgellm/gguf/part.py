@@ -14,8 +14,8 @@ from edgellm.gguf.printable import printable
 from edgellm.gguf.tensors import Tensor, place, read_tensor_info
 from edgellm.gguf.values import read_value
 
-# Far above any real file; without them a hostile header makes twenty bytes of objects for each of its own.
-_MAX_KEYS, _MAX_TENSORS = 1 << 16, 1 << 17
+# Far above any real file: a hostile header would become objects of twenty times its size.
+_MAX_KEYS = _MAX_TENSORS = 1 << 16
 _LEAST_KEY, _LEAST_TENSOR = 8 + 1 + 4 + 1, 8 + 1 + 4 + 8 + 4 + 8
 
 

@@ -79,9 +79,9 @@ def _read_shape(cursor: Cursor) -> tuple[int, ...]:
 def _read_type(cursor: Cursor) -> GGMLType:
     number = cursor.u32()
     if number in REMOVED_TYPES:
-        cursor.fail(f"has the type {REMOVED_TYPES[number]}, which GGUF has retired: get a newer conversion")
+        cursor.fail(f"has the retired type {REMOVED_TYPES[number]}", "get a newer conversion")
     if number not in GGML_TYPES:
-        cursor.fail(f"has the unknown type {number}: it is damaged, or newer than this version of edgellm")
+        cursor.fail(f"has the unknown type {number}", "update edgellm, or download the file again")
     return GGML_TYPES[number]
 
 
@@ -103,13 +103,13 @@ def place(cursor: Cursor, infos: list[TensorInfo], alignment: int) -> list[Tenso
 def _check_spans(cursor: Cursor, start: int, infos: list[TensorInfo], alignment: int) -> None:
     end, before = 0, ""
     for info in sorted(infos, key=lambda info: info.offset):
-        name = printable(info.name)
-        cursor.doing, cursor.at = f"tensor {name}", start + info.offset
+        cursor.doing, cursor.at = f"tensor {printable(info.name)}", start + info.offset
         if info.offset % alignment:
-            cursor.fail(f"is damaged: tensor {name} is not aligned to {alignment} bytes")
+            cursor.fail(f"is damaged: the offset {info.offset} is no multiple of {alignment}")
         if info.offset < end:
-            cursor.fail(f"is damaged: tensors {before} and {name} share bytes")
-        end, before = info.offset + info.nbytes, name
+            cursor.fail(f"is damaged: it shares bytes with tensor {before}")
+        end, before = info.offset + info.nbytes, printable(info.name)
     missing = start + end - len(cursor.buffer)
     if infos and missing > 0:
+        cursor.doing, cursor.at = "the weights", start
         cursor.fail(f"is cut off: it ends {size(missing)} before the end of tensor {before}")

@@ -95,7 +95,8 @@ def read_array(cursor: Cursor, depth: int) -> Value:
         cursor.fail(f"is damaged: there is no metadata type {kind}")
     if depth == _MAX_DEPTH:
         cursor.fail(f"is damaged: arrays are nested more than {_MAX_DEPTH} deep")
-    n = cursor.count(12, "nested arrays", _MAX_NESTED)
+    n = cursor.count(12, "nested arrays", _MAX_NESTED - cursor.nested)
+    cursor.nested += n
     return tuple(read_array(cursor, depth + 1) for _ in range(n))
 
 

@@ -1,0 +1,120 @@
+"""`edgellm info`: what is in a model file?"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import numpy as np
+
+from edgellm.gguf import GGUFFile, Tensor
+from edgellm.gguf.printable import printable, size
+from edgellm.info import ModelInfo, TokenizerInfo, describe
+
+_TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
+
+
+@click.command("info")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--tensors", is_flag=True, help="List every tensor.")
+@click.option("--tokens", is_flag=True, help="List the vocabulary.")
+def command(model: str, as_json: bool, tensors: bool, tokens: bool) -> None:
+    """Show what is in a model file: architecture, parameters, types, context, tokenizer."""
+    with GGUFFile.open(Path(model)) as file:
+        if as_json:
+            click.echo(json.dumps(_as_json(file, tensors, tokens), indent=2))
+        else:
+            click.echo("\n".join(_as_text(file, tensors, tokens)))
+
+
+def _as_json(file: GGUFFile, tensors: bool, tokens: bool) -> dict[str, object]:
+    found: dict[str, object] = asdict(describe(file))
+    if tensors:
+        found["tensors"] = [
+            {"name": t.name, "type": t.type.name, "shape": t.shape, "bytes": t.nbytes, "offset": t.offset}
+            for t in file.tensors.values()
+        ]
+    if tokens:
+        found["tokens"] = list(_vocabulary(file))
+    return found
+
+
+def _as_text(file: GGUFFile, tensors: bool, tokens: bool) -> Iterator[str]:
+    info = describe(file)
+    rows = [(label, printable(value, 400)) for label, value in _facts(info) if value]
+    width = max(len(label) for label, _ in rows)
+    yield from (f"{label:{width}}  {value}" for label, value in rows)
+    if info.types:
+        yield ""
+        yield from _table(("type", "tensors", "parameters", "size", "bits/weight"), _type_rows(info))
+    if tensors:
+        yield ""
+        yield from _table(("tensor", "type", "shape", "size"), map(_tensor_row, file.tensors.values()))
+    if tokens:
+        yield ""
+        yield from _table(("id", "kind", "token"), _token_rows(file))
+
+
+def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
+    yield "file", info.files[0] + (f" and {len(info.files) - 1} more" if len(info.files) > 1 else "")
+    yield "size", f"{size(info.bytes)}, GGUF version {info.version}"
+    yield "name", info.name or ""
+    yield "author", info.author or ""
+    yield "license", info.license or ""
+    yield "architecture", info.architecture
+    yield "parameters", _count(info.parameters) if info.parameters else "none in this file"
+    yield "layers", str(info.layers or "")
+    yield "context", f"{info.context_length} tokens" if info.context_length else ""
+    yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16)" if info.kv_bytes_per_token else ""
+    yield "tokenizer", _tokenizer(info.tokenizer) if info.tokenizer else "none"
+    if info.tokenizer:
+        special = info.tokenizer.special.items()
+        yield "special", ", ".join(f"{role} {token.id} {token.text}" for role, token in special)
+    yield "template", "yes" if info.chat_template else "none"
+
+
+def _tokenizer(tokenizer: TokenizerInfo) -> str:
+    pre = f" ({tokenizer.pre})" if tokenizer.pre else ""
+    return f"{tokenizer.model}{pre}, {tokenizer.tokens} tokens"
+
+
+def _count(n: float) -> str:
+    """A number of parameters as people say it: `1.24 B`."""
+    for unit in ("", " k", " M", " B"):
+        if n < 999.5:
+            return f"{n:.3g}{unit}"
+        n /= 1000
+    return f"{n:.3g} T"
+
+
+def _type_rows(info: ModelInfo) -> Iterator[tuple[str, ...]]:
+    for share in info.types:
+        bits = f"{share.bits_per_weight:.2f}"
+        yield share.type, str(share.tensors), _count(share.parameters), size(share.bytes), bits
+
+
+def _tensor_row(tensor: Tensor) -> tuple[str, ...]:
+    shape = " x ".join(map(str, tensor.shape))
+    return printable(tensor.name), tensor.type.name, shape, size(tensor.nbytes)
+
+
+def _vocabulary(file: GGUFFile) -> Sequence[str]:
+    return file.get_strings("tokenizer.ggml.tokens", ())
+
+
+def _token_rows(file: GGUFFile) -> Iterator[tuple[str, ...]]:
+    tokens = _vocabulary(file)
+    kinds = file.get_array("tokenizer.ggml.token_type", int, np.zeros(0, np.int32)).tolist()
+    kinds += [1] * (len(tokens) - len(kinds))
+    for number, (token, kind) in enumerate(zip(tokens, kinds, strict=False)):
+        yield str(number), _TOKEN_TYPES.get(kind, str(kind)), printable(token)
+
+
+def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    """Columns as wide as their widest cell, two spaces between."""
+    lines = [tuple(head), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()

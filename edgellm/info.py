@@ -1,0 +1,143 @@
+"""What is in a model file, as `edgellm info` shows it. Works for every architecture and without weights."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgellm.gguf import GGUFFile, Strings
+from edgellm.gguf.check import special_ids
+
+# An architecture with any of these keeps something else than one key and value per head, layer and token.
+_OTHER_CACHES = (
+    "attention.kv_lora_rank",
+    "attention.shared_kv_layers",
+    "full_attention_interval",
+    "wkv.head_size",
+)
+
+
+@dataclass(frozen=True)
+class TypeShare:
+    """The part of the weights that has one tensor type."""
+
+    type: str
+    tensors: int
+    parameters: int
+    bytes: int
+    bits_per_weight: float
+
+
+@dataclass(frozen=True)
+class SpecialToken:
+    """A token with a role; `text` is empty if the vocabulary has no such id."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TokenizerInfo:
+    """The tokenizer in the file. `special` goes from roles (bos, eos, ...) to tokens."""
+
+    model: str
+    pre: str | None
+    tokens: int
+    special: dict[str, SpecialToken]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a file says of itself; None where it says nothing. `bytes` are those of all its `files`.
+
+    `kv_bytes_per_token` is what one token of context takes with f16 keys and values if each layer keeps it.
+    """
+
+    files: list[str]
+    bytes: int
+    version: int
+    architecture: str
+    name: str | None
+    author: str | None
+    license: str | None
+    parameters: int
+    types: list[TypeShare]
+    context_length: int | None
+    layers: int | None
+    kv_bytes_per_token: int | None
+    tokenizer: TokenizerInfo | None
+    chat_template: bool
+
+
+def describe(file: GGUFFile) -> ModelInfo:
+    """Collect what an open file says; ModelFileError when a value is not of the kind it must be."""
+    author = file.get_str("general.author", None) or file.get_str("general.organization", None)
+    return ModelInfo(
+        files=[str(path) for path in file.paths],
+        bytes=file.nbytes,
+        version=file.version,
+        architecture=file.architecture,
+        name=file.get_str("general.name", None),
+        author=author,
+        license=file.get_str("general.license", None),
+        parameters=sum(tensor.size for tensor in file.tensors.values()),
+        types=_types(file),
+        context_length=file.get_int(f"{file.architecture}.context_length", None),
+        layers=file.get_int(f"{file.architecture}.block_count", None),
+        kv_bytes_per_token=kv_bytes_per_token(file),
+        tokenizer=_tokenizer(file),
+        chat_template="tokenizer.chat_template" in file.metadata,
+    )
+
+
+def _types(file: GGUFFile) -> list[TypeShare]:
+    """The tensor types, the one with most bytes first."""
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for tensor in file.tensors.values():
+        for i, amount in enumerate((1, tensor.size, tensor.nbytes)):
+            sums[tensor.type.name][i] += amount
+    shares = [TypeShare(name, n, size, b, round(8 * b / size, 4)) for name, (n, size, b) in sums.items()]
+    return sorted(shares, key=lambda share: -share.bytes)
+
+
+def kv_bytes_per_token(file: GGUFFile) -> int | None:
+    """Bytes of float16 keys and values of one token in all layers; None where this cannot be said.
+
+    Layers times key-value heads (summed, where each layer has its own) times the length of key and value.
+    """
+    arch = file.architecture
+    if any(f"{arch}.{key}" in file.metadata for key in _OTHER_CACHES):
+        return None
+    query_heads = file.metadata.get(f"{arch}.attention.head_count")
+    heads = query_heads if type(query_heads) is int else 0  # an array where each layer has its own
+    width = file.get_int(f"{arch}.embedding_length", 0)
+    length = width // heads if heads > 0 else 0
+    key = file.get_int(f"{arch}.attention.key_length", length)
+    value = file.get_int(f"{arch}.attention.value_length", length)
+    total = 2 * _kv_heads(file, heads) * (key + value)
+    return total if total > 0 else None
+
+
+def _kv_heads(file: GGUFFile, heads: int) -> int:
+    """Key-value heads of all layers together: as many as query heads unless the file says otherwise."""
+    key = f"{file.architecture}.attention.head_count_kv"
+    if isinstance(file.metadata.get(key), np.ndarray):
+        return int(file.get_array(key, int).sum())
+    return file.get_int(f"{file.architecture}.block_count", 0) * file.get_int(key, heads)
+
+
+def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if not isinstance(tokens, Strings):
+        return None
+    special = {
+        key.removeprefix("tokenizer.ggml.").removesuffix("_token_id"): _special(tokens, value)
+        for key, value in special_ids(file)
+        if type(value) is int
+    }
+    model, pre = (file.get_str(f"tokenizer.ggml.{key}", None) for key in ("model", "pre"))
+    return TokenizerInfo(model or "unknown", pre, len(tokens), special)
+
+
+def _special(tokens: Strings, number: int) -> SpecialToken:
+    return SpecialToken(number, tokens[number] if 0 <= number < len(tokens) else "")
