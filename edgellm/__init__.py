@@ -12,22 +12,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from edgellm.chat import Chat
     from edgellm.errors import (
         ContextOverflowError,
         EdgeLLMError,
+        EdgeLLMWarning,
         ModelFileError,
         OptionError,
         UnsupportedModelError,
     )
-    from edgellm.model import Chat, Model
+    from edgellm.model import Model
     from edgellm.text.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
 
 _HOME_OF = {
-    "Chat": "edgellm.model",
+    "Chat": "edgellm.chat",
     "ContextOverflowError": "edgellm.errors",
     "EdgeLLMError": "edgellm.errors",
+    "EdgeLLMWarning": "edgellm.errors",
     "Model": "edgellm.model",
     "ModelFileError": "edgellm.errors",
     "OptionError": "edgellm.errors",
@@ -39,6 +42,7 @@ __all__ = [
     "Chat",
     "ContextOverflowError",
     "EdgeLLMError",
+    "EdgeLLMWarning",
     "Model",
     "ModelFileError",
     "OptionError",

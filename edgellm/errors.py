@@ -8,6 +8,8 @@
 
 Each message names the file or option, what is wrong and where, and what to do next. The command line
 prints it as one line and exits with 1 (2 for OptionError); nothing else is ever shown to a user.
+
+What does not keep anything from working is an EdgeLLMWarning, through Python's `warnings`.
 """
 
 
@@ -29,3 +31,7 @@ class ContextOverflowError(EdgeLLMError):
 
 class OptionError(EdgeLLMError, TypeError, ValueError):
     """An option is unknown or has an impossible value."""
+
+
+class EdgeLLMWarning(UserWarning):
+    """Something a person should know, but need not act on."""

@@ -26,7 +26,7 @@ Source: `gguf.Keys.General.SAMPLING_*`. Its keys for samplers that edgellm does 
 """
 
 
-def _option(check: Callable[[object], object], default: object) -> Any:  # noqa: ANN401 (it stands for any field)
+def _option(check: Callable[[object], object], default: object) -> Any:
     """A field with its default and the check of its values; a default of None also means "not set"."""
     metadata = {"check": check}
     if isinstance(default, dict):
@@ -52,13 +52,18 @@ class _Options:
                 object.__setattr__(self, option.name, _checked(option.name, option.metadata["check"], value))
 
     @classmethod
+    def names(cls) -> list[str]:
+        """The names of all options."""
+        return [option.name for option in fields(cls)]
+
+    @classmethod
     def from_kwargs(cls, defaults: Mapping[str, object] | None = None, /, **given: object) -> Self:
         """Options out of what was given; None means "not given", and `defaults` lie under what was.
 
         Raises:
             OptionError: a name is unknown or a value impossible.
         """
-        known = [option.name for option in fields(cls)]
+        known = cls.names()
         for name in given:
             if name not in known:
                 raise OptionError(f"unknown option {name}: {_advice(name, known)}")

@@ -36,10 +36,7 @@ def quantize(x: int, start: int, stop: int, n: int, target: int) -> None:
         low, high = load_f32x16(x + 4 * k), load_f32x16(x + 4 * k + 64)
         largest = largest_f32(max_f32(abs_f32(low), abs_f32(high)))
         scale = target + n + k // 4
-        if largest == nb.float32(0):
-            inverse = nb.float32(0)
-        else:
-            inverse = nb.float32(127) / largest
+        inverse = nb.float32(0) if largest == nb.float32(0) else nb.float32(127) / largest
         low = round_f32(mul_f32(low, splat_f32(inverse)))
         high = round_f32(mul_f32(high, splat_f32(inverse)))
         store_f32x16_as_i8(target + k, low)

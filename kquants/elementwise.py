@@ -28,6 +28,7 @@ from kquants.simd import (
     sum_f32,
 )
 
+
 @inline
 def _norm_row(x: int, weight: int, n: int, eps: float, h: int) -> None:
     """h = x / sqrt(mean(x²) + eps) · weight over n values."""

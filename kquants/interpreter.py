@@ -155,8 +155,11 @@ def run(
         op = program + i * OP_WORDS * 8
         if load_i64(op + 32) != 0 and _meet(control, threads, give_way, futex, number):
             return
-        units = load_i64(op + 8) + load_i64(op + 16) * row_count(op, batch)
-        chunk = max(1, units // (8 * threads))
+        rows = row_count(op, batch)
+        units = load_i64(op + 8) + load_i64(op + 16) * rows
+        # Many chunks for each thread, so that none waits long for another; small ones for long batches, so
+        # that a stop is seen within milliseconds.
+        chunk = max(1, min(units // (8 * threads), 256 // max(1, rows)))
         counter = control + COUNTERS + 8 * i
         first = atomic_add(counter, chunk)
         while first < units and atomic_load(control + STOP) == 0:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numba as nb
+
 from kquants.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32, q4_k, q6_k, q8_0
 from kquants.interpreter import argument
@@ -16,8 +18,6 @@ from kquants.simd import (
     store_f32x16_part,
     sub_f32,
 )
-
-import numba as nb
 
 
 def _define(name: str, row_to_f32: Any) -> None:

@@ -26,7 +26,7 @@ _BOOL, _BYTE, _INT, _LONG = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.Int
 _HALF, _FLOAT = ir.HalfType(), ir.FloatType()
 
 
-class VectorType(types.Type):  # type: ignore[misc]
+class VectorType(types.Type):
     """A Numba type whose values are LLVM vectors of `lanes` elements."""
 
     def __init__(self, name: str, element: ir.Type, lanes: int) -> None:
@@ -35,7 +35,7 @@ class VectorType(types.Type):  # type: ignore[misc]
 
 
 @register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector_type: VectorType) -> None:
         super().__init__(manager, vector_type, vector_type.vector)
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from edgellm.arch.description import Rope
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
 
 Frequencies = NDArray[np.float64]
 
@@ -21,22 +22,22 @@ def read_rope(file: GGUFFile, dims: int, halves: bool) -> Rope:
     """
     prefix = f"{file.architecture}.rope"
     base = file.get_float(f"{prefix}.freq_base", 10000.0)
-    if dims < 2 or dims % 2 or not 1.0 < base:
+    if dims < 2 or dims % 2 or not base > 1.0:
         file.fail(f"rope over {dims} dimensions with base {base} is impossible; get another conversion")
     frequencies = base ** (-np.arange(0, dims, 2) / dims) / _factors(file, dims // 2)
     magnitude = file.get_float(f"{prefix}.scaling.attn_factor", 1.0)
-    kind = file.get_str(f"{prefix}.scaling.type", "none")
-    # Before `rope.scaling.*` there was one key for linear scaling alone.
-    factor = file.get_float(f"{prefix}.scaling.factor", file.get_float(f"{prefix}.scale_linear", 1.0))
-    if factor <= 0:
+    # A factor without a type means linear; old files have one key for that alone. 0 stands for "no scaling".
+    kind = file.get_str(f"{prefix}.scaling.type", "linear")
+    factor = file.get_float(f"{prefix}.scaling.factor", file.get_float(f"{prefix}.scale_linear", 1.0)) or 1.0
+    if factor < 0:
         file.fail(f"key {prefix}.scaling.factor must be positive; get another conversion of the model")
     if kind == "yarn":
         kept = _kept_by_yarn(file, base, dims)
         return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * _yarn_magnitude(factor), halves)
-    if kind == "linear" or (kind == "none" and f"{prefix}.scale_linear" in file.metadata):
+    if kind == "linear":
         return Rope(frequencies / factor, magnitude, halves)
     if kind != "none":
-        raise UnsupportedModelError(f"{file.path}: rope scaling {kind!r} is not supported; linear and yarn are")
+        raise UnsupportedModelError(f"{file.path}: rope scaling {printable(kind)} is not supported; none, linear and yarn are")
     return Rope(frequencies, magnitude, halves)
 
 

@@ -1,9 +1,9 @@
 """Taking tensors out of a file by name, each with the shape it must have and a type that can be computed."""
 
-from kquants import FORMATS
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import printable
+from kquants import FORMATS
 
 
 class Tensors:

@@ -4,6 +4,7 @@ A page holds the keys and values of PAGE tokens for all layers. Pages are counte
 of its parent's pages and copies one only when it writes into it, so a branch costs nothing until it differs.
 """
 
+from collections import deque
 from collections.abc import Sequence as Ids
 
 import numpy as np
@@ -22,14 +23,13 @@ class PagePool:
         self._pages: list[NDArray[np.uint8]] = []
         self._references: list[int] = []
         self._free: list[int] = []
-
-    @property
-    def used(self) -> int:
-        """Pages that a sequence holds."""
-        return len(self._pages) - len(self._free)
+        self._dropped: deque[list[int]] = deque()
 
     def acquire(self) -> int:
         """The id of a page with one reference; what it holds is undefined. Raises EdgeLLMError."""
+        while self._dropped:
+            for page in self._dropped.popleft():
+                self.release(page)
         if not self._free:
             self._grow()
         page = self._free.pop()
@@ -46,6 +46,10 @@ class PagePool:
         self._references[page] -= 1
         if self._references[page] == 0:
             self._free.append(page)
+
+    def drop(self, pages: list[int]) -> None:
+        """Release pages before the next `acquire`. Any thread may call this at any time."""
+        self._dropped.append(pages)
 
     def own(self, page: int) -> int:
         """A page with the same contents that nobody else holds: itself, or a copy in exchange for it."""
@@ -77,7 +81,7 @@ class PagePool:
 class Sequence:
     """The state of one sequence of tokens: their ids, and the pages with their keys and values.
 
-    `tokens` are exactly those whose state is in the pages: a stopped computation adds none.
+    Its pages go back when it is garbage. `tokens` are exactly those whose state is in the pages: a stopped computation adds none.
     """
 
     def __init__(self, pool: PagePool) -> None:
@@ -87,6 +91,9 @@ class Sequence:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __del__(self) -> None:
+        self._pool.drop(self.pages)
 
     def reserve(self, n: int) -> None:
         """Make room for `n` more tokens in pages of our own. Raises EdgeLLMError without memory for them."""

@@ -103,7 +103,7 @@ class ThreadPool:
                 if self._job == job:
                     self._wait()
                 return
-            except BaseException:  # noqa: S112 (leaving while threads write would be worse than a late Ctrl-C)
+            except BaseException:
                 continue
 
     def _work(self, index: int) -> None:

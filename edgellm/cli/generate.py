@@ -1,0 +1,126 @@
+"""`edgellm generate`: stream a completion to stdout; all else goes to stderr."""
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgellm.cli.options import generation_options, load_options, pairs
+from edgellm.cli.screen import Progress, notices
+from edgellm.errors import EdgeLLMError
+from edgellm.options import GenerationOptions, LoadOptions
+
+
+@click.command()
+@click.argument("model")
+@click.option("-p", "--prompt", metavar="TEXT", help="The prompt.")
+@click.option("-f", "--file", "files", metavar="FILE", multiple=True, help="A file with more of the prompt.")
+@click.option("--chat", is_flag=True, help="Send the prompt as a message, in the model's chat template.")
+@click.option("--system", metavar="TEXT", help="The system prompt of --chat.")
+@click.option("--template", metavar="FILE", help="A Jinja2 chat template in place of the model's.")
+@click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: text, tokens, finish_reason, stats.")
+@click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
+@generation_options
+@load_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    model: str,
+    prompt: str | None,
+    files: tuple[str, ...],
+    chat: bool,
+    system: str | None,
+    template: str | None,
+    template_arg: dict[str, str],
+    as_json: bool,
+    jsonl: bool,
+    **given: Any,
+) -> None:
+    """Stream what MODEL, a GGUF file, writes after a prompt.
+
+    The prompt is -p, then each -f, then stdin, joined. Ctrl-C stops, keeps what has come, and exits with 130.
+    """
+    if as_json and jsonl:
+        raise click.UsageError("--json and --jsonl exclude each other.")
+    if not chat and (system or template or template_arg):
+        raise click.UsageError("--system, --template and --template-arg belong to --chat.")
+    text = _prompt(prompt, files)
+    load = {name: given.pop(name) for name in LoadOptions.names()}
+    # Wrong values are told before a model of gigabytes is opened.
+    LoadOptions.from_kwargs(**load)
+    GenerationOptions.from_kwargs(**given)
+    source = None if template is None else _read(template)
+    context.exit(_generate(model, text, chat, system, source, template_arg, as_json, jsonl, load, given))
+
+
+def _generate(
+    path: str,
+    text: str,
+    chat: bool,
+    system: str | None,
+    template: str | None,
+    template_args: dict[str, Any],
+    as_json: bool,
+    jsonl: bool,
+    load: dict[str, Any],
+    given: dict[str, Any],
+) -> int:
+    from edgellm.model import Model  # after the options were checked: it brings numpy and more
+
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    with notices(), Progress() as progress, Model.open(path, progress=progress.compiling, **load) as model:
+        talk = model.chat(system, template=template, template_args=template_args) if chat else model
+        generation = talk.stream(text, progress=progress.prefilling, **given)
+        interrupted = False
+        try:
+            for token in generation:
+                progress.clear()
+                _show(token, as_json, jsonl)
+        except KeyboardInterrupt:
+            interrupted = True
+        progress.clear()
+        if as_json:
+            click.echo(json.dumps(asdict(generation.completion())))
+        elif not jsonl and sys.stdout.isatty():
+            click.echo()
+        click.echo(generation.stats, err=True)
+        return 130 if interrupted else 0
+
+
+def _show(token: Any, as_json: bool, jsonl: bool) -> None:
+    if jsonl:
+        fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
+        click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
+    elif not as_json:
+        click.echo(token.text, nl=False)
+
+
+def _prompt(text: str | None, files: Iterable[str]) -> str:
+    """All parts of the prompt joined; a terminal on stdin is no part."""
+    parts = [] if text is None else [text]
+    parts += [_read(file) for file in files]
+    if sys.stdin and not sys.stdin.isatty():
+        parts.append(_decode(sys.stdin.buffer.read(), "stdin"))
+    if not parts:
+        raise click.UsageError("no prompt: give -p TEXT, -f FILE, or text on stdin.")
+    return "".join(parts)
+
+
+def _read(path: str) -> str:
+    try:
+        return _decode(Path(path).read_bytes(), path)
+    except OSError as error:
+        raise EdgeLLMError(f"{path}: {error.strerror or error}; give a text file") from None
+
+
+def _decode(data: bytes, origin: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise EdgeLLMError(f"{origin}: byte {error.start} is not UTF-8; convert it to UTF-8 text") from None

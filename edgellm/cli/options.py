@@ -1,0 +1,69 @@
+"""Command line options that several commands share; defaults and checks are those of `edgellm.options`."""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    """`K=V` options as a dict; a value that is JSON counts as that, anything else as text."""
+    found = {}
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not K=V.")
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found
+
+
+def _biases(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[int, float] | None:
+    try:
+        return {int(token): float(bias) for token, _, bias in (pair.partition("=") for pair in given)} or None
+    except ValueError:
+        raise click.BadParameter("give ID=BIAS, a token id and a number.") from None
+
+
+def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    return given or None
+
+
+def generation_options(function: F) -> F:
+    """Add how text is sampled and when it ends: the fields of `GenerationOptions`."""
+    for option in (
+        click.option("--special", is_flag=True, default=None, help="Parse special tokens in the prompt, show them in the text."),
+        click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before this text; may be repeated."),
+        click.option("--seed", type=int, help="The same seed gives the same text."),
+        click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a token's logit."),
+        click.option("--frequency-penalty", type=float, help="Lower a logit by this for each time its token came."),
+        click.option("--presence-penalty", type=float, help="Lower the logits of tokens that came by this."),
+        click.option("--repeat-penalty", type=float, help="Divide the logits of tokens that came by this; 1 is off."),
+        click.option("--min-p", type=float, help="Drop tokens below this share of the likeliest; 0 is off."),
+        click.option("--top-p", type=float, help="Keep the likeliest tokens of this total probability; 1 is off."),
+        click.option("--top-k", type=int, help="Keep so many of the likeliest tokens; 0 is off."),
+        click.option("--temp", type=float, help="Temperature; 0 always takes the likeliest token."),
+        click.option("-n", "--max-tokens", type=int, help="Most tokens to generate; else until the model ends."),
+    ):
+        function = option(function)
+    return function
+
+
+def load_options(function: F) -> F:
+    """Add how a model is opened: the fields of `LoadOptions`."""
+    for option in (
+        click.option("--tokenizer-pre", metavar="NAME", help="A pre-tokenizer in place of the file's own."),
+        click.option("--engine", metavar="NAME", help="What computes; edgellm is the only one yet."),
+        click.option("--gpu", metavar="NAME", help="Not in this version."),
+        click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU."),
+        click.option("--kv-type", metavar="TYPE", help="Type of the KV cache: f16 (the default) or f32."),
+        click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given."),
+        click.option("--threads", type=int, help="Threads; one per performance core if not given."),
+    ):
+        function = option(function)
+    return function

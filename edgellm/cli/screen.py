@@ -1,0 +1,63 @@
+"""What the command line writes to stderr while it works: progress, and notices in one line each."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import click
+
+_PATIENCE_S = 0.5
+
+
+class Progress:
+    """One line of progress that overwrites itself; without a terminal, only word of a first compilation."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._shown = False
+        self._since = monotonic()
+
+    def compiling(self, done: int, total: int) -> None:
+        """Kernels are being compiled, which happens once per machine and can take a while."""
+        if self._live:
+            self._line(f"compiling kernels for this CPU, once: {done} of {total}")
+        elif done == 0:
+            click.echo(f"compiling {total} kernels for this CPU, once", err=True)
+
+    def prefilling(self, done: int, total: int) -> None:
+        """The prompt is being read; short ones are not worth a line."""
+        if self._live and monotonic() - self._since > _PATIENCE_S:
+            self._line(f"reading the prompt: {done:,} of {total:,} tokens")
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            self._shown = False
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def _line(self, text: str) -> None:
+        self._shown = True
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.clear()
+
+
+@contextmanager
+def notices() -> Iterator[None]:
+    """Show warnings as a line on stderr instead of Python's two with a source line."""
+
+    def show(message: Any, *where: Any, **more: Any) -> None:
+        click.echo(f"edgellm: note: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield

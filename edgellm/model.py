@@ -1,0 +1,145 @@
+"""The Python face of edgellm: open a model, stream text, chat, get logits."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.chat import Chat
+from edgellm.engine.batch import Segment
+from edgellm.engine.engine import Engine
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
+from edgellm.generation import Completion, Generation
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import size
+from edgellm.home import cache_folder
+from edgellm.machine import available_memory, default_threads
+from edgellm.options import LoadOptions, file_defaults
+from edgellm.session import Cancel, PrefillProgress, Session
+from edgellm.text.tokenizer import Tokenizer
+from edgellm.writer import Writer
+from kquants.jit import Progress
+
+_LOGITS_BYTES = 32 << 20
+"""Most bytes of logits that one batch of `Model.logits` makes, so that large vocabularies need little memory."""
+
+
+class Model:
+    """An open model; use it as a context manager or call `close`.
+
+    Several threads may share it: their computations queue.
+    """
+
+    def __init__(self, file: GGUFFile, options: LoadOptions, progress: Progress | None = None) -> None:
+        self.file = file
+        self.tokenizer = Tokenizer.from_gguf(file, options.tokenizer_pre)
+        engine = Engine(
+            file,
+            threads=options.threads or default_threads(),
+            ctx=options.ctx,
+            kv_type=options.kv_type,
+            cache=cache_folder(),
+            progress=progress,
+        )
+        defaults, notices = file_defaults(file.metadata)
+        for notice in notices:
+            warnings.warn(f"{file.path}: {notice}", EdgeLLMWarning, stacklevel=3)
+        self._writer = Writer(str(file.path), Session(engine), self.tokenizer, defaults)
+        self._slot = self._writer.slot()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, **options: Any) -> Self:
+        """Open a GGUF file for generation. Options (all of them: `edgellm.options.LoadOptions`):
+
+        `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16" or "f32"), `gpu_layers`,
+        `gpu`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels are compiled, which
+        happens once per machine.
+
+        Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
+        """
+        chosen = LoadOptions.from_kwargs(**options)
+        _refuse_what_is_missing(chosen)
+        file = GGUFFile.open(path)
+        try:
+            free = available_memory()
+            if file.nbytes > free:
+                warnings.warn(
+                    f"{file.path} has {size(file.nbytes)}, but only {size(free)} of memory are free: "
+                    "it will run at the speed of the disk; choose a smaller quantization",
+                    EdgeLLMWarning,
+                    stacklevel=2,
+                )
+            return cls(file, chosen, progress)
+        except BaseException:
+            file.close()
+            raise
+
+    def stream(self, prompt: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
+        """Continue `prompt`, token by token: an iterator of `Token` that can be cancelled from any thread.
+
+        Options are those of `edgellm.options.GenerationOptions`: `max_tokens`, `temp`, `top_k`, `top_p`,
+        `min_p`, `repeat_penalty`, `presence_penalty`, `frequency_penalty`, `logit_bias`, `seed`, `stop`,
+        `special`. What is not given comes from the file's `general.sampling.*`, then from edgellm.
+
+        Raises OptionError, ContextOverflowError for a prompt that does not fit, EdgeLLMError for an empty one.
+        """
+        writer = self._writer
+        meter, chosen = writer.meter(), writer.options(**options)
+        ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
+        return writer.start(ids, chosen, meter, self._slot, progress)
+
+    def generate(self, prompt: str, **options: Any) -> Completion:
+        """The whole continuation of `prompt`; options and errors are those of `stream`."""
+        return self.stream(prompt, **options).completion()
+
+    def chat(self, system: str | None = None, **options: Any) -> Chat:
+        """A conversation in the model's own chat template; options as for `stream`, for every reply.
+
+        Raises EdgeLLMError if the file has no chat template and none is given as `template` (its source).
+        """
+        return Chat(self._writer, system, **options)
+
+    def logits(self, token_ids: Sequence[int], chunk: int | None = None) -> NDArray[np.float32]:
+        """The logits of every position: float32 [n_tokens, n_vocab]. Leaves no state behind.
+
+        `chunk` is how many tokens are computed at once, and changes no bit of the result. Raises EdgeLLMError
+        for an unknown token id or no tokens, ContextOverflowError, OptionError for a `chunk` below 1.
+        """
+        if chunk is not None and chunk < 1:
+            raise OptionError(f"option chunk cannot be {chunk}: give a whole number from 1 on")
+        self._writer.check_open()
+        session, ids = self._writer.session, [int(token) for token in token_ids]
+        session.check_fits(ids)
+        engine = session.engine
+        step = min(engine.max_rows, chunk or max(1, _LOGITS_BYTES // (4 * engine.vocab)))
+        out = np.empty((len(ids), engine.vocab), np.float32)
+        state = engine.new_sequence()
+        for start in range(0, len(ids), step):
+            part = ids[start : start + step]
+            segment = Segment(state, part, range(len(part)))
+            out[start : start + len(part)] = session.forward(segment, Cancel(engine))
+        return out
+
+    def close(self) -> None:
+        """Wait for what is being computed, then let go of threads, memory and file."""
+        if not self._writer.closed:
+            self._writer.closed = True
+            self._writer.session.close()
+            self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _refuse_what_is_missing(options: LoadOptions) -> None:
+    if options.engine != "edgellm":
+        raise EdgeLLMError(f"the engine {options.engine} is not part of this version; leave --engine out")
+    if options.gpu is not None or options.gpu_layers not in ("auto", 0):
+        raise EdgeLLMError("this version computes on the CPU alone; leave --gpu out and --gpu-layers at auto or 0")

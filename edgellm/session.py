@@ -1,0 +1,123 @@
+"""A session: an engine that requests share, one computation at a time."""
+
+import threading
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Ids
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.engine.batch import Segment
+from edgellm.engine.engine import Engine, Stopped
+from edgellm.engine.pages import Sequence
+from edgellm.errors import ContextOverflowError, EdgeLLMError
+
+Logits = NDArray[np.float32]
+PrefillProgress = Callable[[int, int], None]
+"""Called with (tokens computed, tokens to compute) after each part of a prompt."""
+
+
+class Cancel:
+    """A request's wish to stop, which any thread may set."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.wanted = False
+
+    def __call__(self) -> None:
+        """Stop the request: what is being computed ends within milliseconds."""
+        self.wanted = True
+        self._engine.stop()
+
+
+class Slot:
+    """The state that requests leave for the next one; whoever runs takes it, and the others begin anew."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._left: list[Sequence] = []
+
+    @contextmanager
+    def lease(self) -> Iterator[Sequence]:
+        """A sequence for one request: the one that the last request left, or an empty one."""
+        try:
+            sequence = self._left.pop()
+        except IndexError:
+            sequence = self._engine.new_sequence()
+        try:
+            yield sequence
+        finally:
+            self._left[:] = [sequence]
+
+
+class Session:
+    """Prefill and decode for any number of requests; they queue for the engine, part by part."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._lock = threading.Lock()
+
+    def check_fits(self, ids: Ids[int]) -> None:
+        """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
+        over = len(ids) - self.engine.ctx
+        if over > 0:
+            raise ContextOverflowError(
+                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: "
+                "shorten it or raise --ctx"
+            )
+        if not ids:
+            raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")
+
+    def prefill(
+        self,
+        sequence: Sequence,
+        ids: Ids[int],
+        cancel: Cancel,
+        progress: PrefillProgress | None = None,
+    ) -> tuple[Logits, int]:
+        """Bring a sequence to hold exactly `ids`; the last one's logits [vocab], and how many were reused.
+
+        Raises Stopped after `cancel`; the sequence then holds the parts that were complete.
+        """
+        # The last token is computed even if it is there already: its logits are what is asked for.
+        with self._lock:
+            start = cached = sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1))
+        while True:
+            part = ids[start : start + self.engine.max_rows]
+            logits = self.forward(Segment(sequence, part, [len(part) - 1]), cancel)
+            start += len(part)
+            if progress:
+                progress(start - cached, len(ids) - cached)
+            if start == len(ids):
+                return logits[0], cached
+
+    def decode(self, sequence: Sequence, token: int, cancel: Cancel) -> Logits:
+        """The logits [vocab] after one more token. Raises Stopped after `cancel`."""
+        logits: Logits = self.forward(Segment(sequence, [token], [0]), cancel)[0]
+        return logits
+
+    def forward(self, segment: Segment, cancel: Cancel) -> Logits:
+        """Compute one segment when it is its turn; float32 [wanted, vocab]. Raises Stopped after `cancel`."""
+        while True:
+            with self._lock:
+                # In this order: a wish that comes after `clear_stop` stops the engine, an earlier one is seen.
+                self.engine.clear_stop()
+                if cancel.wanted:
+                    raise Stopped
+                try:
+                    return self.engine.forward([segment])
+                except Stopped:
+                    # Unless it was ours, the wish was that of a request that had its turn before.
+                    if cancel.wanted:
+                        raise
+
+    def fork(self, sequence: Sequence) -> Sequence:
+        """Another sequence with the same tokens, sharing their state."""
+        with self._lock:
+            return sequence.fork()
+
+    def close(self) -> None:
+        """Wait for what is being computed, and end the engine."""
+        with self._lock:
+            self.engine.close()
