@@ -139,18 +139,19 @@ def target_machine() -> Any:
     )
 
 
-@cache
-def _linker() -> Any:
-    module = llvm.parse_assembly("")
-    module.triple = llvm.get_process_triple()
-    return llvm.create_mcjit_compiler(module, target_machine())
+_LINKERS: list[Any] = []
 
 
 def _link(path: Path, symbol: str) -> int:
-    linker = _linker()
+    # A linker of its own for each kernel: one that gets objects after it was used loses the constants of the
+    # later ones (LLVM's MCJIT). All are kept, as they own the code.
+    module = llvm.parse_assembly("")
+    module.triple = llvm.get_process_triple()
+    linker = llvm.create_mcjit_compiler(module, target_machine())
     linker.add_object_file(llvm.ObjectFileRef.from_data(path.read_bytes()))
     linker.finalize_object()
     address = int(linker.get_function_address(symbol))
     if not address:
         raise KernelError(f"{path.name} holds no {symbol}; remove it and try again")
+    _LINKERS.append(linker)
     return address

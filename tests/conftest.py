@@ -28,7 +28,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
     folder = tmp_path_factory.mktemp("models")
     written: dict[Spec, Path] = {}
 
-    def get(**options: Any) -> Path:  # noqa: ANN401 - Spec checks them
+    def get(**options: Any) -> Path:
         spec = Spec(**options)
         if spec not in written:
             written[spec] = write_model(folder / f"{len(written)}.gguf", **options)

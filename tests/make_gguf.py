@@ -65,7 +65,7 @@ class Spec:
         return Type[recipe.get(stem, recipe[""])]
 
 
-def write_model(path: Path | str, **options: Any) -> Path:  # noqa: ANN401 - Spec checks them
+def write_model(path: Path | str, **options: Any) -> Path:
     """Write a model file; `options` are the fields of Spec. Returns the path."""
     spec, path = Spec(**options), Path(path)
     writer = gguf.GGUFWriter(path, spec.arch)

@@ -8,33 +8,23 @@ largest value. So steps are counted and timed, and values measured.
 """
 
 import json
-import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import wraps
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
-from jinja2 import TemplateError, nodes
+from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-LARGEST = 1 << 25  # characters, an item counting as 64: several times what the longest context holds
-STEPS, SECONDS = 1_000_000, 10.0
-_ITEM = 64
+from edgellm.text.bounds import AMPLIFYING, LARGEST, bounded, check_growth, collected, limit, measure, refuse
+
+STEPS, SECONDS = 1_000_000, 5.0
 _WIDEST_NUMBER = 1024  # bits
-_AMPLIFYING = frozenset(
-    [
-        "batch", "center", "expandtabs", "format", "format_map", "indent", "join", "ljust", "pprint",
-        "replace", "rjust", "round", "slice", "strftime_now", "string", "tojson", "translate", "urlize",
-        "wordwrap", "xmlattr", "zfill",
-    ]
-)
-_FORMATTING = frozenset(["format", "format_map", "strftime_now"])
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -50,7 +40,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters["tojson"] = _tojson
         self.filters = {name: self._guarded(name, function) for name, function in self.filters.items()}
         self.filters |= {"bounded": bounded, "step": self._step}
-        self.globals |= {"raise_exception": _refuse, "strftime_now": _strftime_now}
+        self.globals |= {"raise_exception": refuse, "strftime_now": _strftime_now}
         del self.globals["lipsum"]
         self.start()
 
@@ -59,26 +49,26 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self._steps = self._emitted = 0
         self._deadline = time.monotonic() + SECONDS
 
-    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Call on behalf of the template, with arguments and result of bounded size."""
+    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call on behalf of the template, with arguments of bounded size."""
         name = getattr(obj, "__name__", "")
-        if name in _AMPLIFYING:
+        if name in AMPLIFYING:
             method = getattr(obj, "__wrapped__", obj)  # the sandbox wraps str.format
-            _check_growth(name, getattr(method, "__self__", ""), *args, *kwargs.values())
+            check_growth(name, getattr(method, "__self__", ""), *args, *kwargs.values())
         else:
             bounded([args, kwargs])
         return super().call(context, obj, *args, **kwargs)
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Calculate `left operator right` after a look at how large it gets."""
         if isinstance(left, int) and isinstance(right, int):
             power = operator == "**"
             bits = left.bit_length() * abs(right) if power else left.bit_length() + right.bit_length()
-            _limit(bits, _WIDEST_NUMBER, "calculates with huge numbers")
+            limit(bits, _WIDEST_NUMBER, "calculates with huge numbers")
         elif operator == "+":
             bounded([left, right])
         elif isinstance(left, str) or isinstance(right, str) or operator == "*":
-            _check_growth("format" if operator == "%" else operator, left, right)
+            check_growth("format" if operator == "%" else operator, left, right)
         return super().call_binop(context, operator, left, right)
 
     def _guarded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,12 +76,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         hidden = hasattr(function, "jinja_pass_arg")
 
         @wraps(function)
-        def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def guarded(*args: Any, **kwargs: Any) -> Any:
             self._step(0)
-            if name in _AMPLIFYING:
-                _check_growth(name, *args[hidden:], *kwargs.values())
+            if name in AMPLIFYING:
+                check_growth(name, *args[hidden:], *kwargs.values())
             result = function(*args, **kwargs)
-            return _collected(result) if isinstance(result, Iterator) else result
+            return collected(result) if isinstance(result, Iterator) else result
 
         return guarded
 
@@ -102,16 +92,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _emit(self, value: object) -> object:
         """Count what goes to any output, that of macros and blocks too."""
         self._emitted += measure(value)
-        _limit(self._emitted, LARGEST, "writes too much")
+        limit(self._emitted, LARGEST, "writes too much")
         return value
 
     def _step(self, written: int) -> bool:
         """Count one turn of a loop or macro, which writes that much constant text. Always true."""
         self._steps += 1
         self._emitted += written
-        _limit(self._steps, STEPS, "takes too many steps")
-        _limit(self._emitted, LARGEST, "writes too much")
-        _limit(time.monotonic(), self._deadline, "takes too long")
+        limit(self._steps, STEPS, "takes too many steps")
+        limit(self._emitted, LARGEST, "writes too much")
+        limit(time.monotonic(), self._deadline, "takes too long")
         return True
 
 
@@ -158,58 +148,6 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def measure(value: object) -> int:
-    """How large a value is: its characters, and 64 for each item, counted as often as it occurs."""
-    total, rest = 0, [value]
-    while rest and total <= LARGEST:
-        item = rest.pop()
-        total += len(item) if isinstance(item, str | bytes) else _ITEM
-        if isinstance(item, Namespace):
-            item = item._Namespace__attrs
-        if isinstance(item, Mapping):
-            rest += [*item.keys(), *item.values()]
-        elif isinstance(item, Collection) and not isinstance(item, str | bytes):
-            rest += item
-    return total
-
-
-def bounded(value: Any) -> Any:  # noqa: ANN401
-    """`value`, unless it is too large."""
-    _limit(measure(value), LARGEST, "builds too large a value")
-    return value
-
-
-def _check_growth(name: str, *values: object) -> None:
-    """Refuse what may make text as long as the product of all sizes; the numbers in a format are widths."""
-    product = 1
-    for value in values:
-        sized = isinstance(value, str | bytes | Collection | Namespace)
-        product *= max(abs(value) if isinstance(value, int) else measure(value) if sized else 1, 1)
-        _limit(product, LARGEST, "builds too large a value")
-    if name in _FORMATTING and values:
-        widest = max(map(len, re.findall("[0-9]+", str(values[0]))), default=0)
-        _limit(widest, 4, "formats text too wide")
-
-
-def _collected(items: Iterator[object]) -> list[object]:
-    """All of `items`, while they stay bounded together."""
-    total, kept = 0, []
-    for item in items:
-        total += measure(item)
-        _limit(total, LARGEST, "builds too large a value")
-        kept.append(item)
-    return kept
-
-
-def _limit(value: float, limit: float, problem: str) -> None:
-    if value > limit:
-        _refuse(f"it {problem}")
-
-
-def _refuse(message: object) -> NoReturn:
-    raise TemplateError(str(message))
-
-
 def _filter(node: nodes.Node, name: str) -> nodes.Filter:
     return nodes.Filter(cast(nodes.Expr, node), name, [], [], None, None)
 
@@ -219,7 +157,7 @@ def _step(node: nodes.Node) -> nodes.ExprStmt:
     return nodes.ExprStmt(_filter(nodes.Const(written), "step"))
 
 
-def _tojson(value: object, **options: Any) -> str:  # noqa: ANN401
+def _tojson(value: object, **options: Any) -> str:
     """Plain JSON as Hugging Face writes it; Jinja2's own escapes HTML."""
     return json.dumps(value, **({"ensure_ascii": False} | options))
 

@@ -19,7 +19,7 @@ _LONGEST_CACHED = 64
 class SentencePiece:
     """Text to ids and back for one vocabulary. Raises ModelFileError for damaged byte tokens."""
 
-    def __init__(self, vocabulary: Vocabulary, unknown: int | None, space_prefix: bool) -> None:
+    def __init__(self, vocabulary: Vocabulary, unknown: int, space_prefix: bool) -> None:
         self._vocabulary = vocabulary
         self._unknown = unknown
         self.space_prefix = space_prefix
@@ -102,6 +102,4 @@ class SentencePiece:
         data = symbol.encode()
         if all(byte in self._id_of_byte for byte in data):
             return [self._id_of_byte[byte] for byte in data]
-        if self._unknown is None:
-            self._vocabulary.fail(f"the vocabulary has no token for U+{ord(symbol):04X}")
         return [self._unknown]

@@ -36,7 +36,7 @@ class ChatTemplate:
         except Exception as error:  # Python, too, refuses to compile some templates, in ways of its own
             raise _refused("is not valid", f"{type(error).__name__}: {error}") from None
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **args: Any) -> str:  # noqa: ANN401
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **args: Any) -> str:
         """The prompt as text. `args` are further names for the template, such as `tools`.
 
         Raises EdgeLLMError when the template refuses the messages, fails, or takes too much time or memory.
@@ -54,7 +54,7 @@ def chat_tokens(
     tokenizer: Tokenizer,
     template: ChatTemplate,
     messages: Sequence[Message],
-    **args: Any,  # noqa: ANN401
+    **args: Any,
 ) -> list[int]:
     """The ids of a rendered chat, with one BOS if the model wants one.
 
@@ -86,7 +86,7 @@ class _Guard:
         self._tails = {text[n:] for text in controls for n in range(1, len(text))}
         self._reach = max(map(len, controls), default=0)
 
-    def applied(self, value: Any) -> Any:  # noqa: ANN401
+    def applied(self, value: Any) -> Any:
         """A copy of `value` with all text in it marked, keys too."""
         if isinstance(value, str):
             return self._text(without_surrogates(value))

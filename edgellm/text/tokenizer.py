@@ -144,7 +144,7 @@ class Tokenizer:
         if rules:
             return ByteLevel(self.vocabulary, file.get_strings("tokenizer.ggml.merges"), rules)
         space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix", True)
-        return SentencePiece(self.vocabulary, self.unk_id, space_prefix)
+        return SentencePiece(self.vocabulary, self.unk_id or 0, space_prefix)
 
 
 def without_surrogates(text: str) -> str:
