@@ -1,0 +1,55 @@
+"""The published vocabularies: ids as llama.cpp's own test files have them, and as llama.cpp finds them."""
+
+import pytest
+from oracle import llama_cpp_tokens
+from tiny_vocab import SHARED
+
+from edgellm.text.tokenizer import Tokenizer
+
+NAMES = ("llama-spm", "gpt-2", "llama-bpe")
+STRANGE = (
+    "\t\x1c\x85\u00a0x\u2003 y\u200b\u3000z ǅ ſS 'S 'ſ ¼½ ٣٤٥٦ 中文 คน 👩‍🚀\ufe0f é e\u0301 "
+    "I'LL we'Re\r\n\n \n  a  \n"
+)
+pytestmark = pytest.mark.skipif(not (SHARED / "vocab").is_dir(), reason="no shared data beside the project")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_of_all_published_texts(name: str) -> None:
+    path = SHARED / "vocab" / f"{name}.gguf"
+    texts = path.with_name(path.name + ".inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+    lines = path.with_name(path.name + ".out").read_text().split("\n")
+    tokenizer = Tokenizer.open(path)
+    assert len(texts) == len(lines) > 40
+    for text, line in zip(texts, lines, strict=True):
+        ids = [int(word) for word in line.split()]
+        assert tokenizer.encode(text) == ids, repr(text)
+        assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("special", [False, True])
+def test_ids_of_prose_and_strange_text_are_llama_cpps(name: str, special: bool) -> None:
+    path = SHARED / "vocab" / f"{name}.gguf"
+    prose = (SHARED / "text" / "wiki.test.raw").read_text(encoding="utf-8")[:20_000]
+    text = f"{STRANGE}<s>a</s> b<|eot_id|>\n<|endoftext|>{prose}<unk>"
+    tokenizer = Tokenizer.open(path)
+    ours = tokenizer.encode(text, add_special=True, parse_special=special)
+    assert ours == llama_cpp_tokens(path, text, add_bos=True, special=special)
+
+
+def test_roles_of_the_published_vocabularies() -> None:
+    spm, gpt2, bpe = (Tokenizer.open(SHARED / "vocab" / f"{name}.gguf") for name in NAMES)
+    assert (spm.n_vocab, spm.bos_id, spm.eos_id, spm.unk_id, spm.add_bos) == (32000, 1, 2, 0, True)
+    assert (gpt2.bos_id, gpt2.add_bos, gpt2.eog_ids) == (50256, False, {50256})
+    assert (bpe.bos_id, bpe.add_bos, bpe.add_eos) == (128000, True, False)
+    assert bpe.eog_ids == {128001, 128008, 128009}  # <|end_of_text|>, <|eom_id|>, <|eot_id|>
+    assert bpe.chat_template is not None and "<|start_header_id|>" in bpe.chat_template
+
+
+def test_other_pre_tokenizers_are_refused_by_name() -> None:
+    from edgellm.errors import UnsupportedModelError
+
+    with pytest.raises(UnsupportedModelError, match=r'"falcon".* only: gpt-2, llama-bpe; .*--tokenizer-pre'):
+        Tokenizer.open(SHARED / "vocab" / "falcon.gguf")
+    assert Tokenizer.open(SHARED / "vocab" / "falcon.gguf", pre="gpt-2").n_vocab > 60_000
