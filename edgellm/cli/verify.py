@@ -45,4 +45,5 @@ def _verify(file: GGUFFile, as_json: bool) -> None:
     elif not problems:
         click.echo(f"ok: {name}, {len(file.tensors)} tensors, {size(file.nbytes)}")
     if problems:
-        raise _ProblemsFoundError(f"{name}: has {len(problems)} problems; download or convert it again")
+        found_some = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+        raise _ProblemsFoundError(f"{name}: has {found_some}; download or convert it again")

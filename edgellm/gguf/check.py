@@ -106,7 +106,8 @@ def _own_int(file: GGUFFile, key: str) -> int | None:
 def _weights(tensor: Tensor) -> Iterator[str]:
     found = find_not_finite(tensor)
     if found:
-        what = "blocks with NaN or Inf scales" if tensor.type.scales else "NaN or Inf weights"
-        where = f"{printable(tensor.path.name)}, byte {found.byte}"
-        name = f"tensor {printable(tensor.name)} ({tensor.type.name})"
-        yield f"{name} has {found.bad} {what}, the first in row {found.row} ({where})"
+        total = tensor.size // tensor.type.block
+        share = f"{found.bad} of {total}"
+        what = f"the scales of {share} blocks" if tensor.type.scales else f"{share} weights"
+        where = f"row {found.row} ({printable(tensor.path.name)}, byte {found.byte})"
+        yield f"tensor {printable(tensor.name)} ({tensor.type.name}) has NaN or Inf in {what}, first in {where}"

@@ -92,6 +92,8 @@ class Cursor:
         except (struct.error, OverflowError):
             at = len(buffer) + 1
         if at > len(buffer):
+            while starts[-1] > len(buffer):
+                starts.pop()
             self.at = starts[-1]
             self.fail(f"is cut off or damaged: string {len(starts) - 1} of {n} does not fit into the file")
         self.at = at
