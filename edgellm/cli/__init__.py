@@ -55,10 +55,10 @@ def main() -> None:
 def run() -> int:
     """Run the command line; return its exit code."""
     try:
-        cli.main(standalone_mode=False)
+        # What a command passes to `Context.exit` comes back as the result.
+        code: int | None = cli.main(standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+        return code or 0
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -71,4 +71,3 @@ def run() -> int:
     except EdgeLLMError as error:
         click.echo(f"edgellm: {error}", err=True)
         return 2 if isinstance(error, OptionError) else 1
-    return 0
