@@ -3,7 +3,7 @@
 _BEGINNINGS = (
     (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`, or download it"),
     (b"PK\x03\x04", "a ZIP archive or a PyTorch checkpoint; convert the checkpoint to GGUF"),
-    (b"\x80", "a Python pickle, probably a PyTorch checkpoint; convert the checkpoint to GGUF"),
+    (b"\x80\x02", "a Python pickle, probably a PyTorch checkpoint; convert the checkpoint to GGUF"),
     (b"\x1f\x8b", "gzip-compressed; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first"),
     (b"\xfd7zXZ", "xz-compressed; unpack it first"),

@@ -12,8 +12,8 @@ def printable(text: str, limit: int = 80) -> str:
 
 def size(nbytes: float) -> str:
     """A number of bytes as people say it, in decimal units: `1.2 GB`."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if nbytes < 999.5:
             return f"{nbytes:.0f} bytes" if unit == "bytes" else f"{nbytes:.3g} {unit}"
         nbytes /= 1000
-    return f"{nbytes:.3g} PB"
+    return f"{nbytes:.3g} EB"
