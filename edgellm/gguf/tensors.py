@@ -111,5 +111,5 @@ def _check_spans(cursor: Cursor, start: int, infos: list[TensorInfo], alignment:
         end, before = info.offset + info.nbytes, printable(info.name)
     missing = start + end - len(cursor.buffer)
     if infos and missing > 0:
-        cursor.doing, cursor.at = "the weights", start
+        cursor.doing, cursor.at = "the weights", len(cursor.buffer)
         cursor.fail(f"is cut off: it ends {size(missing)} before the end of tensor {before}")
