@@ -5,10 +5,13 @@ A row of n float32 (n a multiple of 32) becomes n int8 and a scale for every 32 
     byte  0               n                               n + n/4
           [ q0 q1 … qn-1 | block 0: d f32, sum i32 | …  ]
 
-with d = max|x| / 127 over the block, q = round(x / d) to even, and sum = q0 + … + q31 of the block. One scale
-per 32 values and not per 256 (as llama.cpp's Q8_K has it) about halves the distance of Q4_K and Q6_K logits
+with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, and sum = q0 + … + q31 of the block.
+A block with an Inf or NaN has d = NaN, so that the result shows it; one below 1e-36 has q = 0. One scale per 32
+values and not per 256 (as llama.cpp's Q8_K has it) about halves the distance of Q4_K and Q6_K logits
 from the exact ones.
 """
+
+import math
 
 import numba as nb
 
@@ -28,6 +31,9 @@ from kquants.simd import (
     sum_f32,
 )
 
+_NAN = nb.float32(math.nan)
+_SMALLEST = nb.float32(1e-36)  # 127 / max|x| overflows below 3.8e-37
+
 
 @inline
 def quantize(x: int, start: int, stop: int, n: int, target: int) -> None:
@@ -36,10 +42,13 @@ def quantize(x: int, start: int, stop: int, n: int, target: int) -> None:
         low, high = load_f32x16(x + 4 * k), load_f32x16(x + 4 * k + 64)
         largest = largest_f32(max_f32(abs_f32(low), abs_f32(high)))
         scale = target + n + k // 4
-        inverse = nb.float32(0) if largest == nb.float32(0) else nb.float32(127) / largest
+        inverse = nb.float32(127) / largest if largest >= _SMALLEST else nb.float32(0)
         low = round_f32(mul_f32(low, splat_f32(inverse)))
         high = round_f32(mul_f32(high, splat_f32(inverse)))
         store_f32x16_as_i8(target + k, low)
         store_f32x16_as_i8(target + k + 16, high)
-        store_f32(scale, largest / nb.float32(127))
-        store_i32(scale + 4, nb.int32(sum_f32(add_f32(low, high))))
+        # The largest value passes over NaN, but the sum keeps it (and Inf · 0 is NaN, too).
+        total = sum_f32(add_f32(low, high))
+        whole = total == total
+        store_f32(scale, largest / nb.float32(127) if whole else _NAN)
+        store_i32(scale + 4, nb.int32(total) if whole else nb.int32(0))
