@@ -1,9 +1,7 @@
 """`python -m kquants.compile FOLDER NAME…`: compile kernels to object files; run as a child by `kquants.jit`."""
 
-import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -32,12 +30,9 @@ def object_code(name: str) -> bytes:
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Compile the named kernels into `folder`; each file appears whole or not at all."""
+    """Compile the named kernels into `folder`."""
     for name in names:
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(object_code(name))
-        Path(temporary).replace(folder / f"{name}-{jit.fingerprint()}.o")
+        jit.store(folder, name, object_code(name))
 
 
 if __name__ == "__main__":

@@ -50,12 +50,37 @@ _ADDRESSES: dict[str, int] = {}
 
 
 def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) -> None:
-    objects = {name: folder / f"{name}-{fingerprint()}.o" for name in names}
-    missing = [name for name in names if not objects[name].exists()]
+    codes = {name: _read(folder, name) for name in names}
+    missing = [name for name in names if codes[name] is None]
     if missing:
         _compile(missing, folder, progress or (lambda done, total: None))
-    for name, path in objects.items():
-        _ADDRESSES[name] = _link(path, name)
+        codes.update((name, _read(folder, name)) for name in missing)
+    for name, code in codes.items():
+        if code is None:
+            raise KernelError(f"{_path(folder, name)} is not what was just written; check the disk")
+        _ADDRESSES[name] = _link(code, name)
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"{name}-{fingerprint()}.o"
+
+
+def store(folder: Path, name: str, code: bytes) -> None:
+    """Keep a kernel's object code, its SHA-256 in front; the file appears whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+    with os.fdopen(handle, "wb") as file:
+        file.write(hashlib.sha256(code).digest() + code)
+    Path(temporary).replace(_path(folder, name))
+
+
+def _read(folder: Path, name: str) -> bytes | None:
+    """The object code that `store` wrote, or None if it is missing or damaged: linking that ends the process."""
+    try:
+        stored = _path(folder, name).read_bytes()
+    except OSError:
+        return None
+    digest, code = stored[:32], stored[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
 
 
 def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
@@ -70,7 +95,8 @@ def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
 
 
 def _compile_in_child(names: Sequence[str], folder: Path) -> Sequence[str]:
-    command = [sys.executable, "-m", "kquants.compile", str(folder), *names]
+    # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
+    command = [sys.executable, "-P", "-m", "kquants.compile", str(folder), *names]
     root = str(Path(__file__).parent.parent)
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     child = subprocess.run(
@@ -142,16 +168,16 @@ def target_machine() -> Any:
 _LINKERS: list[Any] = []
 
 
-def _link(path: Path, symbol: str) -> int:
+def _link(code: bytes, symbol: str) -> int:
     # A linker of its own for each kernel: one that gets objects after it was used loses the constants of the
     # later ones (LLVM's MCJIT). All are kept, as they own the code.
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
     linker = llvm.create_mcjit_compiler(module, target_machine())
-    linker.add_object_file(llvm.ObjectFileRef.from_data(path.read_bytes()))
+    linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
     address = int(linker.get_function_address(symbol))
     if not address:
-        raise KernelError(f"{path.name} holds no {symbol}; remove it and try again")
+        raise KernelError(f"the object code holds no function {symbol}")
     _LINKERS.append(linker)
     return address
