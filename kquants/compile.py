@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 
 from kquants import jit
 from kquants.kernels import KERNELS
+from kquants.libcalls import LIBCALLS
 
 _OUTSIDE = re.compile(r'^declare .*@"?([^"(]+)"?\(', re.MULTILINE)
 
@@ -26,6 +27,7 @@ def object_code(name: str) -> bytes:
     if outside:
         raise jit.KernelError(f"{name} calls {', '.join(outside)}, which a kernel must not")
     module.get_function(compiled.fndesc.llvm_func_name).name = name
+    module.link_in(llvm.parse_assembly(LIBCALLS))
     return bytes(jit.target_machine().emit_object(module))
 
 
