@@ -55,19 +55,41 @@ def main() -> None:
 def run() -> int:
     """Run the command line; return its exit code."""
     try:
-        # What a command passes to `Context.exit` comes back as the result.
-        code: int | None = cli.main(standalone_mode=False)
-        sys.stdout.flush()
-        return code or 0
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+        code = _invoke(sys.argv[1:] or ["--help"])
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "edgellm"
+        return _complain(f"{' '.join(error.format_message().split())} (see {command} --help)", 2)
+    except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # Python would complain once more when it flushes stdout at exit: give it somewhere to write.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
         return 128 + 13
     except EdgeLLMError as error:
-        click.echo(f"edgellm: {error}", err=True)
-        return 2 if isinstance(error, OptionError) else 1
+        return _complain(str(error), 2 if isinstance(error, OptionError) else 1)
+    except OSError as error:  # most often a full disk under stdout
+        _discard_stdout()
+        return _complain(f"{error.filename or 'stdout'}: {error.strerror or error}; make room, or write elsewhere", 1)
+
+
+def _invoke(arguments: list[str]) -> int:
+    # Not through `cli.main`, which has exit codes and words of its own for Ctrl-C and a closed pipe.
+    try:
+        with cli.make_context("edgellm", arguments) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    return 0
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"edgellm: {message}", err=True)
+    return code
+
+
+def _discard_stdout() -> None:
+    """Python flushes stdout once more at exit, and would complain there: give it somewhere to write."""
+    if sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -73,7 +73,8 @@ def _generate(
 ) -> int:
     from edgellm.model import Model  # after the options were checked: it brings numpy and more
 
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if sys.stdout:
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with notices(), Progress() as progress, Model.open(path, progress=progress.compiling, **load) as model:
         talk = model.chat(system, template=template, template_args=template_args) if chat else model
         generation = talk.stream(text, progress=progress.prefilling, **given)
@@ -87,7 +88,7 @@ def _generate(
         progress.clear()
         if as_json:
             click.echo(json.dumps(asdict(generation.completion())))
-        elif not jsonl and sys.stdout.isatty():
+        elif not jsonl and sys.stdout and sys.stdout.isatty():
             click.echo()
         click.echo(generation.stats, err=True)
         return 130 if interrupted else 0
