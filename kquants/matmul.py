@@ -4,10 +4,11 @@ Quantized weights meet quantized activations (`kquants.activations`). For each b
 
     y = y + (d · float(isum) - dmin · float(msum)) · d_x
 
-isum = scale · Σ q·q_x and msum = minimum · Σ q_x are exact int32. Float weights meet float32 activations in
-16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; many rows
-(prefill) unpack one tile of W into scratch and use it for all of them. Both evaluate the same expression in
-the same order, so a row's result has the same bits whatever else is in the batch.
+isum = scale · Σ q·q_x and msum = minimum · Σ q_x are exact int32. Float weights, and quantized ones that have no
+such kernel yet and are unpacked to float32, meet float32 activations in 16 lanes, added up in one fixed tree.
+Few rows of x (decode) read the weights where they lie; many rows (prefill) unpack one tile of W into scratch and
+use it for all of them. Both evaluate the same expression in the same order, so a row's result has the same bits
+whatever else is in the batch.
 
 Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, and 1 to
 add to y instead of writing it. One unit is one tile of 16 rows of W.
@@ -17,11 +18,14 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import Block, inline, kernel
+from kquants import UNPACKED_FORMATS
+from kquants.decorators import Block, Vector, inline, kernel
 from kquants.formats import bf16, f16, f32, q4_k, q6_k, q8_0
 from kquants.interpreter import argument, row_count
 from kquants.layout import TILE_ROWS
+from kquants.rows import WEIGHTS, row_of
 from kquants.simd import (
+    add_f32,
     dot_pairs_i8,
     fma_f32,
     halves_i32,
@@ -182,9 +186,35 @@ def _define_float(name: str, fmt: Any) -> None:
     _define(name, dot, unpack, _dot_tile_f32, tile_weight_bytes=4)
 
 
+@inline
+def _unpacked_weights(tile: int, i: int) -> tuple[Vector, Vector]:
+    return load_f32x16(tile + 128 * i), load_f32x16(tile + 128 * i + 64)
+
+
+def _dot_of(weights: Any) -> Any:
+    """Product of a row, whose i-th 32 weights are `weights(row, i)`, with float32 activations."""
+
+    @inline
+    def dot(row: int, x: int, n: int) -> float:
+        low = high = splat_f32(nb.float32(0))
+        for i in range(n >> 5):
+            first, second = weights(row, i)
+            low = fma_f32(first, load_f32x16(x + 128 * i), low)
+            high = fma_f32(second, load_f32x16(x + 128 * i + 64), high)
+        return sum_f32(add_f32(low, high))
+
+    return dot
+
+
+def _define_unpacked(name: str, weights: Any) -> None:
+    _define(name, _dot_of(weights), row_of(weights), _dot_of(_unpacked_weights), tile_weight_bytes=4)
+
+
 _define_quantized("q8_0", q8_0.block)
 _define_quantized("q4_k", q4_k.block)
 _define_quantized("q6_k", q6_k.block)
 _define_float("f32", f32)
 _define_float("f16", f16)
 _define_float("bf16", bf16)
+for _name in UNPACKED_FORMATS:
+    _define_unpacked(_name.lower(), WEIGHTS[_name.lower()])
