@@ -8,6 +8,7 @@ from kquants.formats import (
     f16,
     f32,
     q4_0,
+    q4_1,
     q4_k,
     q6_k,
     q8_0,
@@ -21,6 +22,7 @@ WEIGHTS = {
     "q4_k": weights_of(q4_k.block),
     "q6_k": weights_of(q6_k.block),
     "q4_0": weights_of(q4_0.block),
+    "q4_1": weights_of(q4_1.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
