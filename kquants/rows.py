@@ -10,6 +10,7 @@ from kquants.formats import (
     q4_0,
     q4_1,
     q4_k,
+    q5_0,
     q6_k,
     q8_0,
 )
@@ -23,6 +24,7 @@ WEIGHTS = {
     "q6_k": weights_of(q6_k.block),
     "q4_0": weights_of(q4_0.block),
     "q4_1": weights_of(q4_1.block),
+    "q5_0": weights_of(q5_0.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
