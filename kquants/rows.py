@@ -11,6 +11,7 @@ from kquants.formats import (
     q4_1,
     q4_k,
     q5_0,
+    q5_1,
     q6_k,
     q8_0,
 )
@@ -25,6 +26,7 @@ WEIGHTS = {
     "q4_0": weights_of(q4_0.block),
     "q4_1": weights_of(q4_1.block),
     "q5_0": weights_of(q5_0.block),
+    "q5_1": weights_of(q5_1.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
