@@ -7,6 +7,7 @@ from kquants.formats import (
     bf16,
     f16,
     f32,
+    q2_k,
     q4_0,
     q4_1,
     q4_k,
@@ -27,6 +28,7 @@ WEIGHTS = {
     "q4_1": weights_of(q4_1.block),
     "q5_0": weights_of(q5_0.block),
     "q5_1": weights_of(q5_1.block),
+    "q2_k": q2_k.weights,
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
