@@ -8,6 +8,7 @@ from kquants.formats import (
     f16,
     f32,
     q2_k,
+    q3_k,
     q4_0,
     q4_1,
     q4_k,
@@ -29,6 +30,7 @@ WEIGHTS = {
     "q5_0": weights_of(q5_0.block),
     "q5_1": weights_of(q5_1.block),
     "q2_k": q2_k.weights,
+    "q3_k": weights_of(q3_k.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
