@@ -14,6 +14,7 @@ from kquants.formats import (
     q4_k,
     q5_0,
     q5_1,
+    q5_k,
     q6_k,
     q8_0,
 )
@@ -31,6 +32,7 @@ WEIGHTS = {
     "q5_1": weights_of(q5_1.block),
     "q2_k": q2_k.weights,
     "q3_k": weights_of(q3_k.block),
+    "q5_k": weights_of(q5_k.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
