@@ -7,6 +7,7 @@ from kquants.formats import (
     bf16,
     f16,
     f32,
+    iq4_nl,
     q2_k,
     q3_k,
     q4_0,
@@ -33,6 +34,7 @@ WEIGHTS = {
     "q2_k": q2_k.weights,
     "q3_k": weights_of(q3_k.block),
     "q5_k": weights_of(q5_k.block),
+    "iq4_nl": weights_of(iq4_nl.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
