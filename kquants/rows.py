@@ -8,6 +8,7 @@ from kquants.formats import (
     f16,
     f32,
     iq4_nl,
+    iq4_xs,
     q2_k,
     q3_k,
     q4_0,
@@ -35,6 +36,7 @@ WEIGHTS = {
     "q3_k": weights_of(q3_k.block),
     "q5_k": weights_of(q5_k.block),
     "iq4_nl": weights_of(iq4_nl.block),
+    "iq4_xs": weights_of(iq4_xs.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
