@@ -9,6 +9,7 @@ from kquants.formats import (
     f32,
     iq4_nl,
     iq4_xs,
+    mxfp4,
     q2_k,
     q3_k,
     q4_0,
@@ -37,6 +38,7 @@ WEIGHTS = {
     "q5_k": weights_of(q5_k.block),
     "iq4_nl": weights_of(iq4_nl.block),
     "iq4_xs": weights_of(iq4_xs.block),
+    "mxfp4": weights_of(mxfp4.block),
 }
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
