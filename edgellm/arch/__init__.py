@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgellm.arch import llama
+from edgellm.arch import llama, qwen2
 from edgellm.arch.description import Description
 from edgellm.arch.refuse import refuse
 from edgellm.gguf import GGUFFile
@@ -10,6 +10,7 @@ from edgellm.gguf.printable import printable
 
 ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {
     "llama": llama.describe,
+    "qwen2": qwen2.describe,
 }
 
 
