@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgellm.arch import llama, qwen2
+from edgellm.arch import llama, qwen2, qwen3
 from edgellm.arch.description import Description
 from edgellm.arch.refuse import refuse
 from edgellm.gguf import GGUFFile
@@ -11,6 +11,7 @@ from edgellm.gguf.printable import printable
 ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {
     "llama": llama.describe,
     "qwen2": qwen2.describe,
+    "qwen3": qwen3.describe,
 }
 
 
