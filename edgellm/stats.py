@@ -68,6 +68,7 @@ class Meter:
         """The figures after the first `count` tokens, or after all."""
         times = self.delivered[:count]
         gaps = [1000 * (after - before) for before, after in pairwise(times)]
+        span = times[-1] - times[0] if times else 0.0
         uncached = self.prompt_tokens - self.cached_tokens
         return Stats(
             prompt_tokens=self.prompt_tokens,
@@ -75,7 +76,7 @@ class Meter:
             generated_tokens=len(times),
             ttft_s=times[0] - self.started if times else None,
             prefill_tps=uncached / self.prefill_s if self.prefill_s else None,
-            decode_tps=1000 * len(gaps) / sum(gaps) if gaps else None,
+            decode_tps=len(gaps) / span if span else None,
             itl_ms=_percentiles(gaps),
             mbu=None,
             devices=self.devices,
