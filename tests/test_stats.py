@@ -1,0 +1,93 @@
+"""The figures of a generation, with a clock that the test turns."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from edgellm.stats import Meter
+
+DEVICES = [{"name": "CPU", "blocks": 3, "bytes": 100}]
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr("edgellm.stats.perf_counter", clock)
+    yield clock
+
+
+def run(clock: Clock, gaps: list[float]) -> Meter:
+    """A request: 0.5 s of other work, 2 s of prefill for 40 tokens of which 10 are cached, then tokens."""
+    meter = Meter(DEVICES, clock())
+    clock.now += 0.5
+    meter.prompt_tokens, meter.cached_tokens = 40, 10
+    with meter.prefill():
+        clock.now += 2
+    for gap in gaps:
+        clock.now += gap
+        meter.deliver()
+    return meter
+
+
+def test_every_figure_by_hand(clock: Clock) -> None:
+    stats = run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()
+    assert (stats.prompt_tokens, stats.cached_tokens, stats.generated_tokens) == (40, 10, 5)
+    assert stats.ttft_s == pytest.approx(2.75)
+    assert stats.prefill_tps == pytest.approx(15)  # 30 tokens in 2 s
+    assert stats.decode_tps == pytest.approx(5)  # 4 tokens in 0.8 s
+    assert stats.mbu is None
+    assert stats.devices == DEVICES
+
+
+def test_percentiles_are_numpys(clock: Clock) -> None:
+    gaps = np.random.default_rng(1).uniform(0.01, 0.2, 50).tolist()
+    stats = run(clock, [1.0, *gaps]).stats()
+    p50, p95 = np.percentile(1000 * np.array(gaps), [50, 95])
+    assert stats.itl_ms == {"p50": pytest.approx(p50), "p95": pytest.approx(p95)}
+
+
+def test_nothing_is_divided_by_what_has_not_happened(clock: Clock) -> None:
+    none, one, two = (run(clock, gaps).stats() for gaps in ([], [0.1], [0.1, 0.2]))
+    assert (none.ttft_s, none.decode_tps, none.itl_ms) == (None, None, None)
+    assert none.prefill_tps == pytest.approx(15)
+    assert (one.ttft_s, one.decode_tps, one.itl_ms) == (pytest.approx(2.6), None, None)
+    assert two.decode_tps == pytest.approx(5)
+    assert two.itl_ms == {"p50": pytest.approx(200), "p95": pytest.approx(200)}
+    assert Meter(DEVICES).stats().prefill_tps is None
+
+
+def test_a_clock_that_stands_still_breaks_nothing(clock: Clock) -> None:
+    stats = run(clock, [0.0, 0.0, 0.0]).stats()
+    assert (stats.decode_tps, stats.itl_ms) == (None, {"p50": 0, "p95": 0})
+
+
+def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:
+    meter = run(clock, [0.1, 0.2, 0.3])
+    assert meter.stats(2) == run(clock, [0.1, 0.2]).stats()
+    assert meter.stats(2).generated_tokens == 2
+
+
+def test_an_interrupted_prefill_has_no_speed(clock: Clock) -> None:
+    meter = Meter(DEVICES, clock())
+    meter.prompt_tokens = 40
+    with pytest.raises(KeyboardInterrupt), meter.prefill():
+        clock.now += 1
+        raise KeyboardInterrupt
+    assert meter.stats().prefill_tps is None
+
+
+def test_in_words(clock: Clock) -> None:
+    words = "prompt 40 (10 cached) · generated 5 · TTFT 2.750 s · prefill 15.0 tokens/s · decode 5.0 tokens/s"
+    assert str(run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()) == words
+    assert str(Meter(DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
