@@ -58,7 +58,7 @@ def load_options(function: F) -> F:
     """Add how a model is opened: the fields of `LoadOptions`."""
     for option in (
         click.option("--tokenizer-pre", metavar="NAME", help="A pre-tokenizer in place of the file's own."),
-        click.option("--engine", metavar="NAME", help="What computes; edgellm is the only one yet."),
+        click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp."),
         click.option("--gpu", metavar="NAME", help="Not in this version."),
         click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU."),
         click.option("--kv-type", metavar="TYPE", help="Type of the KV cache: f16 (the default) or f32."),

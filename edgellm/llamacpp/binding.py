@@ -90,6 +90,8 @@ def _context_params(opening: Opening, stop: StopFlag) -> Any:
     params.n_batch = params.n_ubatch = opening.rows
     params.n_threads = params.n_threads_batch = opening.threads
     params.type_k = params.type_v = opening.kv_type
+    if opening.kv_type == lib.GGML_TYPE_F32:  # its flash attention would round keys and values to f16
+        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.offload_kqv = params.op_offload = False
     params.abort_callback = ctypes.cast(stop.callback, lib.ggml_abort_callback)
     params.abort_callback_data = stop.data

@@ -1,0 +1,370 @@
+"""The second engine: the same logits, text and stats as llama.cpp itself, and an end of its process is one error.
+
+The oracle is llama.cpp by another way (`oracle.py`), with the attention kernel that the engine uses.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from conftest import ModelFile
+from oracle import llama_cpp_greedy, llama_cpp_logits
+
+from edgellm import ContextOverflowError, EdgeLLMError, Model, ModelFileError, OptionError, UnsupportedModelError
+from edgellm.engine.protocol import Segment, Stopped
+from edgellm.gguf import GGUFFile
+from edgellm.llamacpp.engine import LlamaCppEngine
+
+pytestmark = pytest.mark.skipif(find_spec("llama_cpp") is None, reason="needs llama-cpp-python, the engine itself")
+
+IDS = [1, *range(3, 150)]
+PROMPT = "Once upon a time"
+
+
+Started = Callable[[], list[psutil.Process]]
+
+
+def workers(parent: int | None = None) -> list[psutil.Process]:
+    """The processes that hold llama.cpp."""
+    children = psutil.Process(parent).children(recursive=True)
+    return [child for child in children if "edgellm.llamacpp.worker" in child.cmdline()]
+
+
+@pytest.fixture
+def started() -> Started:
+    """The workers of this process that were started since the test began, and are still there."""
+    before = workers()
+    return lambda: [worker for worker in workers() if worker not in before]
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    return true()
+
+
+@pytest.fixture(scope="module")
+def path(model_file: ModelFile) -> Path:
+    return model_file(types="F32")
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> Iterator[Model]:
+    with Model.open(path, engine="llama.cpp", threads=2) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def engine(path: Path) -> Iterator[LlamaCppEngine]:
+    with GGUFFile.open(path) as file:
+        engine = LlamaCppEngine(file, threads=2, ctx=128, kv_type="f32")
+        yield engine
+        engine.close()
+
+
+@pytest.mark.parametrize("types", ["F32", "F16", "BF16", "Q8_0", "Q4_K"])
+def test_logits_are_those_of_llama_cpp(model_file: ModelFile, types: str) -> None:
+    path = model_file(types=types)
+    with Model.open(path, engine="llama.cpp", threads=2) as model:
+        logits = model.logits(IDS)
+    oracle = llama_cpp_logits(path, IDS, flash_attention=True)
+    assert logits.shape == oracle.shape
+    assert np.abs(logits - oracle).max() < 1e-4
+
+
+def test_logits_of_the_kv_type_that_was_asked_for(path: Path) -> None:
+    with Model.open(path, engine="llama.cpp", threads=2, kv_type="f32") as model:
+        exact = model.logits(IDS)
+    oracle = llama_cpp_logits(path, IDS, kv_type="f32", flash_attention=False)
+    assert np.abs(exact - oracle).max() < 1e-4
+    assert np.abs(exact - llama_cpp_logits(path, IDS, flash_attention=True)).max() > 1e-4
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_logits_in_chunks(model: Model, chunk: int) -> None:
+    assert np.abs(model.logits(IDS, chunk) - model.logits(IDS)).max() < 0.1  # f16 rounds them differently
+
+
+def test_greedy_text_is_that_of_llama_cpp_and_of_our_engine(model: Model, path: Path) -> None:
+    told = model.generate(PROMPT, temp=0, max_tokens=60)
+    # llama-cpp-python leaves out bytes that are no UTF-8.
+    assert told.text.replace("\ufffd", "") == llama_cpp_greedy(path, PROMPT, 60)
+    with Model.open(path, threads=2) as ours:
+        assert told.tokens == ours.generate(PROMPT, temp=0, max_tokens=60).tokens
+
+
+def test_it_tells_the_golden_story(shared: Path) -> None:
+    stories = shared / "models/stories260K"
+    with Model.open(stories / "stories260K-f32.gguf", engine="llama.cpp", threads=2) as model:
+        assert PROMPT + model.generate(PROMPT, temp=0, max_tokens=196).text == (stories / "golden.txt").read_text()
+
+
+def test_stats(model: Model, path: Path) -> None:
+    first = model.generate("A new prompt of many tokens, first time", temp=0, max_tokens=8)
+    again = model.generate("A new prompt of many tokens, first time", temp=0, max_tokens=8)
+    assert again.tokens == first.tokens
+    assert again.stats.cached_tokens == again.stats.prompt_tokens - 1
+    assert first.stats.cached_tokens < first.stats.prompt_tokens - 1
+    with GGUFFile.open(path) as file:
+        weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    assert first.stats.devices == [{"name": "llama.cpp CPU", "blocks": 5, "bytes": weights}]
+    assert first.stats.mbu is None
+
+
+def test_it_runs_what_our_engine_cannot(model_file: ModelFile, path: Path) -> None:
+    # llama.cpp computes internlm2 as it does llama: with the same weights it must give the same logits.
+    options = {"types": "F32", "tied": False}
+    with Model.open(model_file(arch="internlm2", **options), engine="llama.cpp", threads=2) as model:
+        logits = model.logits(IDS)
+    assert np.abs(logits - llama_cpp_logits(model_file(**options), IDS, flash_attention=True)).max() < 1e-4
+
+
+def test_sequences_part_and_go_back(engine: LlamaCppEngine) -> None:
+    def last(sequence: object, tokens: list[int]) -> np.ndarray:
+        return engine.forward([Segment(sequence, tokens, [len(tokens) - 1])])[0]
+
+    stem = engine.new_sequence()
+    last(stem, IDS[:40])
+    branch = stem.fork()
+    assert branch.tokens == IDS[:40]
+    left, right = last(stem, [7, 8, 9]), last(branch, [17, 18, 19])
+    assert np.abs(left - last(engine.new_sequence(), [*IDS[:40], 7, 8, 9])).max() < 2e-3
+    assert np.abs(right - last(engine.new_sequence(), [*IDS[:40], 17, 18, 19])).max() < 2e-3
+    assert np.abs(left - right).max() > 0.5
+    assert branch.trim(20) == len(branch) == 20
+    assert stem.tokens == [*IDS[:40], 7, 8, 9]
+    assert np.abs(last(branch, [5]) - last(engine.new_sequence(), [*IDS[:20], 5])).max() < 2e-3
+
+
+def test_one_batch_of_several_sequences(engine: LlamaCppEngine) -> None:
+    one, other = engine.new_sequence(), engine.new_sequence()
+    logits = engine.forward([Segment(one, IDS[:9], [3, 8]), Segment(other, IDS[20:26], [5])])
+    assert logits.shape == (3, engine.vocab)
+    assert np.abs(logits[:2] - engine.forward([Segment(engine.new_sequence(), IDS[:9], [3, 8])])).max() < 2e-3
+    assert np.abs(logits[2:] - engine.forward([Segment(engine.new_sequence(), IDS[20:26], [5])])).max() < 2e-3
+
+
+def test_more_sequences_than_llama_cpp_keeps(engine: LlamaCppEngine) -> None:
+    """24 sequences of 30 tokens, in 16 slots with room for 256 tokens: the state that was lost is computed again."""
+    starts = [[1, *range(3 + i, 32 + i)] for i in range(24)]
+    sequences = [engine.new_sequence() for _ in starts]
+    for sequence, tokens in zip(sequences, starts, strict=True):
+        engine.forward([Segment(sequence, tokens)])
+    for sequence, tokens in zip(sequences, starts, strict=True):
+        logits = engine.forward([Segment(sequence, [50], [0])])
+        assert sequence.tokens == [*tokens, 50]
+        alone = engine.forward([Segment(engine.new_sequence(), [*tokens, 50], [30])])
+        assert np.abs(logits - alone).max() < 2e-3
+
+
+def test_what_does_not_fit_at_once_is_refused(engine: LlamaCppEngine) -> None:
+    full = [engine.new_sequence() for _ in range(3)]
+    with pytest.raises(EdgeLLMError, match="raise --ctx"):
+        for _ in range(3):
+            engine.forward([Segment(sequence, IDS[:40]) for sequence in full])
+    assert [len(sequence) for sequence in full] == [80, 80, 80]  # llama.cpp makes room for 256
+    del full
+    engine.forward([Segment(engine.new_sequence(), IDS[:128])])
+
+
+def test_bad_batches_are_refused(engine: LlamaCppEngine) -> None:
+    sequence = engine.new_sequence()
+    for tokens in ([engine.vocab], [-1], [], [1] * (engine.max_rows + 1)):
+        with pytest.raises(EdgeLLMError):
+            engine.forward([Segment(sequence, tokens)])
+    with pytest.raises(ContextOverflowError, match="--ctx"):
+        engine.forward([Segment(sequence, [1] * 100)])
+        engine.forward([Segment(sequence, [1] * 29)])
+    assert len(sequence) == 100
+
+
+def test_a_prompt_longer_than_the_context(model: Model) -> None:
+    with pytest.raises(ContextOverflowError, match="context of 512"):
+        model.generate("time " * 600)
+
+
+def test_a_context_above_the_models(path: Path) -> None:
+    with pytest.raises(OptionError, match="512 tokens"):
+        Model.open(path, engine="llama.cpp", ctx=513)
+
+
+def test_generation_ends_where_the_context_does(path: Path) -> None:
+    with Model.open(path, engine="llama.cpp", threads=2, ctx=40) as model:
+        told = model.generate(PROMPT, temp=0, logit_bias={2: float("-inf")})
+    assert told.finish_reason == "length"
+    assert told.stats.prompt_tokens + len(told.tokens) == 41  # the last one needs no place
+
+
+def test_stop_holds_until_it_is_cleared(engine: LlamaCppEngine) -> None:
+    sequence = engine.new_sequence()
+    engine.forward([Segment(sequence, IDS[:20])])
+    engine.stop()
+    for _ in range(2):
+        with pytest.raises(Stopped):
+            engine.forward([Segment(sequence, IDS[20:40], [19])])
+        assert sequence.tokens == IDS[:20]
+    engine.clear_stop()
+    logits = engine.forward([Segment(sequence, IDS[20:40], [19])])
+    alone = engine.forward([Segment(engine.new_sequence(), IDS[:40], [39])])
+    assert np.abs(logits - alone).max() < 2e-3
+
+
+def test_an_interrupt_leaves_the_engine_usable(engine: LlamaCppEngine) -> None:
+    sequence = engine.new_sequence()
+    engine.forward([Segment(sequence, IDS[:10])])
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for microseconds in (1, 50, 200, 400, 800, 1600):
+            with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6)
+                while True:
+                    sequence.trim(10)
+                    engine.forward([Segment(sequence, IDS[10:60], [49])])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    sequence.trim(10)
+    logits = engine.forward([Segment(sequence, IDS[10:60], [49])])
+    alone = engine.forward([Segment(engine.new_sequence(), IDS[:60], [59])])
+    assert np.abs(logits - alone).max() < 2e-3
+
+
+def test_cancel_from_another_thread(model: Model) -> None:
+    generation = model.stream(PROMPT, temp=0, logit_bias={2: float("-inf")})
+    tokens = [next(generation).id for _ in range(5)]
+    thread = threading.Thread(target=generation.cancel)
+    thread.start()
+    assert [*tokens, *(token.id for token in generation)] == generation.tokens
+    thread.join()
+    assert generation.finish_reason == "cancelled"
+    assert model.generate(PROMPT, temp=0, max_tokens=5).tokens == tokens
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_the_end_of_the_process_is_one_line(
+    path: Path, number: signal.Signals, started: Started, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Model.open(path, engine="llama.cpp", threads=2) as model:
+        generation = model.stream(PROMPT, temp=0)
+        next(generation)
+        (worker,) = started()
+        worker.send_signal(number)
+        for _ in range(2):
+            with pytest.raises(EdgeLLMError) as caught:
+                list(model.stream(PROMPT) if generation.finish_reason else generation)
+            message = str(caught.value)
+            assert number.name in message
+            assert str(path) in message
+            assert "--engine" in message
+            assert "\n" not in message
+    assert not psutil.pid_exists(worker.pid)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_that_llama_cpp_refuses(
+    model_file: ModelFile, started: Started, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = model_file(arch="nonesuch", types="F32")
+    with pytest.raises(UnsupportedModelError, match="unknown model architecture: 'nonesuch'") as caught:
+        Model.open(path, engine="llama.cpp")
+    assert "\n" not in str(caught.value)
+    assert started() == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_damaged_file_never_reaches_llama_cpp(path: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(path.read_bytes()[:-5000])
+    with pytest.raises(ModelFileError, match="cut off"):
+        Model.open(cut, engine="llama.cpp")
+
+
+def test_without_the_package(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.llamacpp.engine.find_spec", lambda name: None)
+    with pytest.raises(EdgeLLMError, match=r'pip install "edgellm\[llama-cpp\]"'):
+        Model.open(path, engine="llama.cpp")
+
+
+def test_a_package_that_cannot_be_imported(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "llama_cpp.py").write_text("raise OSError('libllama.so:\\n no such file')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(EdgeLLMError, match=r"libllama\.so: no such file"):
+        Model.open(path, engine="llama.cpp")
+
+
+def test_the_current_folder_is_not_imported_from(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "llama_cpp.py").write_text("raise OSError('this is not the package')")
+    monkeypatch.chdir(tmp_path)
+    with Model.open(path, engine="llama.cpp", threads=1) as model:
+        assert model.logits(IDS[:3]).shape == (3, 320)
+
+
+def test_nothing_is_left_behind(path: Path, started: Started) -> None:
+    def open_and_close() -> None:
+        with Model.open(path, engine="llama.cpp", threads=1, ctx=32) as model:
+            model.generate(PROMPT, max_tokens=1)
+
+    open_and_close()
+    this = psutil.Process()
+    files, threads = this.num_fds(), threading.active_count()
+    for _ in range(5):
+        open_and_close()
+    assert (this.num_fds(), threading.active_count(), started()) == (files, threads, [])
+
+
+def test_a_model_that_is_forgotten_ends_too(path: Path, started: Started) -> None:
+    model = Model.open(path, engine="llama.cpp", threads=1, ctx=32)
+    (worker,) = started()
+    del model
+    assert eventually(lambda: not worker.is_running())
+
+
+COMMAND = [sys.executable, "-m", "edgellm", "generate", "--engine", "llama.cpp", "--temp", "0", "-p", PROMPT]
+
+
+def test_command_line_shows_nothing_of_llama_cpp(path: Path, model: Model) -> None:
+    done = subprocess.run([*COMMAND, str(path), "-n", "9", "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tokens"] == model.generate(PROMPT, temp=0, max_tokens=9).tokens
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def endless(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command that writes for long, after its first token; it and its process group end with the test."""
+    command = [*COMMAND, str(path), "--jsonl", "--logit-bias", "2=-inf"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout
+    assert process.stdout.readline()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_process_dies_with_its_parent(endless: subprocess.Popen[str]) -> None:
+    (worker,) = workers(endless.pid)
+    endless.kill()
+    assert eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_ctrl_c_ends_both_without_a_trace(endless: subprocess.Popen[str]) -> None:
+    (worker,) = workers(endless.pid)
+    os.killpg(endless.pid, signal.SIGINT)
+    _, shown = endless.communicate(timeout=60)
+    assert endless.returncode == 130
+    assert "Traceback" not in shown
+    assert len(shown.splitlines()) <= 1
+    assert eventually(lambda: not worker.is_running())
