@@ -28,7 +28,7 @@ Decorated = Callable[[Callable[..., Any]], Any]
 
 def inline(function: Callable[..., Any]) -> Any:
     """A part of kernels: compiled into each kernel that calls it."""
-    return njit(**_FLAGS)(function)
+    return njit(forceinline=True, **_FLAGS)(function)
 
 
 def kernel(name: str, arguments: int = 5) -> Decorated:

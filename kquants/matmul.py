@@ -20,7 +20,7 @@ import numba as nb
 from kquants.decorators import Block, inline, kernel
 from kquants.formats import bf16, f16, f32, q4_k, q6_k, q8_0
 from kquants.interpreter import argument, row_count
-from kquants.layout import TILE_ROWS
+from kquants.layout import QUANTIZED_BLOCK_BYTES, TILE_ROWS
 from kquants.simd import (
     dot_pairs_i8,
     fma_f32,
@@ -51,7 +51,7 @@ def _add_block(y: float, block: Block, x: int, scale: int) -> float:
     """`y` plus the product of a block of weights with the quantized values at `x`, scaled as `scale` says."""
     q, low, high, minimum, d, dmin = block
     isum = sum_i32(mul_i32(dot_pairs_i8(q, load_i8x32(x)), halves_i32(low, high)))
-    msum = nb.int32(minimum * load_i32(scale + 4))
+    msum = nb.int32(-minimum * load_i32(scale + 8))
     return y + (d * nb.float32(isum) - dmin * nb.float32(msum)) * load_f32(scale)
 
 
@@ -83,7 +83,7 @@ def _dot_tile(tile: int, x: int, n: int) -> float:
     """Product of an unpacked row of n weights with a row of quantized activations."""
     y = nb.float32(0)
     for i in range(n >> 5):
-        y = _add_block(y, _load_block(tile + i * TILE_BLOCK), x + 32 * i, x + n + 8 * i)
+        y = _add_block(y, _load_block(tile + i * TILE_BLOCK), x + 32 * i, x + n + QUANTIZED_BLOCK_BYTES * i)
     return y
 
 
@@ -147,7 +147,7 @@ def _define_quantized(name: str, block: Any) -> None:
     def dot(row: int, x: int, n: int) -> float:
         y = nb.float32(0)
         for i in range(n >> 5):
-            y = _add_block(y, block(row, i), x + 32 * i, x + n + 8 * i)
+            y = _add_block(y, block(row, i), x + 32 * i, x + n + QUANTIZED_BLOCK_BYTES * i)
         return y
 
     @inline
@@ -182,9 +182,6 @@ def _define_float(name: str, fmt: Any) -> None:
     _define(name, dot, unpack, _dot_tile_f32, tile_weight_bytes=4)
 
 
-_define_quantized("q8_0", q8_0.block)
-_define_quantized("q4_k", q4_k.block)
-_define_quantized("q6_k", q6_k.block)
 _define_float("f32", f32)
 _define_float("f16", f16)
 _define_float("bf16", bf16)

@@ -8,6 +8,7 @@ AVX2 registers, four NEON ones, ...). No kernel above this module names an instr
 | `F32`   | 16    | float32 weights, activations, sums  |
 | `I32`   | 16    | exact integer sums                  |
 | `I8`    | 32    | one block of quantized values       |
+| `I8_64` | 64    | one block of two rows               |
 
 Addresses are plain integers in bytes; nothing here checks a bound. Float operations happen as written: never
 fused, never reordered, and `sum_f32` adds its lanes in one fixed order, so that a result depends on its inputs
@@ -43,6 +44,7 @@ class _VectorModel(models.PrimitiveModel):
 F32 = VectorType("f32x16", _FLOAT, 16)
 I32 = VectorType("i32x16", _INT, 16)
 I8 = VectorType("i8x32", _BYTE, 32)
+I8_64 = VectorType("i8x64", _BYTE, 64)
 _I16_32 = ir.VectorType(ir.IntType(16), 32)
 
 Emit = Callable[..., Any]

@@ -1,0 +1,185 @@
+"""Fast matrix products for the common quantized formats: tiles of 16 rows of W, a row in each lane.
+
+For each block of 32 weights, in order of k, with exact int32 sums `dot` (of 16 weights for Q6_K):
+
+    y = fma(float(dot), (d · scale) · d_x, y),  then  y = fma(-(dmin · minimum), d_x · Σ q_x, y)
+
+where the format has a minimum. Weights are unsigned bytes here (q plus an offset), so an offset · Σ q_x is taken
+off `dot` in integers. Decode sums each row across the lanes of a vector; prefill unpacks the tile so that lanes
+are rows, and runs TOKENS rows of x over it at a time. Both give each sum the same bits.
+
+Op arguments are those of `kquants.matmul`, and so is the unit.
+"""
+
+from typing import Any
+
+import numba as nb
+
+from kquants.decorators import Vector, inline, kernel
+from kquants.formats import q4_k, q6_k, q8_0
+from kquants.interpreter import argument, row_count
+from kquants.layout import QUANTIZED_BLOCK_BYTES as SCALE
+from kquants.layout import TILE_ROWS
+from kquants.simd import add_f32, fma_f32, load_f32, load_f32x16, load_i32, mul_f32, splat_f32, store_f32x16
+from kquants.tiles import (
+    TOKENS,
+    add_product,
+    add_scaled,
+    add_splat_i32,
+    dot_rows,
+    dot_tokens,
+    load_i8x64,
+    load_twice,
+    no_sums,
+    prefetch,
+    start_sums,
+    store_from,
+    store_interleaved,
+    store_sums,
+    sum_halves,
+    sum_rows,
+    to_f32,
+    zero_sums,
+)
+
+BLOCK_WEIGHTS, BLOCK_SCALES = 8 * 64, 2 * 64
+"""Bytes of an unpacked block: eight vectors of weights, two of scales (or a scale and a minimum)."""
+
+DECODE_ROWS = 3
+"""Up to this many rows of x, unpacking a tile costs more than it saves."""
+
+
+@inline
+def _put(y: int, v: Vector, first: int, accumulate: int) -> None:
+    """Write lanes `first` … 15 to y, or add them to what is there."""
+    if accumulate:
+        v = add_f32(load_f32x16(y), v)
+    if first == 0:
+        store_f32x16(y, v)
+    else:
+        store_from(y, v, first)
+
+
+# --- one block of a tile: decode and prefill, by what the format has -----------------------------------
+
+
+@inline
+def _scaled(y: Vector, dot: Vector, d: int, x_scale: int) -> Vector:
+    return fma_f32(to_f32(dot), mul_f32(load_f32x16(d), splat_f32(load_f32(x_scale))), y)
+
+
+@inline
+def decode_minimum(y: Vector, parts: Any, scales: int, x: int) -> Vector:
+    y = _scaled(y, sum_rows(parts), scales, x)
+    return fma_f32(load_f32x16(scales + 64), splat_f32(load_f32(x + 4)), y)
+
+
+@inline
+def prefill_minimum(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
+    sums = no_sums()
+    for k in range(8):
+        sums = dot_tokens(sums, load_i8x64(w + 64 * k), x + 4 * k, stride)
+    y = add_scaled(y, sums, load_f32x16(scales), x_scale, stride)
+    return add_product(y, load_f32x16(scales + 64), x_scale + 4, stride)
+
+
+@inline
+def decode_signed(y: Vector, parts: Any, scales: int, x: int) -> Vector:
+    return _scaled(y, add_splat_i32(sum_rows(parts), nb.int32(load_i32(x + 8) << 7)), scales, x)
+
+
+@inline
+def prefill_signed(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
+    sums = start_sums(x_scale + 8, stride, 7)
+    for k in range(8):
+        sums = dot_tokens(sums, load_i8x64(w + 64 * k), x + 4 * k, stride)
+    return add_scaled(y, sums, load_f32x16(scales), x_scale, stride)
+
+
+@inline
+def decode_halves(y: Vector, parts: Any, scales: int, x: int) -> Vector:
+    first, second = sum_halves(parts)
+    y = _scaled(y, add_splat_i32(first, nb.int32(load_i32(x + 12) << 5)), scales, x)
+    return _scaled(y, add_splat_i32(second, nb.int32(load_i32(x + 16) << 5)), scales + 64, x)
+
+
+@inline
+def prefill_halves(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
+    for half in range(2):
+        sums = start_sums(x_scale + 12 + 4 * half, stride, 5)
+        for k in range(4 * half, 4 * half + 4):
+            sums = dot_tokens(sums, load_i8x64(w + 64 * k), x + 4 * k, stride)
+        y = add_scaled(y, sums, load_f32x16(scales + 64 * half), x_scale, stride)
+    return y
+
+
+# --- the product ---------------------------------------------------------------------------------------
+
+
+def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: Any) -> None:
+    """Register the product of a format whose super-blocks have `blocks` blocks of 32."""
+    tile_scales, tile_weights = fmt.tile_scales, fmt.tile_weights
+    super_bytes = fmt.BLOCK_BYTES
+
+    @inline
+    def fetch_next(w: int, row_bytes: int, i: int) -> None:
+        """Ask for a share of the tile after this one, as large as super-block `i` of all its rows."""
+        ahead = w + TILE_ROWS * (row_bytes + i * super_bytes)
+        for line in range(0, TILE_ROWS * super_bytes, 64):
+            prefetch(ahead + line)
+
+    @inline
+    def decode(op: int, rows: int, w: int, row_bytes: int, first: int, y: int, scratch: int) -> None:
+        n, x, x_bytes, y_bytes = argument(op, 2), argument(op, 4), argument(op, 5), argument(op, 7)
+        sums, scales = scratch, scratch + 64 * DECODE_ROWS
+        for t in range(rows):
+            store_f32x16(sums + 64 * t, splat_f32(nb.float32(0)))
+        for i in range(n // (32 * blocks)):
+            fetch_next(w, row_bytes, i)
+            tile_scales(w, row_bytes, i, scales)
+            for j in range(blocks):
+                block = tile_weights(w, row_bytes, i, j)
+                b = i * blocks + j
+                for t in range(rows):
+                    parts = dot_rows(block, load_twice(x + t * x_bytes + 32 * b))
+                    x_scale = x + t * x_bytes + n + SCALE * b
+                    total = load_f32x16(sums + 64 * t)
+                    store_f32x16(sums + 64 * t, decode_block(total, parts, scales + BLOCK_SCALES * j, x_scale))
+        for t in range(rows):
+            _put(y + t * y_bytes, load_f32x16(sums + 64 * t), first, argument(op, 8))
+
+    @inline
+    def prefill(op: int, rows: int, w: int, row_bytes: int, first: int, y: int, scratch: int) -> None:
+        n, x, x_bytes, y_bytes = argument(op, 2), argument(op, 4), argument(op, 5), argument(op, 7)
+        weights, scales = scratch + 64 * TOKENS, scratch + 64 * TOKENS + n // 32 * BLOCK_WEIGHTS
+        for i in range(n // (32 * blocks)):
+            fetch_next(w, row_bytes, i)
+            tile_scales(w, row_bytes, i, scales + i * blocks * BLOCK_SCALES)
+            for j in range(blocks):
+                store_interleaved(tile_weights(w, row_bytes, i, j), weights + (i * blocks + j) * BLOCK_WEIGHTS)
+        for t in range(0, rows, TOKENS):
+            sums, at = zero_sums(), x + t * x_bytes
+            for b in range(n // 32):
+                to_scale = at + n + SCALE * b
+                unpacked, unpacked_scales = weights + b * BLOCK_WEIGHTS, scales + b * BLOCK_SCALES
+                sums = prefill_block(sums, unpacked, unpacked_scales, at + 32 * b, to_scale, x_bytes)
+            store_sums(scratch, sums)
+            for k in range(min(TOKENS, rows - t)):
+                _put(y + (t + k) * y_bytes, load_f32x16(scratch + 64 * k), first, argument(op, 8))
+
+    @kernel(f"matmul_{name}")
+    def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+        rows, row_bytes = row_count(op, batch), argument(op, 3)
+        for unit in range(first, last):
+            # The last tile begins early enough to be whole, and writes only the rows that are its own.
+            start = min(unit * TILE_ROWS, argument(op, 1) - TILE_ROWS)
+            w, y = argument(op, 0) + start * row_bytes, argument(op, 6) + 4 * start
+            if rows <= DECODE_ROWS:
+                decode(op, rows, w, row_bytes, unit * TILE_ROWS - start, y, scratch)
+            else:
+                prefill(op, rows, w, row_bytes, unit * TILE_ROWS - start, y, scratch)
+
+
+_define("q8_0", q8_0, 1, decode_signed, prefill_signed)
+_define("q4_k", q4_k, 8, decode_minimum, prefill_minimum)
+_define("q6_k", q6_k, 8, decode_halves, prefill_halves)
