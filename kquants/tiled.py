@@ -122,11 +122,15 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
     super_bytes = fmt.BLOCK_BYTES
 
     @inline
-    def fetch_next(w: int, row_bytes: int, i: int) -> None:
-        """Ask for a share of the tile after this one, as large as super-block `i` of all its rows."""
-        ahead = w + TILE_ROWS * (row_bytes + i * super_bytes)
-        for line in range(0, TILE_ROWS * super_bytes, 64):
-            prefetch(ahead + line)
+    def fetch_ahead(w: int, row_bytes: int, b: int) -> None:
+        """Ask for a part of the tile after this one, as large as block `b` of all its rows.
+
+        In small parts between the work: all at once, the requests would wait for each other.
+        """
+        part = TILE_ROWS * super_bytes // blocks
+        start = w + TILE_ROWS * row_bytes + b * part
+        for line in range(0, part, 64):
+            prefetch(start + line)
 
     @inline
     def decode(op: int, rows: int, w: int, row_bytes: int, first: int, y: int, scratch: int) -> None:
@@ -135,11 +139,11 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
         for t in range(rows):
             store_f32x16(sums + 64 * t, splat_f32(nb.float32(0)))
         for i in range(n // (32 * blocks)):
-            fetch_next(w, row_bytes, i)
             tile_scales(w, row_bytes, i, scales)
             for j in range(blocks):
-                block = tile_weights(w, row_bytes, i, j)
                 b = i * blocks + j
+                fetch_ahead(w, row_bytes, b)
+                block = tile_weights(w, row_bytes, i, j)
                 for t in range(rows):
                     parts = dot_rows(block, load_twice(x + t * x_bytes + 32 * b))
                     x_scale = x + t * x_bytes + n + SCALE * b
@@ -153,9 +157,9 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
         n, x, x_bytes, y_bytes = argument(op, 2), argument(op, 4), argument(op, 5), argument(op, 7)
         weights, scales = scratch + 64 * TOKENS, scratch + 64 * TOKENS + n // 32 * BLOCK_WEIGHTS
         for i in range(n // (32 * blocks)):
-            fetch_next(w, row_bytes, i)
             tile_scales(w, row_bytes, i, scales + i * blocks * BLOCK_SCALES)
             for j in range(blocks):
+                fetch_ahead(w, row_bytes, i * blocks + j)
                 store_interleaved(tile_weights(w, row_bytes, i, j), weights + (i * blocks + j) * BLOCK_WEIGHTS)
         for t in range(0, rows, TOKENS):
             sums, at = zero_sums(), x + t * x_bytes

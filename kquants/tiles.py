@@ -294,7 +294,7 @@ def store_sums(b: ir.IRBuilder, address: Any, y: Any) -> None:
 def prefetch(b: ir.IRBuilder, address: Any) -> None:
     """Ask for a cache line that will be read soon; any address is allowed."""
     pointer = b.inttoptr(address, _BYTE.as_pointer())
-    _call(b, "llvm.prefetch.p0", ir.VoidType(), pointer, _INT(0), _INT(3), _INT(1))
+    _call(b, "llvm.prefetch.p0", ir.VoidType(), pointer, _INT(0), _INT(2), _INT(1))
 
 
 @_define(types.none, types.int64, F32, types.int64)
