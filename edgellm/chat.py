@@ -35,7 +35,7 @@ class Chat:
         source = template if template is not None else tokenizer.chat_template
         if source is None:
             raise EdgeLLMError(
-                f"{writer.name} has no chat template: it may not be a chat model; give one as --template FILE"
+                f"{writer.session.name} has no chat template: it may not be a chat model; give one as --template FILE"
             )
         writer.options(**options)
         self._writer, self._args, self._options = writer, dict(template_args or {}), options
@@ -52,16 +52,19 @@ class Chat:
         return self.stream(text, **options).completion()
 
     def stream(self, text: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
-        """Say something; the reply token by token. Cut short, the part that has come is kept."""
-        if self._running and self._running.finish_reason is None:
-            raise EdgeLLMError("this chat is still replying: read its reply to the end, or cancel it, before the next")
-        writer = self._writer
+        """Say something; the reply token by token.
+
+        A reply that is still being made ends first. Of one cut short the part that has come is kept; if nothing
+        has, what was said is forgotten too.
+        """
+        if self._running:
+            self._running.close()
+        writer, messages, asked = self._writer, self.messages, {"role": "user", "content": text}
         meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
-        asked = [*self.messages, {"role": "user", "content": text}]
-        ids = chat_tokens(writer.tokenizer, self._template, asked, add_generation_prompt=True, **self._args)
+        ids = chat_tokens(writer.tokenizer, self._template, [*messages, asked], **self._args)
 
         def keep(reply: str) -> None:
-            self.messages = [*asked, {"role": "assistant", "content": reply}]
+            messages.extend([asked, {"role": "assistant", "content": reply}])
 
         self._running = writer.start(ids, chosen, meter, self._slot, progress, keep)
         return self._running

@@ -3,7 +3,8 @@
 Each layer only wraps the one below, and every item of the stream carries its own figures.
 """
 
-from collections.abc import Callable, Generator, Iterator
+import threading
+from collections.abc import Callable, Generator
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -63,33 +64,34 @@ class Completion:
 
 def generate_ids(
     session: Session,
-    sequence: Sequence,
+    lease: Lease,
     prompt: Ids[int],
-    options: GenerationOptions,
+    sampler: Sampler,
+    seed: int,
     meter: Meter,
     cancel: Cancel,
     progress: PrefillProgress | None = None,
-) -> Iterator[Choice]:
-    """Sample token after token, without end. Raises Stopped after `cancel`."""
-    sampler = Sampler(options, session.engine.vocab)
+) -> Generator[Choice, None, None]:
+    """Sample token after token, without end, on the sequence that `lease` gives. Raises Stopped after `cancel`."""
     for token in prompt:
         sampler.accept(token)
-    seed = randbits(64) if options.seed is None else options.seed
     meter.prompt_tokens = len(prompt)
-    with meter.prefill():
-        logits, meter.cached_tokens = session.prefill(sequence, prompt, cancel, progress)
-    while True:
-        token = draw(sampler.apply(logits), seed, 0, len(sequence))
-        sampler.accept(token)
-        yield Choice(token, logprob(logits, token))
-        logits = session.decode(sequence, token, cancel)
+    with lease as sequence:
+        with meter.prefill():
+            logits, meter.cached_tokens = session.prefill(sequence, prompt, cancel, progress)
+        while True:
+            token = draw(sampler.apply(logits), seed, 0, len(sequence))
+            sampler.accept(token)
+            yield Choice(token, logprob(logits, token))
+            logits = session.decode(sequence, token, cancel)
 
 
 class Generation:
     """A running generation: iterate over its tokens, `cancel()` it from any thread.
 
     `finish_reason` is None until it has ended; `text` and `tokens` are what has come so far. `lease` gives it a
-    sequence for as long as it runs; `on_end` hears of its end, however it came.
+    sequence for as long as it runs. `on_end` gets the text when it has ended, unless it ended before its first
+    token.
     """
 
     def __init__(
@@ -103,30 +105,40 @@ class Generation:
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Raises ContextOverflowError and EdgeLLMError before anything is computed."""
+        """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
         session.check_fits(prompt)
-        self.cancel = Cancel(session.engine)
         self.text = ""
         self.tokens: list[int] = []
         self.finish_reason: str | None = None
         room = session.engine.ctx - len(prompt) + 1
         self._limit = room if options.max_tokens is None else min(room, options.max_tokens)
-        self._ends = tokenizer.eog_ids
+        self._ends, self._special = tokenizer.eog_ids, options.special
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop)
-        self._meter = meter
-        self._on_end = on_end
-
-        def choices(sequence: Sequence) -> Iterator[Choice]:
-            return generate_ids(session, sequence, prompt, options, meter, self.cancel, progress)
-
-        self._tokens = self._run(lease, choices)
+        self._meter, self._on_end = meter, on_end
+        self._turn = threading.Lock()
+        self._wish = Cancel(session.engine)
+        seed = randbits(64) if options.seed is None else options.seed
+        sampler = Sampler(options, session.engine.vocab)
+        self._ids = generate_ids(session, lease, prompt, sampler, seed, meter, self._wish, progress)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Token:
-        return next(self._tokens)
+        with self._turn:
+            if self._limit == 0:
+                self._end("length")
+            if self.finish_reason:
+                raise StopIteration
+            try:
+                return self._token(next(self._ids))
+            except Stopped:
+                self._end("cancelled")
+                raise StopIteration from None
+            except BaseException:
+                self._end("cancelled")
+                raise
 
     @property
     def stats(self) -> Stats:
@@ -139,34 +151,47 @@ class Generation:
             pass
         return Completion(self.text, self.tokens, self.finish_reason or "cancelled", self.stats)
 
-    def close(self) -> None:
-        """Generate no further."""
-        self._tokens.close()
+    def cancel(self) -> None:
+        """Generate no further: what is being computed ends within milliseconds. From any thread."""
+        self._stop(wait=False)
 
-    def _run(self, lease: Lease, choices: Callable[[Sequence], Iterator[Choice]]) -> Generator[Token, None, None]:
-        try:
-            with lease as sequence:
-                ids = choices(sequence)
-                if self._limit == 0:
-                    self.finish_reason = "length"
-                while self.finish_reason is None:
-                    yield self._token(next(ids))
-        except Stopped:
-            pass
-        finally:
-            self.finish_reason = self.finish_reason or "cancelled"
-            self._on_end(self.text)
+    def close(self) -> None:
+        """`cancel`, and wait for what is being computed."""
+        self._stop(wait=True)
+
+    def _stop(self, wait: bool) -> None:
+        if not self.finish_reason:
+            self._wish()
+            # Whoever has the turn ends it; between two tokens nobody has it, and perhaps nobody asks for more.
+            if self._turn.acquire(blocking=wait):
+                try:
+                    self._end("cancelled")
+                finally:
+                    self._turn.release()
 
     def _token(self, choice: Choice) -> Token:
         self.tokens.append(choice.id)
-        text = self._stops.push(self._stream.push(choice.id))
-        if choice.id in self._ends:
-            self.finish_reason = "eog"
-        elif self._stops.found:
-            self.finish_reason = "stop"
-        elif len(self.tokens) == self._limit:
-            self.finish_reason = "length"
-        if self.finish_reason and not self._stops.found:
+        silent = choice.id in self._ends and not self._special
+        text = self._stops.push("" if silent else self._stream.push(choice.id))
+        reason = self._reason(choice.id)
+        if reason and not self._stops.found:
             text += self._stops.push(self._stream.flush()) + self._stops.flush()
         self.text += text
-        return Token(choice.id, text, choice.logprob, self.finish_reason, self._meter, self._meter.deliver())
+        if reason:
+            self._end(reason)
+        return Token(choice.id, text, choice.logprob, reason, self._meter, self._meter.deliver())
+
+    def _reason(self, token: int) -> str | None:
+        if token in self._ends:
+            return "eog"
+        if self._stops.found:
+            return "stop"
+        return "length" if len(self.tokens) == self._limit else None
+
+    def _end(self, reason: str) -> None:
+        """Note why it ended, if it had not; give the sequence back."""
+        if not self.finish_reason:
+            self.finish_reason = reason
+            self._ids.close()
+            if self.tokens or reason != "cancelled":
+                self._on_end(self.text)

@@ -3,19 +3,21 @@
 import os
 import warnings
 from collections.abc import Sequence
+from operator import index
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.arch import describe
 from edgellm.chat import Chat
 from edgellm.engine.batch import Segment
 from edgellm.engine.engine import Engine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import size
+from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions, file_defaults
@@ -36,7 +38,12 @@ class Model:
 
     def __init__(self, file: GGUFFile, options: LoadOptions, progress: Progress | None = None) -> None:
         self.file = file
+        describe(file)  # what cannot be computed is told before anything about its tokenizer
         self.tokenizer = Tokenizer.from_gguf(file, options.tokenizer_pre)
+        name = printable(str(file.path), 400)
+        defaults, remarks = file_defaults(file.metadata)
+        for remark in remarks:
+            warnings.warn(f"{name}: {remark}", EdgeLLMWarning, stacklevel=3)
         engine = Engine(
             file,
             threads=options.threads or default_threads(),
@@ -45,10 +52,7 @@ class Model:
             cache=cache_folder(),
             progress=progress,
         )
-        defaults, notices = file_defaults(file.metadata)
-        for notice in notices:
-            warnings.warn(f"{file.path}: {notice}", EdgeLLMWarning, stacklevel=3)
-        self._writer = Writer(str(file.path), Session(engine), self.tokenizer, defaults)
+        self._writer = Writer(Session(engine, name), self.tokenizer, defaults)
         self._slot = self._writer.slot()
 
     @classmethod
@@ -68,8 +72,8 @@ class Model:
             free = available_memory()
             if file.nbytes > free:
                 warnings.warn(
-                    f"{file.path} has {size(file.nbytes)}, but only {size(free)} of memory are free: "
-                    "it will run at the speed of the disk; choose a smaller quantization",
+                    f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
+                    "are free: it will run at the speed of the disk; choose a smaller quantization",
                     EdgeLLMWarning,
                     stacklevel=2,
                 )
@@ -111,8 +115,8 @@ class Model:
         """
         if chunk is not None and chunk < 1:
             raise OptionError(f"option chunk cannot be {chunk}: give a whole number from 1 on")
-        self._writer.check_open()
-        session, ids = self._writer.session, [int(token) for token in token_ids]
+        session, ids = self._writer.session, list(map(index, token_ids))
+        session.check_open()
         session.check_fits(ids)
         engine = session.engine
         step = min(engine.max_rows, chunk or max(1, _LOGITS_BYTES // (4 * engine.vocab)))
@@ -125,9 +129,8 @@ class Model:
         return out
 
     def close(self) -> None:
-        """Wait for what is being computed, then let go of threads, memory and file."""
-        if not self._writer.closed:
-            self._writer.closed = True
+        """Stop what is being computed, in any thread, then let go of threads, memory and file."""
+        if not self._writer.session.closed:
             self._writer.session.close()
             self.file.close()
 

@@ -52,11 +52,20 @@ class Slot:
 
 
 class Session:
-    """Prefill and decode for any number of requests; they queue for the engine, part by part."""
+    """Prefill and decode for any number of requests; they queue for the engine, part by part.
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    `name` is the model's, for messages. Once `closed`, every request is an error.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine, self.name = engine, name
+        self.closed = False
         self._lock = threading.Lock()
+
+    def check_open(self) -> None:
+        """Raises EdgeLLMError if the model was closed."""
+        if self.closed:
+            raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
     def check_fits(self, ids: Ids[int]) -> None:
         """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
@@ -98,11 +107,15 @@ class Session:
         return logits
 
     def forward(self, segment: Segment, cancel: Cancel) -> Logits:
-        """Compute one segment when it is its turn; float32 [wanted, vocab]. Raises Stopped after `cancel`."""
+        """Compute one segment when it is its turn; float32 [wanted, vocab].
+
+        Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
+        """
         while True:
             with self._lock:
                 # In this order: a wish that comes after `clear_stop` stops the engine, an earlier one is seen.
                 self.engine.clear_stop()
+                self.check_open()
                 if cancel.wanted:
                     raise Stopped
                 try:
@@ -118,6 +131,8 @@ class Session:
             return sequence.fork()
 
     def close(self) -> None:
-        """Wait for what is being computed, and end the engine."""
+        """Stop what is being computed, for whomever, and end the engine."""
+        self.closed = True
+        self.engine.stop()
         with self._lock:
             self.engine.close()

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.errors import EdgeLLMError
 from edgellm.generation import Generation
 from edgellm.options import GenerationOptions
 from edgellm.session import PrefillProgress, Session, Slot
@@ -14,13 +13,11 @@ from edgellm.text.tokenizer import Tokenizer
 
 @dataclass
 class Writer:
-    """Starts generations. `name` is the model's, for messages; once `closed`, every request is an error."""
+    """Starts generations."""
 
-    name: str
     session: Session
     tokenizer: Tokenizer
     defaults: Mapping[str, object]
-    closed: bool = False
 
     def options(self, **given: Any) -> GenerationOptions:
         """Generation options: what is given, over what the file says, over edgellm's defaults. OptionError."""
@@ -28,7 +25,7 @@ class Writer:
 
     def meter(self) -> Meter:
         """The clock of a request that begins now. Raises EdgeLLMError if the model was closed."""
-        self.check_open()
+        self.session.check_open()
         return Meter(self.session.engine.devices)
 
     def slot(self) -> Slot:
@@ -44,13 +41,8 @@ class Writer:
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
     ) -> Generation:
-        """Continue token ids, reusing what the state in `slot` holds of them; `on_end` gets the text.
+        """Continue token ids, reusing what the state in `slot` holds of them; `on_end` as in `Generation`.
 
-        Raises ContextOverflowError and EdgeLLMError before anything is computed.
+        Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         return Generation(self.session, self.tokenizer, slot.lease(), ids, options, meter, progress, on_end)
-
-    def check_open(self) -> None:
-        """Raises EdgeLLMError if the model was closed."""
-        if self.closed:
-            raise EdgeLLMError(f"the model {self.name} was closed; open it again")

@@ -22,7 +22,7 @@ _P5 = nb.float32(5.0000001201e-1)
 
 @inline
 def exp(x: Vector) -> Vector:
-    """e**x in each lane, within 2 units in the last place; 0 below -88, at most 1.7e38."""
+    """e**x in each lane, within 2 units in the last place; 0 below -87.69 and for NaN, at most 1.7e38."""
     x = min_f32(max_f32(x, splat_f32(_LOWEST)), splat_f32(_HIGHEST))
     n = round_f32(mul_f32(x, splat_f32(_LOG2_E)))
     r = fma_f32(n, splat_f32(_LN2_LOW), fma_f32(n, splat_f32(_LN2_HIGH), x))

@@ -21,6 +21,6 @@ def describe(file: GGUFFile) -> Description:
     if name not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
         raise UnsupportedModelError(
-            f"{file.path}: architecture {printable(name)} is not supported; edgellm runs {known}"
+            f"{printable(str(file.path), 400)}: architecture {printable(name)} is not supported; edgellm runs {known}"
         )
     return ARCHITECTURES[name](file)

@@ -9,6 +9,7 @@ from edgellm.arch.rope import read_rope
 from edgellm.arch.tensors import Tensors
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
 
 _LIMITS = {
     "embedding_length": 1 << 20,
@@ -22,7 +23,8 @@ _LIMITS = {
 def describe(file: GGUFFile) -> Description:
     """The description of a `llama` file. Raises ModelFileError and UnsupportedModelError."""
     if file.get_int("llama.expert_count", 0) > 0:
-        raise UnsupportedModelError(f"{file.path}: mixture-of-experts models are not supported yet")
+        name = printable(str(file.path), 400)
+        raise UnsupportedModelError(f"{name}: mixture-of-experts models are not supported yet")
     width, ffn, heads, layers, context_length = (_positive(file, key) for key in _LIMITS)
     kv_heads = file.get_int("llama.attention.head_count_kv", heads)
     head_dim = file.get_int("llama.attention.key_length", width // heads)

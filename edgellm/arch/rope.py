@@ -21,24 +21,33 @@ def read_rope(file: GGUFFile, dims: int, halves: bool) -> Rope:
     ones. Raises ModelFileError and UnsupportedModelError.
     """
     prefix = f"{file.architecture}.rope"
-    base = file.get_float(f"{prefix}.freq_base", 10000.0)
+    base = _number(file, f"{prefix}.freq_base", 10000.0)
     if dims < 2 or dims % 2 or not base > 1.0:
         file.fail(f"rope over {dims} dimensions with base {base} is impossible; get another conversion")
     frequencies = base ** (-np.arange(0, dims, 2) / dims) / _factors(file, dims // 2)
-    magnitude = file.get_float(f"{prefix}.scaling.attn_factor", 1.0)
+    magnitude = _number(file, f"{prefix}.scaling.attn_factor", 1.0)
     # A factor without a type means linear; old files have one key for that alone. 0 stands for "no scaling".
     kind = file.get_str(f"{prefix}.scaling.type", "linear")
-    factor = file.get_float(f"{prefix}.scaling.factor", file.get_float(f"{prefix}.scale_linear", 1.0)) or 1.0
-    if factor < 0:
-        file.fail(f"key {prefix}.scaling.factor must be positive; get another conversion of the model")
+    old = _number(file, f"{prefix}.scale_linear", 1.0, off=0.0)
+    factor = _number(file, f"{prefix}.scaling.factor", old, off=0.0) or 1.0
     if kind == "yarn":
         kept = _kept_by_yarn(file, base, dims)
         return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * _yarn_magnitude(factor), halves)
     if kind == "linear":
         return Rope(frequencies / factor, magnitude, halves)
     if kind != "none":
-        raise UnsupportedModelError(f"{file.path}: rope scaling {printable(kind)} is not supported; none, linear and yarn are")
+        name = printable(str(file.path), 400)
+        known = "none, linear and yarn"
+        raise UnsupportedModelError(f"{name}: rope scaling {printable(kind)} is not supported, only {known} are")
     return Rope(frequencies, magnitude, halves)
+
+
+def _number(file: GGUFFile, key: str, default: float, off: float | None = None) -> float:
+    """A number far within what arithmetic can hold, or `off`."""
+    value = file.get_float(key, default)
+    if value != off and not 1e-9 <= value <= 1e15:
+        file.fail(f"key {key} is {value}, outside 1e-9 … 1e15; get another conversion of the model")
+    return value
 
 
 def _factors(file: GGUFFile, pairs: int) -> Frequencies | float:
@@ -65,10 +74,10 @@ def _kept_by_yarn(file: GGUFFile, base: float, dims: int) -> Frequencies:
     """
     prefix = f"{file.architecture}.rope.scaling"
     original = file.get_int(f"{prefix}.original_context_length", file.get_int(f"{file.architecture}.context_length"))
-    fast = file.get_float(f"{prefix}.yarn_beta_fast", 32.0)
-    slow = file.get_float(f"{prefix}.yarn_beta_slow", 1.0)
-    if original < 1 or fast <= 0 or slow <= 0:
-        file.fail(f"the values of {prefix}.* for yarn must be positive; get another conversion of the model")
+    fast = _number(file, f"{prefix}.yarn_beta_fast", 32.0)
+    slow = _number(file, f"{prefix}.yarn_beta_slow", 1.0)
+    if original < 1:
+        file.fail(f"key {prefix}.original_context_length is {original}, below 1; get another conversion of the model")
 
     def pair(turns: float) -> float:
         return dims * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))

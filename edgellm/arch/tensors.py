@@ -1,5 +1,7 @@
 """Taking tensors out of a file by name, each with the shape it must have and a type that can be computed."""
 
+from typing import NoReturn
+
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import printable
@@ -34,9 +36,7 @@ class Tensors:
                 "get another conversion of the model"
             )
         if tensor.type.name not in types:
-            raise UnsupportedModelError(
-                f"{self.file.path}: tensor {name} has type {tensor.type.name}; supported there: {', '.join(types)}"
-            )
+            self._refuse(f"tensor {name} has type {tensor.type.name}; supported there: {', '.join(types)}")
         return tensor
 
     def finish(self, *ignored: str) -> None:
@@ -44,7 +44,8 @@ class Tensors:
         left = sorted(set(self._left) - set(ignored))
         if left:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-            raise UnsupportedModelError(
-                f"{self.file.path}: tensor {printable(left[0])}{more} has no place in architecture "
-                f"{self.file.architecture} as edgellm knows it"
-            )
+            place = f"architecture {self.file.architecture} as edgellm knows it"
+            self._refuse(f"tensor {printable(left[0])}{more} has no place in {place}")
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise UnsupportedModelError(f"{printable(str(self.file.path), 400)}: {problem}")

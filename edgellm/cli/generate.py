@@ -85,6 +85,7 @@ def _generate(
                 _show(token, as_json, jsonl)
         except KeyboardInterrupt:
             interrupted = True
+            generation.cancel()
         progress.clear()
         if as_json:
             click.echo(json.dumps(asdict(generation.completion())))
@@ -117,11 +118,17 @@ def _read(path: str) -> str:
     try:
         return _decode(Path(path).read_bytes(), path)
     except OSError as error:
-        raise EdgeLLMError(f"{path}: {error.strerror or error}; give a text file") from None
+        raise _fault(path, f"{error.strerror or error}; give a text file") from None
 
 
 def _decode(data: bytes, origin: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise EdgeLLMError(f"{origin}: byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
+        raise _fault(origin, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
+
+
+def _fault(origin: str, problem: str) -> EdgeLLMError:
+    from edgellm.gguf.printable import printable  # brings numpy
+
+    return EdgeLLMError(f"{printable(origin, 400)}: {problem}")

@@ -37,10 +37,10 @@ def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str,
 def generation_options(function: F) -> F:
     """Add how text is sampled and when it ends: the fields of `GenerationOptions`."""
     for option in (
-        click.option("--special", is_flag=True, default=None, help="Parse special tokens in the prompt, show them in the text."),
-        click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before this text; may be repeated."),
+        click.option("--special", is_flag=True, default=None, help="Parse and show special tokens."),
+        click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before it; repeatable."),
         click.option("--seed", type=int, help="The same seed gives the same text."),
-        click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a token's logit."),
+        click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a logit."),
         click.option("--frequency-penalty", type=float, help="Lower a logit by this for each time its token came."),
         click.option("--presence-penalty", type=float, help="Lower the logits of tokens that came by this."),
         click.option("--repeat-penalty", type=float, help="Divide the logits of tokens that came by this; 1 is off."),

@@ -45,6 +45,12 @@ class CPUDevice:
             return None
         return self._logits[: batch.outputs, :vocab].copy()
 
+    def close(self) -> None:
+        """End the threads and let go of buffers and pages. Nothing may be running."""
+        self.threads.close()
+        self.pages.clear()
+        del self._buffers, self._logits
+
     def _record(self, op: Op) -> Sequence[int]:
         """The 16 words of an op; their meaning is in `kquants.interpreter`."""
         words = [self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet)]

@@ -14,6 +14,7 @@ from edgellm.engine.pages import Sequence
 from edgellm.engine.program import build
 from edgellm.errors import ContextOverflowError, EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
 from kquants.jit import Progress
 
 MAX_ROWS = 256
@@ -47,7 +48,8 @@ class Engine:
         model = describe(file)
         if ctx is not None and ctx > model.context_length:
             raise OptionError(
-                f"option ctx cannot be {ctx}: {file.path.name} was made for up to {model.context_length} tokens"
+                f"option ctx cannot be {ctx}: "
+                f"{printable(file.path.name)} was made for up to {model.context_length} tokens"
             )
         self.ctx = ctx or model.context_length
         self.vocab = model.vocab
@@ -114,5 +116,5 @@ class Engine:
         self._device.threads.clear()
 
     def close(self) -> None:
-        """End the threads. Nothing may be computing."""
-        self._device.threads.close()
+        """End the threads and let go of the memory. Nothing may be computing."""
+        self._device.close()

@@ -60,6 +60,10 @@ class PagePool:
         self.release(page)
         return copy
 
+    def clear(self) -> None:
+        """Let go of the memory of all pages; none can be used any more."""
+        self._pages.clear()
+
     def _grow(self) -> None:
         try:
             page = np.empty(self.page_bytes, np.uint8)
@@ -81,7 +85,8 @@ class PagePool:
 class Sequence:
     """The state of one sequence of tokens: their ids, and the pages with their keys and values.
 
-    Its pages go back when it is garbage. `tokens` are exactly those whose state is in the pages: a stopped computation adds none.
+    Its pages go back when it is garbage. `tokens` are exactly those whose state is in the pages: a stopped
+    computation adds none, but may leave pages reserved.
     """
 
     def __init__(self, pool: PagePool) -> None:
@@ -108,10 +113,10 @@ class Sequence:
         self.tokens.extend(tokens)
 
     def fork(self) -> "Sequence":
-        """Another sequence with the same tokens, sharing all pages."""
+        """Another sequence with the same tokens, sharing the pages that hold their state."""
         child = Sequence(self._pool)
         child.tokens = list(self.tokens)
-        child.pages = [self._pool.share(page) for page in self.pages]
+        child.pages = [self._pool.share(page) for page in self.pages[: -(-len(self) // PAGE)]]
         return child
 
     def trim(self, n: int) -> int:

@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 
+from edgellm.errors import EdgeLLMError
 from kquants.layout import COUNTERS, STOP, STOPPED
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 9)
@@ -31,7 +32,10 @@ def _address(function: object) -> int:
 
 
 class ThreadPool:
-    """`count` threads that run programs of up to `ops` ops, each with `scratch_bytes` of its own memory."""
+    """`count` threads that run programs of up to `ops` ops, each with `scratch_bytes` of its own memory.
+
+    Raises EdgeLLMError where so many threads cannot be had.
+    """
 
     def __init__(self, count: int, run: int, ops: int, scratch_bytes: int) -> None:
         self._run = _Run(run)
@@ -42,11 +46,15 @@ class ThreadPool:
         self._start, self._done = threading.Condition(self._lock), threading.Condition(self._lock)
         self._job, self._busy = 0, 0
         self._call: tuple[int, int, int] | None = (0, 0, 0)
-        self._threads = [
-            threading.Thread(target=self._work, args=(i,), name=f"edgellm-{i}", daemon=True) for i in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for i in range(count):
+                thread = threading.Thread(target=self._work, args=(i,), name=f"edgellm-{i}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except RuntimeError:
+            self.close()
+            raise EdgeLLMError(f"this system lets us start {self.count} threads, not {count}; choose fewer") from None
 
     @property
     def count(self) -> int:

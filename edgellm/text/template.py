@@ -36,7 +36,7 @@ class ChatTemplate:
         except Exception as error:  # Python, too, refuses to compile some templates, in ways of its own
             raise _refused("is not valid", f"{type(error).__name__}: {error}") from None
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **args: Any) -> str:
+    def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> str:
         """The prompt as text. `args` are further names for the template, such as `tools`.
 
         Raises EdgeLLMError when the template refuses the messages, fails, or takes too much time or memory.
@@ -54,6 +54,7 @@ def chat_tokens(
     tokenizer: Tokenizer,
     template: ChatTemplate,
     messages: Sequence[Message],
+    /,
     **args: Any,
 ) -> list[int]:
     """The ids of a rendered chat, with one BOS if the model wants one.

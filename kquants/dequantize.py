@@ -1,0 +1,30 @@
+"""Weights back to float32, for anyone."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kquants import FORMATS, jit
+from kquants.ggml import GGMLType
+
+_Kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+
+
+def dequantize(kind: GGMLType, data: NDArray[np.uint8], folder: Path) -> NDArray[np.float32]:
+    """The weights, float32 [n], that `data`, uint8 [bytes] of whole blocks, holds in tensor type `kind`.
+
+    `folder` keeps the compiled kernel (see `kquants.jit.load`). Raises ValueError for a type that is not in
+    FORMATS and for bytes that are no whole number of blocks, and KernelError.
+    """
+    if kind.name not in FORMATS:
+        raise ValueError(f"{kind.name} cannot be dequantized; {', '.join(FORMATS)} can")
+    if data.dtype != np.uint8 or data.ndim != 1 or len(data) % kind.nbytes:
+        raise ValueError(f"{kind.name} is dequantized from 1-D uint8 in blocks of {kind.nbytes}, not {data.shape}")
+    name = f"dequantize_{kind.name.lower()}"
+    kernel = _Kernel(jit.load([name], folder)[name])
+    data = np.ascontiguousarray(data)
+    weights = np.empty(len(data) // kind.nbytes * kind.block, np.float32)
+    kernel(ctypes.addressof(ctypes.c_int64()), None, data.ctypes.data, len(weights), weights.ctypes.data)
+    return weights

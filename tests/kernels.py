@@ -1,0 +1,118 @@
+"""The kernels, called one by one: their op records and batches as `kquants.interpreter` documents them."""
+
+import ctypes
+import mmap
+import os
+import struct
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kquants import FORMATS, jit
+from kquants.ggml import GGML_TYPES, GGMLType
+from kquants.layout import FIRST_ARGUMENT, OP_WORDS
+
+KINDS: dict[str, GGMLType] = {t.name: t for t in GGML_TYPES.values() if t.name in FORMATS}
+PLAIN = ["run", "rms_norm", "quantize", "swiglu"]
+OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
+OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in ("f16", "f32")]
+NAMES = PLAIN + OF_FORMAT + OF_PAGE
+GUARD = 0xA5
+"""What memory holds that a kernel must not write."""
+
+Array = NDArray[Any]
+
+
+def cache_folder() -> Path:
+    """Where tests keep compiled kernels between runs (see conftest)."""
+    return Path(os.environ["EDGELLM_CACHE"])
+
+
+@cache
+def addresses() -> dict[str, int]:
+    """The address of every kernel; all at once, as they compile in parallel."""
+    return jit.load(NAMES, cache_folder())
+
+
+def call_address(address: int, *arguments: int) -> None:
+    """Call compiled code: Numba's two leading pointers, then int64."""
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * len(arguments))
+    spare = ctypes.c_int64()
+    assert prototype(address)(ctypes.addressof(spare), None, *arguments) == 0
+
+
+def call(name: str, *arguments: int) -> None:
+    """Call a kernel."""
+    call_address(addresses()[name], *arguments)
+
+
+def float_bits(value: float) -> int:
+    """How an op record holds a float argument."""
+    return int.from_bytes(struct.pack("<f", value), "little")
+
+
+def op_record(
+    name: str, *arguments: Array | int, units: int = 0, per_row: int = 0, outputs: bool = False, meet: bool = True
+) -> NDArray[np.int64]:
+    """An op of a program; an array stands for its address, and must outlive the record."""
+    words = [addresses()[name], units, per_row, int(outputs), int(meet)]
+    words += [a if isinstance(a, int) else a.ctypes.data for a in arguments]
+    assert len(words) - FIRST_ARGUMENT == len(arguments)
+    return np.array(words + [0] * (OP_WORDS - len(words)), np.int64)
+
+
+def batch_record(rows: int, outputs: int = 0, **parts: Array) -> NDArray[np.int64]:
+    """A batch; `parts` are arrays named as in BATCH_PARTS, and must outlive the record."""
+    assert parts.keys() <= set(BATCH_PARTS)
+    return np.array([rows, outputs, *(parts[p].ctypes.data if p in parts else 0 for p in BATCH_PARTS)], np.int64)
+
+
+BATCH_PARTS = ("tokens", "tables", "visible", "output_rows", "rotations", "pages")
+
+
+def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0) -> None:
+    """All units of an op in this thread, from the last to the first: no unit may need another."""
+    scratch = np.full(scratch_bytes + 64, GUARD, np.uint8)
+    for unit in reversed(range(units)):
+        call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, unit, unit + 1, scratch.ctypes.data)
+    assert (scratch[scratch_bytes:] == GUARD).all(), "wrote past the scratch"
+
+
+def guarded(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array full of GUARD bytes."""
+    array: Array = np.full(int(np.prod(shape)) * np.dtype(dtype).itemsize, GUARD, np.uint8).view(dtype)
+    return array.reshape(shape)
+
+
+def fenced(data: Array) -> Array:
+    """A copy whose last byte is followed by memory that cannot be read (where there is mprotect)."""
+    room = -(-data.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = np.frombuffer(mmap.mmap(-1, room + mmap.PAGESIZE), np.uint8)
+    if os.name == "posix":
+        end = ctypes.c_void_p(memory.ctypes.data + room)
+        assert ctypes.CDLL(None).mprotect(end, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    copy: Array = memory[room - data.nbytes : room].view(data.dtype).reshape(data.shape)
+    copy[...] = data
+    return copy
+
+
+def padded_rows(x: Array) -> Array:
+    """Rows of float32, zero up to a multiple of 16 columns, as buffers of activations are."""
+    return np.pad(x.astype(np.float32), ((0, 0), (0, -x.shape[1] % 16)))
+
+
+def random_blocks(rng: np.random.Generator, kind: GGMLType, n: int) -> NDArray[np.uint8]:
+    """`n` blocks of random bytes whose scales are finite, uint8 [n, bytes]: any sign, any exponent."""
+    data = rng.integers(0, 256, (n, kind.nbytes), dtype=np.uint8)
+    for at in kind.scales:
+        data[:, at + 1] &= 0xFB  # clears an exponent bit, so that not all are ones
+    return data
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two float32 arrays hold the same bits; one NaN is as good as another."""
+    nan = np.isnan(a) & np.isnan(b)
+    return a.shape == b.shape and bool(((a.view(np.uint32) == b.view(np.uint32)) | nan).all())

@@ -1,0 +1,253 @@
+"""RoPE, the write into KV pages, and attention over them, against float64."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import GUARD, Array, batch_record, float_bits, guarded, op_record, run_op, same_bits
+
+from kquants.layout import PAGE, attention_scratch, layer_page_bytes, padded
+
+F32 = np.float32
+TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}
+EXTRA = 8
+"""Floats between rows that no kernel may touch."""
+
+
+@dataclass
+class Shape:
+    heads: int
+    kv_heads: int
+    head_dim: int
+    kv: str
+
+    @property
+    def layer_bytes(self) -> int:
+        return layer_page_bytes(self.kv_heads, self.head_dim, TYPES[self.kv].itemsize)
+
+
+class Pages:
+    """KV pages of three layers, of which the second is used; all bytes are `fill` (0xFF: every value is NaN)."""
+
+    def __init__(self, shape: Shape, count: int, fill: int = 0xFF) -> None:
+        self.shape = shape
+        self.memory = np.full((count, 3 * shape.layer_bytes), fill, np.uint8)
+        self.addresses = np.array([page.ctypes.data for page in self.memory], np.int64)
+
+    @property
+    def keys(self) -> Array:
+        """Keys of the second layer, [page, kv head, head_dim, PAGE]: a view."""
+        s = self.shape
+        return self._layer()[:, : s.kv_heads * s.head_dim * PAGE].reshape(-1, s.kv_heads, s.head_dim, PAGE)
+
+    @property
+    def values(self) -> Array:
+        """Values of the second layer, [page, kv head, PAGE, padded head_dim]: a view."""
+        s = self.shape
+        return self._layer()[:, s.kv_heads * s.head_dim * PAGE :].reshape(-1, s.kv_heads, PAGE, padded(s.head_dim))
+
+    def _layer(self) -> Array:
+        size = self.shape.layer_bytes
+        layer: Array = self.memory[:, size : 2 * size].view(TYPES[self.shape.kv])
+        return layer
+
+    def put(self, table: list[int], keys: Array, values: Array) -> None:
+        """Write keys and values [cells, kv head, head_dim] into the pages of a sequence."""
+        for cell, (k, v) in enumerate(zip(keys, values, strict=True)):
+            page, at = table[cell // PAGE], cell % PAGE
+            self.keys[page, :, :, at] = k
+            self.values[page, :, at] = 0
+            self.values[page, :, at, : self.shape.head_dim] = v
+
+
+class Rows:
+    """A batch of rows of several sequences: for each row the page table and the cells that it sees."""
+
+    def __init__(
+        self, pages: Pages, tables: list[list[int]], visible: list[int], rotations: Array | None = None
+    ) -> None:
+        self.kept = [np.array(table, np.int32) for table in tables]
+        self.parts: dict[str, Array] = {
+            "tables": np.array([table.ctypes.data for table in self.kept], np.int64),
+            "visible": np.array(visible, np.int32),
+            "rotations": np.zeros(1, F32) if rotations is None else rotations,
+            "pages": pages.addresses,
+        }
+        self.record = batch_record(len(visible), 0, **self.parts)
+
+
+# --- attention -----------------------------------------------------------------------------------------
+
+
+def attend(shape: Shape, pages: Pages, tables: list[list[int]], visible: list[int], q: Array, scale: float) -> Array:
+    """The kernel's result for queries [row, head, head_dim], in the same shape; checks that it wrote nothing else."""
+    n, width = len(visible), shape.heads * shape.head_dim
+    queries = np.hstack([q.reshape(n, width), np.full((n, EXTRA), np.nan, F32)])
+    out, rows = guarded((n, width + EXTRA), F32), Rows(pages, tables, visible)
+    arguments = (queries, queries[0].nbytes, out, out[0].nbytes, shape.heads, shape.kv_heads, shape.head_dim)
+    op = op_record(f"attention_{shape.kv}", *arguments, shape.layer_bytes, float_bits(scale), per_row=shape.kv_heads)
+    run_op(op, rows.record, n * shape.kv_heads, attention_scratch(shape.head_dim))
+    assert same_bits(out[:, width:].copy(), guarded((n, EXTRA), F32)), "wrote past the row"
+    result: Array = out[:, :width].reshape(q.shape).copy()
+    return result
+
+
+def softmax_attention(shape: Shape, q: Array, keys: Array, values: Array, scale: float) -> Array:
+    """The same in float64 for one row: q [head, head_dim], keys and values [cells, kv head, head_dim]."""
+    group = shape.heads // shape.kv_heads
+    k, v = (np.repeat(x.astype(np.float64), group, axis=1) for x in (keys, values))
+    scores = np.einsum("hd,chd->hc", q.astype(np.float64), k) * scale
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    result: Array = np.einsum("hc,chd->hd", weights / weights.sum(axis=1, keepdims=True), v)
+    return result
+
+
+VISIBLE = [1, 63, 64, 65, 130]
+SHAPES = [
+    Shape(heads, kv_heads, head_dim, kv)
+    for heads, kv_heads, head_dim in [(1, 1, 8), (4, 2, 16), (4, 1, 40), (8, 2, 64), (2, 2, 128)]
+    for kv in TYPES
+]
+
+
+def some_cells(rng: np.random.Generator, shape: Shape, cells: int) -> tuple[Array, Array]:
+    """Keys and values that the page type holds exactly, [cells, kv head, head_dim]."""
+    k, v = (rng.standard_normal((cells, shape.kv_heads, shape.head_dim)) for _ in range(2))
+    return k.astype(TYPES[shape.kv]), v.astype(TYPES[shape.kv])
+
+
+@pytest.mark.parametrize("fill", [0xFF, 0x00, 0x7C])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_attention_is_softmax_over_the_visible_cells(shape: Shape, fill: int) -> None:
+    # What no row sees, the tails of pages and the other layers among it, is NaN, or 0, or 5e36.
+    rng = np.random.default_rng(shape.head_dim)
+    pages = Pages(shape, 9, fill)
+    tables = [[8], [3], [0], [5, 1], [7, 2, 6]]
+    cells = [some_cells(rng, shape, n) for n in VISIBLE]
+    for table, (k, v) in zip(tables, cells, strict=True):
+        pages.put(table, k, v)
+    q = rng.standard_normal((len(VISIBLE), shape.heads, shape.head_dim)).astype(F32)
+    scale = shape.head_dim**-0.5
+    result = attend(shape, pages, tables, VISIBLE, q, scale)
+    for row, (k, v) in enumerate(cells):
+        exact = softmax_attention(shape, q[row], k, v, float(F32(scale)))
+        assert np.abs(result[row] - exact).max() < 1e-6, f"{VISIBLE[row]} cells"
+        alone = attend(shape, pages, tables[row : row + 1], VISIBLE[row : row + 1], q[row : row + 1], scale)
+        assert same_bits(alone[0], result[row]), "depends on the other rows"
+
+
+def test_earlier_rows_of_a_sequence_do_not_see_later_cells() -> None:
+    shape, rng = Shape(2, 1, 16, "f32"), np.random.default_rng(2)
+    k, v = some_cells(rng, shape, 130)
+    v[70:], k[70:] = 1e30, 1e30
+    pages = Pages(shape, 3)
+    pages.put([2, 0, 1], k, v)
+    q = rng.standard_normal((3, 2, 16)).astype(F32)
+    result = attend(shape, pages, [[2, 0, 1]] * 3, [1, 64, 70], q, 0.25)
+    for row, n in enumerate([1, 64, 70]):
+        assert np.abs(result[row] - softmax_attention(shape, q[row], k[:n], v[:n], 0.25)).max() < 1e-6
+
+
+@pytest.mark.parametrize("kv", TYPES)
+@pytest.mark.parametrize("peak", [0, 63, 64, 100, 129])
+def test_a_score_far_above_the_others_takes_all(peak: int, kv: str) -> None:
+    # Scores of -600, -300 and 600: exp of their differences is 0, in whichever page the largest is.
+    shape = Shape(1, 1, 16, kv)
+    k, v = np.zeros((130, 1, 16), TYPES[kv]), np.random.default_rng(3).standard_normal((130, 1, 16))
+    k[:, :, 0] = -600
+    k[64:, :, 0] = -300
+    k[peak, :, 0] = 600
+    v = v.astype(TYPES[kv])
+    pages, q = Pages(shape, 3), np.zeros((1, 1, 16), F32)
+    pages.put([0, 1, 2], k, v)
+    q[0, 0, 0] = 1
+    assert same_bits(attend(shape, pages, [[0, 1, 2]], [130], q, 1.0)[0], v[peak].astype(F32))
+
+
+def test_nan_in_a_visible_value_shows() -> None:
+    shape = Shape(1, 1, 16, "f32")
+    pages, q = Pages(shape, 2, 0), np.ones((1, 1, 16), F32)
+    pages.values[1, 0, 3, 5] = np.nan
+    result = attend(shape, pages, [[0, 1]], [70], q, 1.0)[0, 0]
+    assert np.isnan(result).tolist() == [d == 5 for d in range(16)]
+
+
+# --- RoPE and the write into pages ---------------------------------------------------------------------
+
+
+def rotated(x: Array, angles: Array, neox: bool) -> Array:
+    """Heads [row, head, head_dim] turned by angles [row, pair], in float64."""
+    pairs = angles.shape[1]
+    first = np.arange(pairs) if neox else 2 * np.arange(pairs)
+    second = first + (pairs if neox else 1)
+    turned = x.astype(np.float64)
+    z = (turned[:, :, first] + 1j * turned[:, :, second]) * np.exp(1j * angles)[:, None]
+    turned[:, :, first], turned[:, :, second] = z.real, z.imag
+    return turned
+
+
+@dataclass
+class Stored:
+    """What `rope_store` was given and made: q and k are rotated in place; all float32 [row, head, head_dim]."""
+
+    q: Array
+    k: Array
+    v: Array
+    pages: Pages
+
+
+def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]], positions: list[int]) -> Stored:
+    rng, n = np.random.default_rng(rope_dim), len(positions)
+    angles = np.array(positions)[:, None] * 100.0 ** (-2 * np.arange(rope_dim // 2) / rope_dim)
+    rotations = np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(F32)
+    q = rng.standard_normal((n, shape.heads * shape.head_dim + EXTRA)).astype(F32)
+    k, v = (rng.standard_normal((n, shape.kv_heads * shape.head_dim + EXTRA)).astype(F32) for _ in range(2))
+    before = [x.copy() for x in (q, k, v)]
+    pages = Pages(shape, 1 + max(page for table in tables for page in table))
+    rows = Rows(pages, tables, [p + 1 for p in positions], rotations)
+    sizes = (shape.heads, shape.kv_heads, shape.head_dim, rope_dim, int(neox), shape.layer_bytes)
+    op = op_record(f"rope_store_{shape.kv}", q, q[0].nbytes, k, v, k[0].nbytes, *sizes, per_row=1)
+    run_op(op, rows.record, n)
+    for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):
+        width = heads * shape.head_dim
+        assert same_bits(x[:, width:].copy(), was[:, width:].copy()), "wrote past the row"
+        wanted = rotated(was[:, :width].reshape(n, heads, shape.head_dim), angles, neox).reshape(n, width)
+        # Angles, cosine and sine are rounded once, the products once and their sum once, at sizes up to 6.
+        assert np.abs(x[:, :width] - wanted).max(initial=0) < 1e-6
+    q, k, v = (x[:, :-EXTRA].reshape(n, -1, shape.head_dim) for x in (q, k, v))
+    return Stored(q, k, v, pages)
+
+
+ROPES = [(8, 8), (16, 16), (40, 40), (64, 64), (128, 128), (64, 16), (40, 20), (16, 2)]
+
+
+@pytest.mark.parametrize("kv", TYPES)
+@pytest.mark.parametrize("neox", [False, True])
+@pytest.mark.parametrize(("head_dim", "rope_dim"), ROPES)
+def test_rope_store(head_dim: int, rope_dim: int, neox: bool, kv: str) -> None:
+    shape = Shape(4, 2, head_dim, kv)
+    tables, positions = [[3, 0], [1], [3, 0], [3, 0], [3, 0]], [62, 0, 63, 64, 65]
+    stored = rope_store(shape, rope_dim, neox, tables, positions)
+    wanted = Pages(shape, 4)
+    for row, (table, position) in enumerate(zip(tables, positions, strict=True)):
+        page, cell = table[position // PAGE], position % PAGE
+        wanted.keys[page, :, :, cell] = stored.k[row]
+        wanted.values[page, :, cell] = 0
+        wanted.values[page, :, cell, :head_dim] = stored.v[row]
+    assert np.array_equal(stored.pages.memory, wanted.memory), "wrote other cells than its own, or other values"
+
+
+@pytest.mark.parametrize("value", [65504.0, 65519.0, 65520.0, 1e-8, 6e-8, -0.0, 1.0009765625, np.inf, np.nan])
+def test_values_round_to_half_as_numpy_rounds(value: float) -> None:
+    shape = Shape(1, 1, 8, "f16")
+    pages, q = Pages(shape, 1), np.zeros((1, 8), F32)
+    k, v = np.full((1, 8), value, F32), np.full((1, 8), value, F32)
+    rows = Rows(pages, [[0]], [1], np.array([[[1, 0]]], F32))
+    op = op_record("rope_store_f16", q, 32, k, v, 32, 1, 1, 8, 2, 0, shape.layer_bytes, per_row=1)
+    run_op(op, rows.record, 1)
+    with np.errstate(over="ignore"):
+        half: Any = np.array([value], F32).astype(np.float16)
+    assert same_bits(pages.values[0, 0, 0, :8].astype(F32), np.repeat(half, 8).astype(F32))
+    assert same_bits(pages.keys[0, 0, 2:, 0].astype(F32), np.repeat(half, 6).astype(F32))
+    assert GUARD not in pages.memory
