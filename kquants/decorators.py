@@ -27,8 +27,12 @@ Decorated = Callable[[Callable[..., Any]], Any]
 
 
 def inline(function: Callable[..., Any]) -> Any:
-    """A part of kernels: compiled into each kernel that calls it."""
-    return njit(forceinline=True, **_FLAGS)(function)
+    """A part of kernels: compiled into each kernel that calls it.
+
+    LLVM decides by itself to inline all of them. Forcing it to (Numba's `forceinline`) gains nothing, and made it
+    lose the addition to y in the float products (Numba 0.68, LLVM 22).
+    """
+    return njit(**_FLAGS)(function)
 
 
 def kernel(name: str, arguments: int = 5) -> Decorated:

@@ -20,12 +20,24 @@ from kquants.formats import q4_k, q6_k, q8_0
 from kquants.interpreter import argument, row_count
 from kquants.layout import QUANTIZED_BLOCK_BYTES as SCALE
 from kquants.layout import TILE_ROWS
-from kquants.simd import add_f32, fma_f32, load_f32, load_f32x16, load_i32, mul_f32, splat_f32, store_f32x16
+from kquants.simd import (
+    add_f32,
+    fma_f32,
+    load_f32,
+    load_f32x16,
+    load_f32x16_part,
+    load_i32,
+    mul_f32,
+    splat_f32,
+    store_f32x16,
+    store_f32x16_part,
+)
 from kquants.tiles import (
     TOKENS,
     add_product,
     add_scaled,
     add_splat_i32,
+    copy,
     dot_rows,
     dot_tokens,
     load_i8x64,
@@ -33,7 +45,6 @@ from kquants.tiles import (
     no_sums,
     prefetch,
     start_sums,
-    store_from,
     store_interleaved,
     store_sums,
     sum_halves,
@@ -50,14 +61,12 @@ DECODE_ROWS = 3
 
 
 @inline
-def _put(y: int, v: Vector, first: int, accumulate: int) -> None:
-    """Write lanes `first` … 15 to y, or add them to what is there."""
-    if accumulate:
-        v = add_f32(load_f32x16(y), v)
-    if first == 0:
-        store_f32x16(y, v)
+def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
+    """Write the first `count` lanes to y, or add them to what is there."""
+    if count == TILE_ROWS:
+        store_f32x16(y, add_f32(load_f32x16(y), v) if accumulate else v)
     else:
-        store_from(y, v, first)
+        store_f32x16_part(y, add_f32(load_f32x16_part(y, count), v) if accumulate else v, count)
 
 
 # --- one block of a tile: decode and prefill, by what the format has -----------------------------------
@@ -133,7 +142,7 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
             prefetch(start + line)
 
     @inline
-    def decode(op: int, rows: int, w: int, row_bytes: int, first: int, y: int, scratch: int) -> None:
+    def decode(op: int, rows: int, w: int, row_bytes: int, count: int, y: int, scratch: int) -> None:
         n, x, x_bytes, y_bytes = argument(op, 2), argument(op, 4), argument(op, 5), argument(op, 7)
         sums, scales = scratch, scratch + 64 * DECODE_ROWS
         for t in range(rows):
@@ -150,10 +159,10 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
                     total = load_f32x16(sums + 64 * t)
                     store_f32x16(sums + 64 * t, decode_block(total, parts, scales + BLOCK_SCALES * j, x_scale))
         for t in range(rows):
-            _put(y + t * y_bytes, load_f32x16(sums + 64 * t), first, argument(op, 8))
+            _put(y + t * y_bytes, load_f32x16(sums + 64 * t), count, argument(op, 8))
 
     @inline
-    def prefill(op: int, rows: int, w: int, row_bytes: int, first: int, y: int, scratch: int) -> None:
+    def prefill(op: int, rows: int, w: int, row_bytes: int, count: int, y: int, scratch: int) -> None:
         n, x, x_bytes, y_bytes = argument(op, 2), argument(op, 4), argument(op, 5), argument(op, 7)
         weights, scales = scratch + 64 * TOKENS, scratch + 64 * TOKENS + n // 32 * BLOCK_WEIGHTS
         for i in range(n // (32 * blocks)):
@@ -169,19 +178,24 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
                 sums = prefill_block(sums, unpacked, unpacked_scales, at + 32 * b, to_scale, x_bytes)
             store_sums(scratch, sums)
             for k in range(min(TOKENS, rows - t)):
-                _put(y + (t + k) * y_bytes, load_f32x16(scratch + 64 * k), first, argument(op, 8))
+                _put(y + (t + k) * y_bytes, load_f32x16(scratch + 64 * k), count, argument(op, 8))
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, row_bytes = row_count(op, batch), argument(op, 3)
         for unit in range(first, last):
-            # The last tile begins early enough to be whole, and writes only the rows that are its own.
-            start = min(unit * TILE_ROWS, argument(op, 1) - TILE_ROWS)
+            start = unit * TILE_ROWS
+            count = min(TILE_ROWS, argument(op, 1) - start)
             w, y = argument(op, 0) + start * row_bytes, argument(op, 6) + 4 * start
+            if count < TILE_ROWS:
+                # A tile is read whole: put the last rows where reading past them does no harm.
+                copy(scratch, w, count * row_bytes)
+                w = scratch
+            work = scratch + (TILE_ROWS * row_bytes + 63 & ~63)
             if rows <= DECODE_ROWS:
-                decode(op, rows, w, row_bytes, unit * TILE_ROWS - start, y, scratch)
+                decode(op, rows, w, row_bytes, count, y, work)
             else:
-                prefill(op, rows, w, row_bytes, unit * TILE_ROWS - start, y, scratch)
+                prefill(op, rows, w, row_bytes, count, y, work)
 
 
 _define("q8_0", q8_0, 1, decode_signed, prefill_signed)

@@ -297,9 +297,8 @@ def prefetch(b: ir.IRBuilder, address: Any) -> None:
     _call(b, "llvm.prefetch.p0", ir.VoidType(), pointer, _INT(0), _INT(2), _INT(1))
 
 
-@_define(types.none, types.int64, F32, types.int64)
-def store_from(b: ir.IRBuilder, address: Any, v: Any, first: Any) -> None:
-    """Store lanes `first` … 15 to their places behind an address; the lower lanes stay as they are."""
-    index = ir.Constant(ir.VectorType(_LONG, 16), list(range(16)))
-    mask = b.icmp_signed(">=", index, _splat(b, first))
-    _call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, _pointer(b, address, _VF), _INT(1), mask)
+@_define(types.none, types.int64, types.int64, types.int64)
+def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
+    """Copy n bytes."""
+    pointers = [b.inttoptr(a, _BYTE.as_pointer()) for a in (to, address)]
+    _call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.Constant(ir.IntType(1), 0))
