@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from secrets import randbits
 from typing import NamedTuple, Self
 
-from edgellm.engine.engine import Stopped
-from edgellm.engine.pages import Sequence
+from edgellm.engine.protocol import Sequence, Stopped
 from edgellm.options import GenerationOptions
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.stats import Meter, Stats

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.chat import Chat
-from edgellm.engine.batch import Segment
+from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
+from edgellm.llamacpp.engine import LlamaCppEngine
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions, file_defaults
 from edgellm.session import Cancel, PrefillProgress, Session
@@ -38,21 +39,14 @@ class Model:
 
     def __init__(self, file: GGUFFile, options: LoadOptions, progress: Progress | None = None) -> None:
         self.file = file
-        describe(file)  # what cannot be computed is told before anything about its tokenizer
+        if options.engine == "edgellm":
+            describe(file)  # what cannot be computed is told before anything about its tokenizer
         self.tokenizer = Tokenizer.from_gguf(file, options.tokenizer_pre)
         name = printable(str(file.path), 400)
         defaults, remarks = file_defaults(file.metadata)
         for remark in remarks:
             warnings.warn(f"{name}: {remark}", EdgeLLMWarning, stacklevel=3)
-        engine = Engine(
-            file,
-            threads=options.threads or default_threads(),
-            ctx=options.ctx,
-            kv_type=options.kv_type,
-            cache=cache_folder(),
-            progress=progress,
-        )
-        self._writer = Writer(Session(engine, name), self.tokenizer, defaults)
+        self._writer = Writer(Session(_engine(file, options, progress), name), self.tokenizer, defaults)
         self._slot = self._writer.slot()
 
     @classmethod
@@ -110,7 +104,7 @@ class Model:
     def logits(self, token_ids: Sequence[int], chunk: int | None = None) -> NDArray[np.float32]:
         """The logits of every position: float32 [n_tokens, n_vocab]. Leaves no state behind.
 
-        `chunk` is how many tokens are computed at once, and changes no bit of the result. Raises EdgeLLMError
+        `chunk` is how many tokens are computed at once, and with our engine changes no bit. Raises EdgeLLMError
         for an unknown token id or no tokens, ContextOverflowError, OptionError for a `chunk` below 1.
         """
         if chunk is not None and chunk < 1:
@@ -124,7 +118,7 @@ class Model:
         state = engine.new_sequence()
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
-            segment = Segment(state, part, range(len(part)))
+            segment = protocol.Segment(state, part, range(len(part)))
             out[start : start + len(part)] = session.forward(segment, Cancel(engine))
         return out
 
@@ -142,7 +136,20 @@ class Model:
 
 
 def _refuse_what_is_missing(options: LoadOptions) -> None:
-    if options.engine != "edgellm":
-        raise EdgeLLMError(f"the engine {options.engine} is not part of this version; leave --engine out")
     if options.gpu is not None or options.gpu_layers not in ("auto", 0):
         raise EdgeLLMError("this version computes on the CPU alone; leave --gpu out and --gpu-layers at auto or 0")
+
+
+def _engine(file: GGUFFile, options: LoadOptions, progress: Progress | None) -> protocol.Engine:
+    """The engine of the options' name, with the model of the file."""
+    threads = options.threads or default_threads()
+    if options.engine == "llama.cpp":
+        return LlamaCppEngine(file, threads=threads, ctx=options.ctx, kv_type=options.kv_type)
+    return Engine(
+        file,
+        threads=threads,
+        ctx=options.ctx,
+        kv_type=options.kv_type,
+        cache=cache_folder(),
+        progress=progress,
+    )

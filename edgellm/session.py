@@ -5,15 +5,9 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from contextlib import contextmanager
 
-import numpy as np
-from numpy.typing import NDArray
-
-from edgellm.engine.batch import Segment
-from edgellm.engine.engine import Engine, Stopped
-from edgellm.engine.pages import Sequence
+from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError
 
-Logits = NDArray[np.float32]
 PrefillProgress = Callable[[int, int], None]
 """Called with (tokens computed, tokens to compute) after each part of a prompt."""
 
@@ -106,7 +100,7 @@ class Session:
         logits: Logits = self.forward(Segment(sequence, [token], [0]), cancel)[0]
         return logits
 
-    def forward(self, segment: Segment, cancel: Cancel) -> Logits:
+    def forward(self, segment: Segment[Sequence], cancel: Cancel) -> Logits:
         """Compute one segment when it is its turn; float32 [wanted, vocab].
 
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.

@@ -6,6 +6,9 @@ TILE_ROWS = 16
 SCRATCH_WEIGHT_BYTES = 4
 """Scratch that a product needs for each weight of a tile: float weights are unpacked to float32."""
 
+MOST_TOKENS = 8
+"""Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
+
 QUANTIZED_BLOCK_BYTES = 20
 """What a quantized row of activations has for every 32 int8: see `kquants.activations`."""
 

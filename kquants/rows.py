@@ -2,22 +2,45 @@
 
 from typing import Any
 
-import numba as nb
-
 from kquants.decorators import inline, kernel
-from kquants.formats import bf16, f16, f32, q4_k, q6_k, q8_0
-from kquants.interpreter import argument
-from kquants.simd import (
-    high_i8_to_f32,
-    load_i32,
-    load_i64,
-    low_i8_to_f32,
-    mul_f32,
-    splat_f32,
-    store_f32x16,
-    store_f32x16_part,
-    sub_f32,
+from kquants.formats import (
+    bf16,
+    f16,
+    f32,
+    iq4_nl,
+    iq4_xs,
+    mxfp4,
+    q2_k,
+    q3_k,
+    q4_0,
+    q4_1,
+    q4_k,
+    q5_0,
+    q5_1,
+    q5_k,
+    q6_k,
+    q8_0,
 )
+from kquants.formats.weights import weights_of
+from kquants.interpreter import argument
+from kquants.simd import load_i32, load_i64, store_f32x16, store_f32x16_part
+
+WEIGHTS = {
+    "q8_0": weights_of(q8_0.block),
+    "q4_k": weights_of(q4_k.block),
+    "q6_k": weights_of(q6_k.block),
+    "q4_0": weights_of(q4_0.block),
+    "q4_1": weights_of(q4_1.block),
+    "q5_0": weights_of(q5_0.block),
+    "q5_1": weights_of(q5_1.block),
+    "q2_k": q2_k.weights,
+    "q3_k": weights_of(q3_k.block),
+    "q5_k": weights_of(q5_k.block),
+    "iq4_nl": weights_of(iq4_nl.block),
+    "iq4_xs": weights_of(iq4_xs.block),
+    "mxfp4": weights_of(mxfp4.block),
+}
+"""`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
 
 def _define(name: str, row_to_f32: Any) -> None:
@@ -37,18 +60,17 @@ def _define(name: str, row_to_f32: Any) -> None:
         row_to_f32(source, n, target)
 
 
-def _define_quantized(name: str, block: Any) -> None:
+def row_of(weights: Any) -> Any:
+    """`row_to_f32(source, n, target)` for a format of blocks."""
+
     @inline
     def row_to_f32(source: int, n: int, target: int) -> None:
         for i in range(n >> 5):
-            q, low, high, minimum, d, dmin = block(source, i)
-            offset = splat_f32(dmin * nb.float32(minimum))
-            first = mul_f32(splat_f32(d * nb.float32(low)), low_i8_to_f32(q))
-            second = mul_f32(splat_f32(d * nb.float32(high)), high_i8_to_f32(q))
-            store_f32x16(target + 128 * i, sub_f32(first, offset))
-            store_f32x16(target + 128 * i + 64, sub_f32(second, offset))
+            low, high = weights(source, i)
+            store_f32x16(target + 128 * i, low)
+            store_f32x16(target + 128 * i + 64, high)
 
-    _define(name, row_to_f32)
+    return row_to_f32
 
 
 def _define_float(name: str, fmt: Any) -> None:
@@ -66,9 +88,8 @@ def _define_float(name: str, fmt: Any) -> None:
     _define(name, row_to_f32)
 
 
-_define_quantized("q8_0", q8_0.block)
-_define_quantized("q4_k", q4_k.block)
-_define_quantized("q6_k", q6_k.block)
+for _name, _weights in WEIGHTS.items():
+    _define(_name, row_of(_weights))
 _define_float("f32", f32)
 _define_float("f16", f16)
 _define_float("bf16", bf16)

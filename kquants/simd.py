@@ -202,10 +202,25 @@ def load_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     return b.load(_pointer(b, address, I8.vector), align=1)
 
 
+@_define(I8, types.int64)
+def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
+    """Load 16 bytes: lanes 0-15 are their low nibbles, lanes 16-31 the high ones."""
+    half = ir.VectorType(_BYTE, 16)
+    packed = b.load(_pointer(b, address, half), align=1)
+    low, high = b.and_(packed, ir.Constant(half, [15] * 16)), b.lshr(packed, ir.Constant(half, [4] * 16))
+    return b.shuffle_vector(low, high, ir.Constant(ir.VectorType(_INT, 32), list(range(32))))
+
+
 @_define(types.none, types.int64, I8)
 def store_i8x32(b: ir.IRBuilder, address: Any, v: Any) -> None:
     """Store 32 bytes."""
     b.store(v, _pointer(b, address, v.type), align=1)
+
+
+@_define(types.float32, types.int32)
+def f32_of_bits(b: ir.IRBuilder, bits: Any) -> Any:
+    """The float32 that has these bits."""
+    return b.bitcast(bits, _FLOAT)
 
 
 # --- float arithmetic ----------------------------------------------------------------------------------
@@ -259,6 +274,28 @@ or_i8 = _define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
 add_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.add(x, _splat(b, b.trunc(n, _BYTE), 32)))
 shift_left_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.shl(x, _splat(b, b.trunc(n, _BYTE), 32)))
 shift_right_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, _splat(b, b.trunc(n, _BYTE), 32)))
+
+
+@_define(I8, types.int32)
+def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
+    """Bit i of `bits`, 0 or 1, in lane i."""
+    return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
+
+
+def lookup_i8(table: tuple[int, ...]) -> Any:
+    """An operation that looks up each lane, 0 … 15, in a table of 16 int8."""
+
+    @_define(I8, I8)
+    def look_up(b: ir.IRBuilder, index: Any) -> Any:
+        # A tournament over the bits of the index: LLVM finds no byte shuffle in 32 single look-ups.
+        found = [ir.Constant(I8.vector, [value % 256] * 32) for value in table]
+        for bit in (1, 2, 4, 8):
+            masked = b.and_(index, ir.Constant(I8.vector, [bit] * 32))
+            is_set = b.icmp_unsigned("!=", masked, ir.Constant(I8.vector, [0] * 32))
+            found = [b.select(is_set, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
+        return found[0]
+
+    return look_up
 
 
 @_define(I32, types.int32, types.int32)

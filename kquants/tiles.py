@@ -13,13 +13,14 @@ from llvmlite import ir
 from numba import types
 
 from kquants.jit import cpu_features
-from kquants.simd import F32, I8_64, I32, _call, _define, _pointer, _splat
+from kquants.layout import MOST_TOKENS
+from kquants.simd import F32, I8_64, I32, _call, _define, _fold, _pointer, _splat
 
 ROWS = ((0, 4), (1, 5), (2, 6), (3, 7), (8, 12), (9, 13), (10, 14), (11, 15))
 """The two rows of each vector: so chosen that summing by neighbours ends in natural order."""
 
 _WIDE = "+avx512f" in cpu_features()
-TOKENS = 8 if _WIDE else 2
+TOKENS = MOST_TOKENS if _WIDE else 2
 """Rows of x that share a pass over a tile: as many as the registers hold sums for."""
 
 _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -279,6 +280,13 @@ def add_product(b: ir.IRBuilder, y: Any, m: Any, scale: Any, stride: Any) -> Any
     return _pack(b, [_fma(b, m, v, old) for old, v in values])
 
 
+@_define(FloatSums, FloatSums, F32, types.int64, types.int64)
+def fma_tokens(b: ir.IRBuilder, y: Any, w: Any, x: Any, stride: Any) -> Any:
+    """y + w · the 16 float32 of each token at `x`, fused."""
+    at = [_pointer(b, b.add(x, b.mul(stride, _LONG(t))), _VF) for t in range(TOKENS)]
+    return _pack(b, [_fma(b, w, b.load(p, align=1), old) for p, old in zip(at, _unpack(b, y), strict=True)])
+
+
 def _fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
     return _call(b, "llvm.fma.v16f32", _VF, x, y, z)
 
@@ -288,6 +296,13 @@ def store_sums(b: ir.IRBuilder, address: Any, y: Any) -> None:
     """16 float32 of each token, one token after the other."""
     for t, v in enumerate(_unpack(b, y)):
         b.store(v, _pointer(b, b.add(address, _LONG(64 * t)), _VF), align=1)
+
+
+@_define(types.none, types.int64, FloatSums)
+def store_totals(b: ir.IRBuilder, address: Any, y: Any) -> None:
+    """The sum over the lanes of each token, as `sum_f32` has it: TOKENS float32."""
+    for t, v in enumerate(_unpack(b, y)):
+        b.store(_fold(b, v, b.fadd), _pointer(b, b.add(address, _LONG(4 * t)), ir.FloatType()), align=1)
 
 
 @_define(types.none, types.int64)

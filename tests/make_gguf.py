@@ -27,11 +27,12 @@ RECIPES: dict[str, Mapping[str, str]] = {
     "Q8_0": {"": "Q8_0"},
     "Q4_K": {"": "Q4_K"} | dict.fromkeys(("attn_v", "ffn_down", "token_embd", "output"), "Q6_K"),
 }
+"""The types that have kernels of their own, and the usual mix."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What to write. `types` is a name in RECIPES or a mapping like its values.
+    """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
 
     `arch` "qwen2" gives the same model with QKV biases, for which llama.cpp turns halves of a head instead of
     neighbours. `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight.
@@ -61,7 +62,7 @@ class Spec:
 
     def type_of(self, stem: str) -> Type:
         """The tensor type for a stem such as "attn_v"."""
-        recipe = RECIPES[self.types] if isinstance(self.types, str) else self.types
+        recipe = RECIPES.get(self.types, {"": self.types}) if isinstance(self.types, str) else self.types
         return Type[recipe.get(stem, recipe[""])]
 
 

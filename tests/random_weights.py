@@ -1,6 +1,7 @@
 """Random matrices in the tensor types of GGUF: zero mean, a wanted standard deviation.
 
-The gguf package encodes the plain types and Q8_0. It encodes no k-quants, so their blocks are drawn directly.
+The gguf package encodes the plain types, Q8_0 and the older ones. It encodes no k-quants and IQ types, so their
+blocks are drawn directly: uniform codes q under random scales, whose d is what gives the standard deviation.
 """
 
 from collections.abc import Callable
@@ -26,37 +27,110 @@ def _plain(kind: Type) -> Encoder:
     return encode
 
 
-def _q4_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
-    """Rows of random Q4_K blocks, (rows, bytes per row): w = d * scale * q - dmin * min, q uniform in 0..15.
+def _half(values: NDArray[np.float64]) -> Bytes:
+    """float16 values as bytes, (n, 2) of (n, 1)."""
+    return values.astype(np.float16).view(np.uint8)
 
-    A block of 256 is d, dmin (float16), 8 six-bit scales and mins in 12 bytes, 128 bytes of q. dmin = 7.5 d
-    and mins near the scales put the mean near zero; q has variance (16**2 - 1) / 12.
+
+def _codes(rng: np.random.Generator, n: int, nbytes: int) -> Bytes:
+    return rng.integers(0, 256, (n, nbytes), dtype=np.uint8)
+
+
+def _signed(rng: np.random.Generator, low: int, high: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Whole numbers of size low … high - 1 and either sign."""
+    return rng.integers(low, high, shape) * rng.choice([-1, 1], shape)
+
+
+def _q4_or_q5_k(code_bytes: int, largest: int) -> Encoder:
+    """An encoder of Q4_K or Q5_K blocks: w = d * scale * q - dmin * min, q in 0..largest.
+
+    A block of 256 is d, dmin (float16), 8 six-bit scales and mins in 12 bytes, then q. dmin = d * largest / 2 and
+    mins near the scales put the mean near zero; q has variance ((largest + 1)**2 - 1) / 12.
+    """
+
+    def encode(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+        n = rows * cols // 256
+        scale = rng.integers(24, 64, (n, 8), dtype=np.uint8)
+        low = np.clip(scale + rng.integers(-3, 4, (n, 8)), 0, 63).astype(np.uint8)
+        d = std / 45.1 / (((largest + 1) ** 2 - 1) / 12) ** 0.5 * rng.uniform(0.7, 1.3, (n, 1))
+        packed = np.empty((n, 12), np.uint8)
+        packed[:, 0:4] = scale[:, :4] | scale[:, 4:] >> 4 << 6
+        packed[:, 4:8] = low[:, :4] | low[:, 4:] >> 4 << 6
+        packed[:, 8:12] = scale[:, 4:] & 15 | (low[:, 4:] & 15) << 4
+        head = np.hstack([_half(d), _half(largest / 2 * d)])
+        return np.hstack([head, packed, _codes(rng, n, code_bytes)]).reshape(rows, -1)
+
+    return encode
+
+
+def _q2_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of Q2_K blocks: w = d * scale * q - dmin * min, q in 0..3 (mean 1.5, variance 1.25).
+
+    A block of 256 is 16 bytes with a 4-bit scale (low) and min, 64 bytes of q, d, dmin (float16).
     """
     n = rows * cols // 256
-    scale = rng.integers(24, 64, (n, 8), dtype=np.uint8)
-    low = np.clip(scale + rng.integers(-3, 4, (n, 8)), 0, 63).astype(np.uint8)
-    d = std / (45.1 * 21.25**0.5) * rng.uniform(0.7, 1.3, (n, 1))
-    packed = np.empty((n, 12), np.uint8)
-    packed[:, 0:4] = scale[:, :4] | scale[:, 4:] >> 4 << 6
-    packed[:, 4:8] = low[:, :4] | low[:, 4:] >> 4 << 6
-    packed[:, 8:12] = scale[:, 4:] & 15 | (low[:, 4:] & 15) << 4
-    codes = rng.integers(0, 256, (n, 128), dtype=np.uint8)
-    head = np.hstack([d, 7.5 * d]).astype(np.float16).view(np.uint8)
-    return np.hstack([head, packed, codes]).reshape(rows, -1)
+    scale = rng.integers(6, 16, (n, 16), dtype=np.uint8)
+    low = np.clip(scale + rng.integers(-1, 2, (n, 16)), 0, 15).astype(np.uint8)
+    d = std / (10.9 * 1.25**0.5) * rng.uniform(0.7, 1.3, (n, 1))
+    return np.hstack([scale | low << 4, _codes(rng, n, 64), _half(d), _half(1.5 * d)]).reshape(rows, -1)
+
+
+def _q3_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of Q3_K blocks: w = d * (scale - 32) * (q - 4), q in 0..7 (mean square of q - 4 is 5.5).
+
+    A block of 256 is 96 bytes of q, 16 six-bit scales in 12 bytes, d (float16).
+    """
+    n = rows * cols // 256
+    scale = (_signed(rng, 8, 32, (n, 16)) + 32).astype(np.uint8)
+    low = scale[:, :8] & 15 | (scale[:, 8:] & 15) << 4
+    high = sum(scale[:, 4 * i : 4 * i + 4] >> 4 << 2 * i for i in range(4))
+    d = std / (20.7 * 5.5**0.5) * rng.uniform(0.7, 1.3, (n, 1))
+    return np.hstack([_codes(rng, n, 96), low, high, _half(d)]).reshape(rows, -1)
 
 
 def _q6_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
-    """Rows of random Q6_K blocks, (rows, bytes per row): w = d * scale * (q - 32), q uniform in 0..63.
+    """Rows of Q6_K blocks: w = d * scale * (q - 32), q in 0..63 (variance (64**2 - 1) / 12).
 
-    A block of 256 is 192 bytes of q, 16 signed scales, d (float16). q has variance (64**2 - 1) / 12.
+    A block of 256 is 192 bytes of q, 16 signed scales, d (float16).
     """
     n = rows * cols // 256
-    scale = rng.integers(32, 128, (n, 16)) * rng.choice([-1, 1], (n, 16))
+    scale = _signed(rng, 32, 128, (n, 16)).astype(np.int8).view(np.uint8)
     d = std / (84.4 * 341.25**0.5) * rng.uniform(0.7, 1.3, (n, 1))
-    codes = rng.integers(0, 256, (n, 192), dtype=np.uint8)
-    tail = d.astype(np.float16).view(np.uint8)
-    return np.hstack([codes, scale.astype(np.int8).view(np.uint8), tail]).reshape(rows, -1)
+    return np.hstack([_codes(rng, n, 192), scale, _half(d)]).reshape(rows, -1)
 
 
-ENCODERS: dict[Type, Encoder] = {kind: _plain(kind) for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0)}
-ENCODERS |= {Type.Q4_K: _q4_k, Type.Q6_K: _q6_k}
+def _iq4_nl(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of IQ4_NL blocks: w = d * value[q], the sixteen values have a mean square of 67.4**2.
+
+    A block of 32 is d (float16), 16 bytes of q.
+    """
+    n = rows * cols // 32
+    d = std / 67.4 * rng.uniform(0.7, 1.3, (n, 1)) * rng.choice([-1, 1], (n, 1))
+    return np.hstack([_half(d), _codes(rng, n, 16)]).reshape(rows, -1)
+
+
+def _iq4_xs(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of IQ4_XS blocks: w = d * (scale - 32) * value[q], with the values of IQ4_NL.
+
+    A block of 256 is d (float16), 8 scales (2 bytes with their bits 5-4, 4 with bits 3-0), 128 bytes of q.
+    """
+    n = rows * cols // 256
+    scale = (_signed(rng, 8, 32, (n, 8)) + 32).astype(np.uint16)
+    high = sum(scale[:, i : i + 1] >> 4 << 2 * i for i in range(8))
+    low = (scale[:, ::2] & 15 | (scale[:, 1::2] & 15) << 4).astype(np.uint8)
+    d = std / (20.7 * 67.4) * rng.uniform(0.7, 1.3, (n, 1))
+    packed = np.hstack([_half(d), np.asarray(high, np.uint16).view(np.uint8), low])
+    return np.hstack([packed, _codes(rng, n, 128)]).reshape(rows, -1)
+
+
+def _zeros(kind: Type) -> Encoder:
+    """Blocks of zero bytes: for types that nothing here computes with."""
+    block, nbytes = gguf.GGML_QUANT_SIZES[kind]
+    return lambda rng, rows, cols, std: np.zeros((rows, cols // block * nbytes), np.uint8)
+
+
+_PLAIN = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4")
+ENCODERS: dict[Type, Encoder] = {kind: _zeros(kind) for kind in Type}
+ENCODERS |= {Type[name]: _plain(Type[name]) for name in _PLAIN}
+ENCODERS |= {Type.Q4_K: _q4_or_q5_k(128, 15), Type.Q5_K: _q4_or_q5_k(160, 31)}
+ENCODERS |= {Type.Q2_K: _q2_k, Type.Q3_K: _q3_k, Type.Q6_K: _q6_k, Type.IQ4_NL: _iq4_nl, Type.IQ4_XS: _iq4_xs}

@@ -20,12 +20,17 @@ from kernels import (
 from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import SCRATCH_WEIGHT_BYTES, TILE_ROWS
+from kquants.layout import MOST_TOKENS, SCRATCH_WEIGHT_BYTES, TILE_ROWS
 
 F32 = np.float32
 Array = NDArray[Any]
 EXTRA = 24
 """Bytes or floats between rows that no kernel may touch."""
+
+
+def beyond(x: Array) -> Array:
+    """Rows of x and those behind them that a kernel may read, full of NaN, but must not use."""
+    return np.vstack([x, np.full((MOST_TOKENS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
 
 
 class Quantized:
@@ -41,7 +46,7 @@ class Quantized:
         words = [self.scales.view(np.int32), self.scaled_sums.view(np.int32), *(i.astype(np.int32) for i in ints)]
         tail = np.stack(words, axis=2)
         rows = [q.astype(np.int8).view(np.uint8), tail.reshape(len(q), -1).view(np.uint8)]
-        self.buffer = np.hstack([*rows, np.full((len(q), EXTRA), 0xFF, np.uint8)])
+        self.buffer = beyond(np.hstack([*rows, np.full((len(q), EXTRA), 0xFF, np.uint8)]))
 
 
 def some_activations(rng: np.random.Generator, rows: int, n: int) -> Quantized:
@@ -214,7 +219,7 @@ def float_weights(name: str, values: Array) -> tuple[Array, Array]:
 
 
 def float_product(name: str, w: Array, x: Array, tokens: int, before: Array | None = None) -> Array:
-    padded = np.hstack([padded_rows(x), np.full((len(x), EXTRA), np.nan, F32)])
+    padded = beyond(np.hstack([padded_rows(x), np.full((len(x), EXTRA), np.nan, F32)]))
     return product(name, w, x.shape[1], padded, padded[0].nbytes, tokens, before)
 
 

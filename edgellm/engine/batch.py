@@ -1,22 +1,13 @@
 """A batch is rows: each is one token of one sequence."""
 
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch.description import Rope
 from edgellm.engine.pages import Sequence
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Tokens that continue one sequence, and the indices (among them) of those whose logits are wanted."""
-
-    sequence: Sequence
-    tokens: Ids[int]
-    wanted: Ids[int] = ()
+from edgellm.engine.protocol import Segment
 
 
 class Batch:
@@ -25,7 +16,7 @@ class Batch:
     Making one reserves the cells that its rows write. Row i of the logits belongs to the i-th wanted token.
     """
 
-    def __init__(self, segments: Ids[Segment], rope: Rope, pages: NDArray[np.int64]) -> None:
+    def __init__(self, segments: Ids[Segment[Sequence]], rope: Rope, pages: NDArray[np.int64]) -> None:
         lengths = [len(s.tokens) for s in segments]
         starts = np.cumsum([0, *lengths])
         tables = [np.array(s.sequence.pages, np.int32) for s in segments]

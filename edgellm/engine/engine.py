@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
-from edgellm.engine.batch import Batch, Segment
+from edgellm.engine.batch import Batch
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.pages import Sequence
 from edgellm.engine.program import build
-from edgellm.errors import ContextOverflowError, EdgeLLMError, OptionError
+from edgellm.engine.protocol import Segment, Stopped, check_batch
+from edgellm.errors import OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from kquants.jit import Progress
@@ -21,14 +22,10 @@ MAX_ROWS = 256
 """Rows of the largest batch: enough to read each weight once for many tokens, small enough to stop soon."""
 
 
-class Stopped(Exception):  # noqa: N818 (it is news, not an error)
-    """`Engine.stop` ended a computation; the sequences are as they were before it."""
-
-
 class Engine:
     """A model on this machine. Not for several threads at once; only `stop` may be called from any.
 
-    `ctx` is the most tokens that a sequence may hold, `vocab` the width of the logits.
+    See `edgellm.engine.protocol.Engine`; here the logits do not depend on how tokens are split over batches.
     """
 
     def __init__(
@@ -73,19 +70,13 @@ class Engine:
         """An empty sequence."""
         return Sequence(self._device.pages)
 
-    def forward(self, segments: Ids[Segment]) -> NDArray[np.float32]:
+    def forward(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
         ids that the model does not have; in each case the sequences hold what they held before.
         """
-        for segment in segments:
-            self._check(segment)
-        rows = sum(len(s.tokens) for s in segments)
-        if not 0 < rows <= self.max_rows:
-            raise EdgeLLMError(f"a batch has 1 to {self.max_rows} rows, not {rows}; compute it in parts")
-        if len({id(s.sequence) for s in segments}) < len(segments):
-            raise EdgeLLMError("a batch holds each sequence once; join its tokens in one segment")
+        check_batch(self, segments)
         for segment in segments:
             segment.sequence.reserve(len(segment.tokens))
         pages = self._device.pages.addresses
@@ -95,17 +86,6 @@ class Engine:
         for segment in segments:
             segment.sequence.append(segment.tokens)
         return logits
-
-    def _check(self, segment: Segment) -> None:
-        # Compiled code looks tokens up without asking: what is outside the table must not reach it.
-        for token in segment.tokens:
-            if not 0 <= token < self.vocab:
-                raise EdgeLLMError(f"token id {token} is not in the vocabulary of {self.vocab}")
-        over = len(segment.sequence) + len(segment.tokens) - self.ctx
-        if over > 0:
-            raise ContextOverflowError(
-                f"the text is {over} tokens too long for the context of {self.ctx}: shorten it or raise --ctx"
-            )
 
     def stop(self) -> None:
         """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""

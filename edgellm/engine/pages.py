@@ -10,6 +10,7 @@ from collections.abc import Sequence as Ids
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine import protocol
 from edgellm.errors import EdgeLLMError
 from kquants.layout import PAGE
 
@@ -82,7 +83,7 @@ class PagePool:
         self._free.append(number)
 
 
-class Sequence:
+class Sequence(protocol.Sequence):
     """The state of one sequence of tokens: their ids, and the pages with their keys and values.
 
     Its pages go back when it is garbage. `tokens` are exactly those whose state is in the pages: a stopped
@@ -90,12 +91,9 @@ class Sequence:
     """
 
     def __init__(self, pool: PagePool) -> None:
+        super().__init__()
         self._pool = pool
-        self.tokens: list[int] = []
         self.pages: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.tokens)
 
     def __del__(self) -> None:
         self._pool.drop(self.pages)
@@ -127,10 +125,3 @@ class Sequence:
             self._pool.release(page)
         del self.pages[keep:], self.tokens[n:]
         return n
-
-    def shared_prefix(self, tokens: Ids[int]) -> int:
-        """How many of `tokens`, from the first on, this sequence already holds."""
-        for i, (mine, theirs) in enumerate(zip(self.tokens, tokens, strict=False)):
-            if mine != theirs:
-                return i
-        return min(len(self.tokens), len(tokens))

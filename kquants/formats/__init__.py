@@ -6,5 +6,6 @@ A quantized format is one function, `block(row, i)`: the i-th 32 weights of the 
 
 with int8 `q`, one integer scale for each half of the block, and float32 `d` and `dmin`. Decode, prefill and
 dequantization are all made from it (`kquants.matmul`, `kquants.rows`), which is why they agree to the bit.
+(Q2_K, with a minimum for each half, is `weights(row, i)`: the two halves as float32; see `weights.py`.)
 A float format is `lanes(address)` and `lanes_part(address, count)`: 16 weights as float32.
 """

@@ -33,7 +33,7 @@ BLOCK_BYTES = 144
 
 
 @inline
-def _scale_and_minimum(b: int, j: int) -> tuple[int, int]:
+def scale_and_minimum(b: int, j: int) -> tuple[int, int]:
     """The 6-bit scale and minimum of block `j` of the super-block at `b`."""
     if j < 4:
         return load_u8(b + 4 + j) & 63, load_u8(b + 8 + j) & 63
@@ -47,7 +47,7 @@ def _scale_and_minimum(b: int, j: int) -> tuple[int, int]:
 def block(row: int, i: int) -> Block:
     """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
     b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
-    scale, minimum = _scale_and_minimum(b, j)
+    scale, minimum = scale_and_minimum(b, j)
     nibbles = load_i8x32(b + 16 + (j >> 1) * 32)
     q = and_i8(shift_right_i8(nibbles, (j & 1) * 4), 15)
     return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)

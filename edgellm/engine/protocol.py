@@ -1,0 +1,122 @@
+"""What a session needs of an engine, whoever computes: ours (`edgellm.engine`) or llama.cpp (`edgellm.llamacpp`)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence as Ids
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.errors import ContextOverflowError, EdgeLLMError
+
+Logits = NDArray[np.float32]
+
+
+class Stopped(Exception):  # noqa: N818 (it is news, not an error)
+    """`Engine.stop` ended a computation; the sequences are as they were before it."""
+
+
+class Sequence(ABC):
+    """The state of one sequence of tokens; what it is made of is known to the engine that made it.
+
+    `tokens` are exactly those whose state was computed: a stopped computation adds none.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @abstractmethod
+    def fork(self) -> Self:
+        """Another sequence with the same tokens, sharing their state."""
+
+    @abstractmethod
+    def trim(self, n: int) -> int:
+        """Forget all but the first `n` tokens, or more where the state cannot go back to `n`; how many are left."""
+
+    def shared_prefix(self, tokens: Ids[int]) -> int:
+        """How many of `tokens`, from the first on, this sequence already holds."""
+        for i, (mine, theirs) in enumerate(zip(self.tokens, tokens, strict=False)):
+            if mine != theirs:
+                return i
+        return min(len(self.tokens), len(tokens))
+
+
+S_co = TypeVar("S_co", bound=Sequence, covariant=True)
+
+
+@dataclass(frozen=True)
+class Segment(Generic[S_co]):
+    """Tokens that continue one sequence, and the indices (among them) of those whose logits are wanted."""
+
+    sequence: S_co
+    tokens: Ids[int]
+    wanted: Ids[int] = ()
+
+
+class Engine(Protocol):
+    """A model, ready to compute. Not for several threads at once; only `stop` may be called from any.
+
+    `ctx` is the most tokens that a sequence may hold, `vocab` the width of the logits, `max_rows` the most tokens
+    that one `forward` computes.
+    """
+
+    ctx: int
+    vocab: int
+    max_rows: int
+
+    @property
+    def threads(self) -> int:
+        """Threads that compute."""
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
+
+    def new_sequence(self) -> Sequence:
+        """An empty sequence of this engine's own kind; only such may come back in a segment."""
+
+    def forward(self, segments: Ids[Segment[Any]]) -> Logits:
+        """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
+
+        Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
+        ids that the model does not have; in each case the sequences hold what they held before.
+        """
+
+    def stop(self) -> None:
+        """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
+
+    def clear_stop(self) -> None:
+        """Forget an earlier `stop`."""
+
+    def close(self) -> None:
+        """Let go of threads, processes and memory. Nothing may be computing; only the first call does something."""
+
+
+def check_batch(engine: Engine, segments: Ids[Segment[Any]]) -> None:
+    """What every engine asks of a batch before it computes anything of it.
+
+    Raises ContextOverflowError, and EdgeLLMError for unknown token ids, too many rows, or a sequence given twice.
+    """
+    for segment in segments:
+        _check_segment(engine, segment)
+    rows = sum(len(s.tokens) for s in segments)
+    if not 0 < rows <= engine.max_rows:
+        raise EdgeLLMError(f"a batch has 1 to {engine.max_rows} rows, not {rows}; compute it in parts")
+    if len({id(s.sequence) for s in segments}) < len(segments):
+        raise EdgeLLMError("a batch holds each sequence once; join its tokens in one segment")
+
+
+def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
+    # Compiled code looks tokens up without asking: what is outside the table must not reach it.
+    for token in segment.tokens:
+        if not 0 <= token < engine.vocab:
+            raise EdgeLLMError(f"token id {token} is not in the vocabulary of {engine.vocab}")
+    over = len(segment.sequence) + len(segment.tokens) - engine.ctx
+    if over > 0:
+        raise ContextOverflowError(
+            f"the text is {over} tokens too long for the context of {engine.ctx}: shorten it or raise --ctx"
+        )

@@ -1,0 +1,112 @@
+"""A model in llama.cpp, through the low-level API of llama-cpp-python. Only the child process imports this."""
+
+import ctypes
+import sys
+from typing import Any
+
+import llama_cpp as lib
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.llamacpp.stopflag import StopFlag
+from edgellm.llamacpp.wire import Column, Opening, Reply
+
+_ERROR, _CONTINUED = 4, 5  # of enum ggml_log_level
+_STATUS = {0: Reply.OK, 1: Reply.FULL, 2: Reply.STOPPED}  # of llama_decode
+
+
+class Failed(Exception):  # noqa: N818 (what is said of it becomes a line of an error)
+    """llama.cpp did not do what was asked."""
+
+
+class Context:
+    """An open model with its KV cache. Raises Failed; llama.cpp itself says more on stderr."""
+
+    def __init__(self, opening: Opening, stop: StopFlag) -> None:
+        self._keep = (stop, _errors_to_stderr(), lib.llama_progress_callback(lambda done, data: not stop))
+        lib.llama_backend_init()
+        self._model = lib.llama_model_load_from_file(opening.path.encode(), self._model_params())
+        if not self._model:
+            raise Failed("cannot load it")
+        if lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model):
+            raise Failed("has no plain decoder for it, as text generation needs")
+        self._context = lib.llama_init_from_model(self._model, _context_params(opening, stop))
+        if not self._context:
+            raise Failed(f"cannot make a context of {opening.ctx} tokens for it")
+        self._memory = lib.llama_get_memory(self._context)
+        self.vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))
+
+    def _model_params(self) -> Any:
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = 0
+        params.progress_callback = self._keep[2]
+        # Repacked weights take memory beside the map, and those for AMX crash on some virtual machines.
+        params.use_extra_bufts = False
+        return params
+
+    def decode(self, rows: NDArray[np.int32]) -> tuple[Reply, bytes]:
+        """Compute rows (columns as in Column); the logits of the wanted ones if it went well."""
+        columns = rows.T.copy()
+        wanted = columns[Column.WANTED].astype(np.int8)
+        slot_of_row = columns[Column.SLOT : Column.SLOT + 1]
+        pointers = slot_of_row.ctypes.data + slot_of_row.itemsize * np.arange(len(rows))
+        ones = np.ones(len(rows), np.int32)
+        fields = (columns[Column.TOKEN], None, columns[Column.POSITION], ones, pointers, wanted)
+        status = lib.llama_decode(self._context, lib.llama_batch(len(rows), *map(_pointer, fields, _BATCH_TYPES)))
+        if status not in _STATUS:
+            raise Failed(f"could not compute (llama_decode gave {status})")
+        return _STATUS[status], self._logits(int(wanted.sum())) if status == 0 else b""
+
+    def _logits(self, n: int) -> bytes:
+        if n == 0:
+            return b""
+        found = lib.llama_get_logits(self._context)
+        if not found:
+            raise Failed("makes no logits with this model")
+        return ctypes.string_at(found, 4 * n * self.vocab)
+
+    def trim(self, slot: int, n: int) -> int:
+        """Forget all but the first `n` tokens of a slot, or all where its state cannot go back; how many are left."""
+        if n and lib.llama_memory_seq_rm(self._memory, slot, n, -1):
+            return n
+        lib.llama_memory_seq_rm(self._memory, slot, -1, -1)
+        return 0
+
+    def copy(self, source: int, target: int) -> None:
+        """Let an empty slot share what another holds."""
+        lib.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+
+
+_BATCH_TYPES = [kind for _, kind in lib.llama_batch._fields_[1:]]
+
+
+def _pointer(array: NDArray[Any] | None, kind: Any) -> Any:
+    return None if array is None else array.ctypes.data_as(kind)
+
+
+def _context_params(opening: Opening, stop: StopFlag) -> Any:
+    params = lib.llama_context_default_params()
+    params.n_ctx, params.n_seq_max, params.kv_unified = opening.ctx, opening.slots, True
+    params.n_batch = params.n_ubatch = opening.rows
+    params.n_threads = params.n_threads_batch = opening.threads
+    params.type_k = params.type_v = opening.kv_type
+    params.offload_kqv = params.op_offload = False
+    params.abort_callback = ctypes.cast(stop.callback, lib.ggml_abort_callback)
+    params.abort_callback_data = stop.data
+    return params
+
+
+def _errors_to_stderr() -> Any:
+    """Have llama.cpp write errors to stderr, and nothing else; returns what must be kept alive."""
+    level = 0
+
+    def write(at: int, text: bytes, data: object) -> None:
+        nonlocal level
+        level = level if at == _CONTINUED else at
+        if level == _ERROR:
+            sys.stderr.buffer.write(text)
+            sys.stderr.buffer.flush()
+
+    callback = lib.llama_log_callback(write)
+    lib.llama_log_set(callback, None)
+    return callback

@@ -1,0 +1,156 @@
+"""The second engine: the same batches of rows in, the same kind of logits out, computed by llama.cpp."""
+
+import json
+from collections.abc import Sequence as Ids
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.engine.protocol import Segment, Stopped, check_batch
+from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
+from edgellm.llamacpp.child import Child
+from edgellm.llamacpp.slots import Sequence, Slots
+from edgellm.llamacpp.wire import NUMBER, Column, Opening, Reply, Request
+from kquants.ggml import GGML_TYPES
+
+MAX_ROWS = 256
+"""Rows of the largest batch: llama.cpp stops only between ops, and an op is as long as its batch."""
+
+DEFAULT_CTX = 8192
+"""The largest context that is made without asking: llama.cpp takes the memory for all of it when it opens a file."""
+
+_SLOTS = 16
+
+
+class LlamaCppEngine:
+    """A model that llama.cpp holds in a child process; see `edgellm.engine.protocol.Engine`.
+
+    It runs what its llama.cpp can, also architectures and tensor types that ours cannot.
+    """
+
+    def __init__(self, file: GGUFFile, *, threads: int, ctx: int | None, kv_type: str) -> None:
+        """Open the model of an open file. Raises UnsupportedModelError, ModelFileError, OptionError, EdgeLLMError."""
+        if find_spec("llama_cpp") is None:
+            raise EdgeLLMError('the engine llama.cpp is not installed; run: pip install "edgellm[llama-cpp]"')
+        self.threads = threads
+        self.ctx = _context(file, ctx)
+        self.max_rows = min(MAX_ROWS, self.ctx)
+        self.devices: list[dict[str, Any]] = [_device(file)]
+        self._child = Child(printable(str(file.path), 400))
+        try:
+            self.vocab = self._open(file, kv_type)
+        except BaseException:
+            self.close()
+            raise
+        self._slots = Slots(self._child, _SLOTS)
+
+    def _open(self, file: GGUFFile, kv_type: str) -> int:
+        kv_number = next(kind.number for kind in GGML_TYPES.values() if kind.name == kv_type.upper())
+        path = str(file.path.absolute())
+        opening = Opening(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
+        reply, payload = self._child.ask(Request.OPEN, json.dumps(asdict(opening)).encode())
+        if reply is not Reply.OK:
+            raise UnsupportedModelError(self._fault(payload, "update llama-cpp-python, or get another conversion"))
+        return int(NUMBER.unpack(payload)[0])
+
+    def new_sequence(self) -> Sequence:
+        """An empty sequence."""
+        return Sequence(self._slots)
+
+    def forward(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
+        """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
+
+        Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
+        ids that the model does not have, or once llama.cpp has ended; the sequences then are as they were.
+        """
+        check_batch(self, segments)
+        busy = [segment.sequence for segment in segments]
+        for sequence in busy:
+            self._restore(sequence, busy)
+        logits = self._decode(segments, busy)
+        for segment in segments:
+            segment.sequence.tokens.extend(segment.tokens)
+        return logits
+
+    def _restore(self, sequence: Sequence, busy: Ids[Sequence]) -> None:
+        """Give a sequence a slot that holds the state of just its tokens; what it has lost is computed again."""
+        self._slots.place(sequence, busy)
+        self._slots.cut(sequence, sequence.held)
+        while sequence.held < len(sequence.tokens):
+            lost = sequence.tokens[sequence.held : sequence.held + self.max_rows]
+            self._decode([Segment(sequence, lost)], busy)
+
+    def _decode(self, segments: Ids[Segment[Sequence]], busy: Ids[Sequence]) -> NDArray[np.float32]:
+        """Compute tokens behind those that the sequences hold; llama.cpp then holds them too."""
+        rows = np.concatenate([_rows(segment) for segment in segments])
+        for segment in segments:
+            segment.sequence.torn = True
+        while True:
+            reply, payload = self._child.ask(Request.DECODE, rows.tobytes())
+            if reply is Reply.FULL and self._slots.make_room(busy):
+                continue
+            if reply is not Reply.OK:
+                raise self._refusal(reply, payload)
+            for segment in segments:
+                segment.sequence.held += len(segment.tokens)
+                segment.sequence.torn = False
+            return np.frombuffer(payload, np.float32).reshape(-1, self.vocab)
+
+    def _refusal(self, reply: Reply, payload: bytes) -> Exception:
+        if reply is Reply.STOPPED:
+            return Stopped()
+        if reply is Reply.FULL:
+            return EdgeLLMError(
+                f"llama.cpp has one context of {self.ctx} tokens for all that is computed at once, and it is full: "
+                "raise --ctx"
+            )
+        return EdgeLLMError(self._fault(payload, "open the model again, or leave --engine out"))
+
+    def _fault(self, payload: bytes, advice: str) -> str:
+        said = self._child.last_words()
+        problem = printable(payload.decode(errors="replace"), 200)
+        return f"{self._child.name}: llama.cpp {problem}{f' ({said})' if said else ''}; {advice}"
+
+    def stop(self) -> None:
+        """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
+        self._child.stop()
+
+    def clear_stop(self) -> None:
+        """Forget an earlier `stop`."""
+        self._child.clear_stop()
+
+    def close(self) -> None:
+        """End the process. Nothing may be computing."""
+        self._child.close()
+
+
+def _context(file: GGUFFile, asked: int | None) -> int:
+    trained = file.get_int(f"{file.architecture}.context_length", None)
+    if asked is not None and trained is not None and asked > trained:
+        raise OptionError(
+            f"option ctx cannot be {asked}: {printable(file.path.name)} was made for up to {trained} tokens"
+        )
+    return asked or min(DEFAULT_CTX, trained or DEFAULT_CTX)
+
+
+def _device(file: GGUFFile) -> dict[str, Any]:
+    layers = file.get_int(f"{file.architecture}.block_count", 0)
+    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    return {"name": "llama.cpp CPU", "blocks": 2 * layers + 1, "bytes": weights}
+
+
+def _rows(segment: Segment[Sequence]) -> NDArray[np.int32]:
+    """The rows of DECODE, int32 [tokens, 4]."""
+    assert segment.sequence.slot is not None
+    n = len(segment.tokens)
+    rows = np.zeros((n, len(Column)), np.int32)
+    rows[:, Column.TOKEN] = segment.tokens
+    rows[:, Column.POSITION] = segment.sequence.held + np.arange(n)
+    rows[:, Column.SLOT] = segment.sequence.slot
+    rows[list(segment.wanted), Column.WANTED] = 1
+    return rows

@@ -1,0 +1,85 @@
+"""What goes through the pipes between us and the process that holds llama.cpp.
+
+Both ways a message is a code and a payload, little-endian:
+
+    int32 code    uint32 n    n bytes
+
+STOP and CLEAR work at once and get no reply; every other request gets one, in order.
+
+    request  payload                                        payload of an OK reply
+    OPEN     JSON of Opening                                int32 width of the logits
+    DECODE   int32 [rows, 4], columns as in Column          float32 [wanted rows, vocab]
+    TRIM     int32 slot, int32 n                            int32 tokens that the slot holds now: n, or none
+    COPY     int32 source slot, int32 target slot           nothing
+    STOP     nothing: DECODE and OPEN end as STOPPED until CLEAR
+    CLEAR    nothing
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import BinaryIO
+
+_HEADER = struct.Struct("<iI")
+NUMBER = struct.Struct("<i")
+PAIR = struct.Struct("<ii")
+
+
+class Request(IntEnum):
+    """What we ask."""
+
+    OPEN = 0
+    DECODE = 1
+    TRIM = 2
+    COPY = 3
+    STOP = 4
+    CLEAR = 5
+
+
+class Reply(IntEnum):
+    """How it went. FULL: the KV cache has no room for the rows; FAILED: the payload says why, in a line of text."""
+
+    OK = 0
+    STOPPED = 1
+    FULL = 2
+    FAILED = 3
+
+
+class Column(IntEnum):
+    """The columns of a row of DECODE. A slot is a sequence of llama.cpp; WANTED is 1 where logits are wanted."""
+
+    TOKEN = 0
+    POSITION = 1
+    SLOT = 2
+    WANTED = 3
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` a batch."""
+
+    path: str
+    ctx: int
+    kv_type: int
+    slots: int
+    rows: int
+    threads: int
+
+
+def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
+    """Write a message, in one go; OSError if nobody reads any more."""
+    stream.write(_HEADER.pack(code, len(payload)) + payload)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> tuple[int, bytes]:
+    """Read a message; EOFError if the other side is gone."""
+    code, n = _HEADER.unpack(_exactly(stream, _HEADER.size))
+    return code, _exactly(stream, n)
+
+
+def _exactly(stream: BinaryIO, n: int) -> bytes:
+    data = stream.read(n)
+    if len(data) < n:
+        raise EOFError
+    return data

@@ -1,0 +1,25 @@
+"""IQ4_NL: blocks of 32 weights in 18 bytes, w = d · value[q], q in 0 … 15 (ggml: block_iq4_nl).
+
+    byte  0       2                    18
+          [ d f16 | q: 16 bytes        ]
+
+    byte 2 + l    low nibble is weight l, high nibble weight l + 16
+    value         sixteen int8, closer together near 0, where most weights are (ggml: kvalues_iq4nl)
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.simd import load_f16, load_nibbles_i8x32, lookup_i8
+
+BLOCK_BYTES = 18
+
+value = lookup_i8((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113))
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b = row + i * BLOCK_BYTES
+    one = nb.int32(1)
+    return value(load_nibbles_i8x32(b + 2)), one, one, nb.int32(0), load_f16(b), nb.float32(0)

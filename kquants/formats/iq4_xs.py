@@ -1,0 +1,28 @@
+"""IQ4_XS: super-blocks of 256 weights in 136 bytes: eight blocks of 32 with a 6-bit scale each,
+w = d · (scale - 32) · value[q], q in 0 … 15, and the values of IQ4_NL (ggml: block_iq4_xs).
+
+    byte  0       2                      4                      8                              136
+          [ d f16 | scales, bits 5-4: LE | scales, bits 3-0     | q: 8 blocks of 16 bytes      ]
+
+        scale of block j            low bits   byte 4 + j / 2, low nibble for even j, else high
+                                    high bits  bits 2j + 1, 2j of the 16 bits at byte 2
+        q of block j, byte l of it  low nibble is weight l, high nibble weight l + 16
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.formats.iq4_nl import value
+from kquants.simd import load_f16, load_nibbles_i8x32, load_u8
+
+BLOCK_BYTES = 136
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
+    low = load_u8(b + 4 + (j >> 1)) >> (j & 1) * 4 & 15
+    high = load_u8(b + 2 + (j >> 2)) >> (j & 3) * 2 & 3
+    scale = nb.int32((low | high << 4) - 32)
+    return value(load_nibbles_i8x32(b + 8 + 16 * j)), scale, scale, nb.int32(0), load_f16(b), nb.float32(0)

@@ -1,0 +1,28 @@
+"""Q2_K: super-blocks of 256 weights in 84 bytes: sixteen blocks of 16 with a 4-bit scale and a 4-bit minimum
+each, w = d · scale · q - dmin · minimum, q in 0 … 3 (ggml: block_q2_K).
+
+    byte  0                     16                80      82         84
+          [ scales: 16 bytes    | q: 2 × 32 bytes | d f16 | dmin f16 ]
+
+    scales    low nibble of byte s is the scale of block s, high nibble its minimum
+    q         weight l of the j-th 32 weights (blocks 2j, 2j + 1): byte 16 + 32 (j / 4) + l, bits 2 (j mod 4) + 1, + 0
+
+The only format with a minimum for each 16 weights: it has `weights(row, i)` where others have `block(row, i)`.
+"""
+
+from kquants.decorators import Vector, inline
+from kquants.formats.weights import scaled
+from kquants.simd import and_i8, high_i8_to_f32, load_f16, load_i8x32, load_u8, low_i8_to_f32, shift_right_i8
+
+BLOCK_BYTES = 84
+
+
+@inline
+def weights(row: int, i: int) -> tuple[Vector, Vector]:
+    """The two halves of the i-th 32 weights of the row as float32."""
+    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
+    q = and_i8(shift_right_i8(load_i8x32(b + 16 + 32 * (j >> 2)), 2 * (j & 3)), 3)
+    low, high = load_u8(b + 2 * j), load_u8(b + 2 * j + 1)
+    d, dmin = load_f16(b + 80), load_f16(b + 82)
+    first = scaled(low_i8_to_f32(q), low & 15, low >> 4, d, dmin)
+    return first, scaled(high_i8_to_f32(q), high & 15, high >> 4, d, dmin)

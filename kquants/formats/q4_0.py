@@ -1,0 +1,22 @@
+"""Q4_0: blocks of 32 weights in 18 bytes, w = d · (q - 8), q in 0 … 15 (ggml: block_q4_0).
+
+    byte  0       2                    18
+          [ d f16 | q: 16 bytes        ]
+
+    byte 2 + l    low nibble is weight l, high nibble weight l + 16
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.simd import add_i8, load_f16, load_nibbles_i8x32
+
+BLOCK_BYTES = 18
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b = row + i * BLOCK_BYTES
+    one = nb.int32(1)
+    return add_i8(load_nibbles_i8x32(b + 2), -8), one, one, nb.int32(0), load_f16(b), nb.float32(0)

@@ -1,0 +1,22 @@
+"""Q4_1: blocks of 32 weights in 20 bytes, w = d · q + m, q in 0 … 15 (ggml: block_q4_1).
+
+    byte  0       2       4                    20
+          [ d f16 | m f16 | q: 16 bytes        ]
+
+    byte 4 + l    low nibble is weight l, high nibble weight l + 16
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.simd import load_f16, load_nibbles_i8x32
+
+BLOCK_BYTES = 20
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b = row + i * BLOCK_BYTES
+    one = nb.int32(1)
+    return load_nibbles_i8x32(b + 4), one, one, one, load_f16(b), -load_f16(b + 2)

@@ -1,0 +1,25 @@
+"""Q5_0: blocks of 32 weights in 22 bytes, w = d · (q - 16), q in 0 … 31 (ggml: block_q5_0).
+
+    byte  0       2                  6                          22
+          [ d f16 | qh: 32 bits, LE  | ql: 16 bytes             ]
+
+        q of weight l   low bits   low nibble of ql[l] for l < 16, else high nibble of ql[l - 16]
+                        bit 4      bit l of qh
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.simd import add_i8, bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
+
+BLOCK_BYTES = 22
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b = row + i * BLOCK_BYTES
+    high = shift_left_i8(bits_to_i8(load_i32(b + 2)), 4)
+    q = add_i8(or_i8(load_nibbles_i8x32(b + 6), high), -16)
+    one = nb.int32(1)
+    return q, one, one, nb.int32(0), load_f16(b), nb.float32(0)

@@ -1,0 +1,24 @@
+"""Q5_1: blocks of 32 weights in 24 bytes, w = d · q + m, q in 0 … 31 (ggml: block_q5_1).
+
+    byte  0       2       4                  8                          24
+          [ d f16 | m f16 | qh: 32 bits, LE  | ql: 16 bytes             ]
+
+        q of weight l   low bits   low nibble of ql[l] for l < 16, else high nibble of ql[l - 16]
+                        bit 4      bit l of qh
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.simd import bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
+
+BLOCK_BYTES = 24
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b = row + i * BLOCK_BYTES
+    high = shift_left_i8(bits_to_i8(load_i32(b + 4)), 4)
+    one = nb.int32(1)
+    return or_i8(load_nibbles_i8x32(b + 8), high), one, one, one, load_f16(b), -load_f16(b + 2)

@@ -1,0 +1,29 @@
+"""Q5_K: super-blocks of 256 weights in 176 bytes: eight blocks of 32 with a 6-bit scale and a 6-bit minimum
+each, w = d · scale · q - dmin · minimum, q in 0 … 31 (ggml: block_q5_K).
+
+    byte  0       2          4                 16              48                          176
+          [ d f16 | dmin f16 | scales, minima  | qh: q, bit 4  | ql: 4 groups of 32 bytes  ]
+
+        scales of block j                as in Q4_K
+        q of block j,        low bits    ql[32 (j / 2) + l], low nibble for even j, else high
+        weight l             bit 4       qh[l], bit j
+"""
+
+import numba as nb
+
+from kquants.decorators import Block, inline
+from kquants.formats.q4_k import scale_and_minimum
+from kquants.simd import and_i8, load_f16, load_i8x32, or_i8, shift_left_i8, shift_right_i8
+
+BLOCK_BYTES = 176
+
+
+@inline
+def block(row: int, i: int) -> Block:
+    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
+    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
+    scale, minimum = scale_and_minimum(b, j)
+    low = and_i8(shift_right_i8(load_i8x32(b + 48 + 32 * (j >> 1)), 4 * (j & 1)), 15)
+    high = shift_left_i8(and_i8(shift_right_i8(load_i8x32(b + 16), j), 1), 4)
+    q = or_i8(low, high)
+    return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)

@@ -1,0 +1,191 @@
+"""Sequences, their pages and batches: whatever happened to a sequence, it computes as a fresh one does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ModelFile
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from numpy.typing import NDArray
+
+from edgellm import ContextOverflowError, EdgeLLMError, OptionError
+from edgellm.engine.batch import Segment
+from edgellm.engine.engine import Engine, Stopped
+from edgellm.engine.pages import Sequence
+from edgellm.gguf import GGUFFile
+from edgellm.home import cache_folder
+from kquants.layout import PAGE
+
+TINY: dict[str, Any] = {"width": 32, "heads": 2, "kv_heads": 1, "head_dim": 16, "ffn": 48, "layers": 1, "types": "F32"}
+CTX = 4 * PAGE
+Bits = NDArray[np.uint32]
+
+
+@pytest.fixture
+def engine(model_file: ModelFile) -> Iterator[Engine]:
+    """A tiny model on two threads, with a context of four pages."""
+    with GGUFFile.open(model_file(**TINY)) as file:
+        engine = Engine(file, threads=2, ctx=CTX, kv_type="f16", cache=cache_folder())
+        yield engine
+        engine.close()
+
+
+def last_logits(engine: Engine, *parts: tuple[Sequence, list[int]]) -> list[Bits]:
+    """One batch; the logits after the last token of each part."""
+    return list(engine.forward([Segment(s, ids, [len(ids) - 1]) for s, ids in parts]).view(np.uint32))
+
+
+def histories(engine: Engine) -> type[RuleBasedStateMachine]:
+    """Sequences that grow, fork, shrink, stop and go away at random, all on one engine."""
+    amount = st.integers(1, PAGE) | st.sampled_from([PAGE - 1, PAGE, PAGE + 1, 1])
+    token, which = st.integers(3, 319), st.integers(0, 7)
+
+    class Histories(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.live = [engine.new_sequence()]
+
+        def grown(self, i: int, first: int, n: int) -> tuple[Sequence, list[int]]:
+            """A sequence and what may follow it."""
+            sequence = self.live[i % len(self.live)]
+            n = min(n, CTX - len(sequence))
+            return sequence, [3 + (first + 7 * j) % 317 for j in range(n)]
+
+        def check(self, *parts: tuple[Sequence, list[int]]) -> None:
+            before = [list(sequence.tokens) for sequence, _ in parts]
+            for (sequence, ids), held, bits in zip(parts, before, last_logits(engine, *parts), strict=True):
+                assert sequence.tokens == held + ids
+                alone = last_logits(engine, (engine.new_sequence(), held + ids))[0]
+                assert np.array_equal(bits, alone)
+
+        @rule(i=which, first=token, n=amount)
+        def grow(self, i: int, first: int, n: int) -> None:
+            part = self.grown(i, first, n)
+            if part[1]:
+                self.check(part)
+
+        @precondition(lambda self: len(self.live) > 1)
+        @rule(i=which, first=token, n=amount, m=amount)
+        def grow_two(self, i: int, first: int, n: int, m: int) -> None:
+            parts = self.grown(i, first, n), self.grown(i + 1, first + 1, m)
+            if all(ids for _, ids in parts):
+                self.check(*parts)
+
+        @rule(i=which)
+        def fork(self, i: int) -> None:
+            parent = self.live[i % len(self.live)]
+            child = parent.fork()
+            assert child.tokens == parent.tokens
+            self.live = [*self.live, child][-6:]
+
+        @rule(i=which, n=st.integers(0, CTX))
+        def trim(self, i: int, n: int) -> None:
+            sequence = self.live[i % len(self.live)]
+            kept = sequence.tokens[:n]
+            assert sequence.trim(n) == len(kept)
+            assert sequence.tokens == kept
+
+        @rule(i=which, first=token, n=amount)
+        def stop(self, i: int, first: int, n: int) -> None:
+            sequence, ids = self.grown(i, first, n)
+            held = list(sequence.tokens)
+            if ids:
+                engine.stop()
+                with pytest.raises(Stopped):
+                    last_logits(engine, (sequence, ids))
+                engine.clear_stop()
+            assert sequence.tokens == held
+
+        @rule(i=which)
+        def drop(self, i: int) -> None:
+            del self.live[i % len(self.live)]
+            self.live = self.live or [engine.new_sequence()]
+
+    return Histories
+
+
+def test_any_history_computes_as_a_fresh_sequence(engine: Engine) -> None:
+    machine = histories(engine)
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))
+    # Were a reference ever lost, pages would have been made anew all the time. 7 sequences of 4 pages live at
+    # once, each has one that a stop left reserved, and examples overlap until the machine before is garbage.
+    page = engine.new_sequence()
+    last_logits(engine, (page, [3]))
+    assert max(page.pages) < 100
+
+
+def test_pages_are_used_again(engine: Engine) -> None:
+    """Page ids are numbered as they are made, so the largest tells how many there are."""
+    ids, used = list(range(3, 3 * PAGE)), set()
+    for _ in range(20):
+        sequence = engine.new_sequence()
+        last_logits(engine, (sequence, ids))
+        child = sequence.fork()
+        last_logits(engine, (child, [5]), (sequence, [6]))
+        used.update(sequence.pages, child.pages)
+        assert child.trim(PAGE) == PAGE
+    assert used <= set(range(2 * 4 + 2))
+
+
+def test_a_fork_costs_only_what_differs(engine: Engine) -> None:
+    parent = engine.new_sequence()
+    last_logits(engine, (parent, list(range(3, 3 + 2 * PAGE + 10))))
+    child = parent.fork()
+    assert child.pages == parent.pages
+    last_logits(engine, (child, [5]))
+    assert child.pages[:2] == parent.pages[:2]
+    assert child.pages[2] != parent.pages[2]
+
+
+def test_a_page_reserved_by_a_stop_is_not_shared(engine: Engine) -> None:
+    """A page's worth of tokens, then a stopped computation, then a fork: both go on into pages of their own."""
+    parent, ids = engine.new_sequence(), list(range(3, 3 + PAGE))
+    last_logits(engine, (parent, ids))
+    engine.stop()
+    with pytest.raises(Stopped):
+        last_logits(engine, (parent, [7, 8]))
+    engine.clear_stop()
+    child = parent.fork()
+    last_logits(engine, (parent, [7, 8]), (child, [9, 10]))
+    assert np.array_equal(
+        last_logits(engine, (parent, [11]))[0], last_logits(engine, (engine.new_sequence(), [*ids, 7, 8, 11]))[0]
+    )
+
+
+@pytest.mark.parametrize("token", [-1, 320, 2**31, -(2**40)])
+def test_unknown_tokens_never_reach_a_kernel(engine: Engine, token: int) -> None:
+    sequence = engine.new_sequence()
+    with pytest.raises(EdgeLLMError, match=f"token id {token} is not in the vocabulary of 320"):
+        last_logits(engine, (sequence, [5, token]))
+    assert sequence.tokens == []
+
+
+def test_batches_that_cannot_be(engine: Engine) -> None:
+    full, other = engine.new_sequence(), engine.new_sequence()
+    last_logits(engine, (full, [5] * CTX))
+    with pytest.raises(ContextOverflowError, match=f"1 tokens too long for the context of {CTX}"):
+        last_logits(engine, (full, [5]))
+    with pytest.raises(EdgeLLMError, match=f"1 to {CTX} rows, not {CTX + 1}"):
+        last_logits(engine, (other, [5] * CTX), (engine.new_sequence(), [5]))
+    with pytest.raises(EdgeLLMError, match="each sequence once"):
+        last_logits(engine, (other, [5]), (other, [5]))
+    with pytest.raises(EdgeLLMError, match="not 0"):
+        engine.forward([])
+    assert (len(full), len(other)) == (CTX, 0)
+
+
+def test_wanted_rows_come_in_order(engine: Engine) -> None:
+    a, b = engine.new_sequence(), engine.new_sequence()
+    every = engine.forward([Segment(a, [5, 6, 7], range(3)), Segment(b, [8, 9], range(2))])
+    a.trim(0), b.trim(0)
+    some = engine.forward([Segment(a, [5, 6, 7], [2, 0]), Segment(b, [8, 9], [1])])
+    assert np.array_equal(some, every[[2, 0, 4]])
+    assert engine.forward([Segment(a, [5])]).shape == (0, 320)
+
+
+def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:
+    with GGUFFile.open(model_file(**TINY)) as file, pytest.raises(OptionError, match="ctx cannot be 513"):
+        Engine(file, threads=1, ctx=513, kv_type="f16", cache=cache_folder())
