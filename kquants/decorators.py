@@ -27,11 +27,7 @@ Decorated = Callable[[Callable[..., Any]], Any]
 
 
 def inline(function: Callable[..., Any]) -> Any:
-    """A part of kernels: compiled into each kernel that calls it.
-
-    LLVM decides by itself to inline all of them. Forcing it to (Numba's `forceinline`) gains nothing, and made it
-    lose the addition to y in the float products (Numba 0.68, LLVM 22).
-    """
+    """A part of kernels: compiled into each kernel that calls it."""
     return njit(**_FLAGS)(function)
 
 

@@ -78,13 +78,13 @@ def _scaled(y: Vector, dot: Vector, d: int, x_scale: int) -> Vector:
 
 
 @inline
-def decode_minimum(y: Vector, parts: Any, scales: int, x: int) -> Vector:
+def _decode_minimum(y: Vector, parts: Any, scales: int, x: int) -> Vector:
     y = _scaled(y, sum_rows(parts), scales, x)
     return fma_f32(load_f32x16(scales + 64), splat_f32(load_f32(x + 4)), y)
 
 
 @inline
-def prefill_minimum(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
+def _prefill_minimum(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
     sums = no_sums()
     for k in range(8):
         sums = dot_tokens(sums, load_i8x64(w + 64 * k), x + 4 * k, stride)
@@ -93,12 +93,12 @@ def prefill_minimum(y: Any, w: int, scales: int, x: int, x_scale: int, stride: i
 
 
 @inline
-def decode_signed(y: Vector, parts: Any, scales: int, x: int) -> Vector:
+def _decode_signed(y: Vector, parts: Any, scales: int, x: int) -> Vector:
     return _scaled(y, add_splat_i32(sum_rows(parts), nb.int32(load_i32(x + 8) << 7)), scales, x)
 
 
 @inline
-def prefill_signed(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
+def _prefill_signed(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
     sums = start_sums(x_scale + 8, stride, 7)
     for k in range(8):
         sums = dot_tokens(sums, load_i8x64(w + 64 * k), x + 4 * k, stride)
@@ -106,14 +106,14 @@ def prefill_signed(y: Any, w: int, scales: int, x: int, x_scale: int, stride: in
 
 
 @inline
-def decode_halves(y: Vector, parts: Any, scales: int, x: int) -> Vector:
+def _decode_halves(y: Vector, parts: Any, scales: int, x: int) -> Vector:
     first, second = sum_halves(parts)
     y = _scaled(y, add_splat_i32(first, nb.int32(load_i32(x + 12) << 5)), scales, x)
     return _scaled(y, add_splat_i32(second, nb.int32(load_i32(x + 16) << 5)), scales + 64, x)
 
 
 @inline
-def prefill_halves(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
+def _prefill_halves(y: Any, w: int, scales: int, x: int, x_scale: int, stride: int) -> Any:
     for half in range(2):
         sums = start_sums(x_scale + 12 + 4 * half, stride, 5)
         for k in range(4 * half, 4 * half + 4):
@@ -198,6 +198,6 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
                 prefill(op, rows, w, row_bytes, count, y, work)
 
 
-_define("q8_0", q8_0, 1, decode_signed, prefill_signed)
-_define("q4_k", q4_k, 8, decode_minimum, prefill_minimum)
-_define("q6_k", q6_k, 8, decode_halves, prefill_halves)
+_define("q8_0", q8_0, 1, _decode_signed, _prefill_signed)
+_define("q4_k", q4_k, 8, _decode_minimum, _prefill_minimum)
+_define("q6_k", q6_k, 8, _decode_halves, _prefill_halves)

@@ -223,7 +223,7 @@ def store_interleaved(b: ir.IRBuilder, block: Any, address: Any) -> None:
         low = [_shuffle(b, x, y, _in_each_quarter([0, 4, 1, 5])) for x, y in (group[:2], group[2:])]
         high = [_shuffle(b, x, y, _in_each_quarter([2, 6, 3, 7])) for x, y in (group[:2], group[2:])]
         take = (_in_each_quarter([0, 1, 4, 5]), _in_each_quarter([2, 3, 6, 7]))
-        return [_shuffle(b, *both, mask) for both in (low, high) for mask in take]
+        return [_shuffle(b, x, y, mask) for x, y in (low, high) for mask in take]
 
     first, second = columns(v[:4]), columns(v[4:])
     for j in range(4):
@@ -308,12 +308,11 @@ def store_totals(b: ir.IRBuilder, address: Any, y: Any) -> None:
 @_define(types.none, types.int64)
 def prefetch(b: ir.IRBuilder, address: Any) -> None:
     """Ask for a cache line that will be read soon; any address is allowed."""
-    pointer = b.inttoptr(address, _BYTE.as_pointer())
-    _call(b, "llvm.prefetch.p0", ir.VoidType(), pointer, _INT(0), _INT(2), _INT(1))
+    _call(b, "llvm.prefetch.p0", ir.VoidType(), _pointer(b, address, _BYTE), _INT(0), _INT(2), _INT(1))
 
 
 @_define(types.none, types.int64, types.int64, types.int64)
 def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
     """Copy n bytes."""
-    pointers = [b.inttoptr(a, _BYTE.as_pointer()) for a in (to, address)]
+    pointers = [_pointer(b, a, _BYTE) for a in (to, address)]
     _call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.Constant(ir.IntType(1), 0))
