@@ -76,8 +76,9 @@ def generate_ids(
         sampler.accept(token)
     meter.prompt_tokens = len(prompt)
     with lease as sequence:
+        meter.cached_tokens = session.rewind(sequence, prompt)
         with meter.prefill():
-            logits, meter.cached_tokens = session.prefill(sequence, prompt, cancel, progress)
+            logits = session.prefill(sequence, prompt, cancel, progress)
         while True:
             token = draw(sampler.apply(logits), seed, 0, len(sequence))
             sampler.accept(token)

@@ -72,20 +72,24 @@ class Session:
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")
 
+    def rewind(self, sequence: Sequence, ids: Ids[int]) -> int:
+        """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left."""
+        # The last token is computed even if it is there already: its logits are what is asked for.
+        with self._lock:
+            return sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1))
+
     def prefill(
         self,
         sequence: Sequence,
         ids: Ids[int],
         cancel: Cancel,
         progress: PrefillProgress | None = None,
-    ) -> tuple[Logits, int]:
-        """Bring a sequence to hold exactly `ids`; the last one's logits [vocab], and how many were reused.
+    ) -> Logits:
+        """Bring a sequence, after `rewind`, to hold exactly `ids`; the last one's logits [vocab].
 
         Raises Stopped after `cancel`; the sequence then holds the parts that were complete.
         """
-        # The last token is computed even if it is there already: its logits are what is asked for.
-        with self._lock:
-            start = cached = sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1))
+        start = cached = len(sequence)
         while True:
             part = ids[start : start + self.engine.max_rows]
             logits = self.forward(Segment(sequence, part, [len(part) - 1]), cancel)
@@ -93,7 +97,8 @@ class Session:
             if progress:
                 progress(start - cached, len(ids) - cached)
             if start == len(ids):
-                return logits[0], cached
+                last: Logits = logits[0]
+                return last
 
     def decode(self, sequence: Sequence, token: int, cancel: Cancel) -> Logits:
         """The logits [vocab] after one more token. Raises Stopped after `cancel`."""

@@ -82,6 +82,10 @@ def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
 
 
 def _pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
+    # LLVM may turn base + t · stride into an offset from the pointer t · stride. Where t is 0 that is null, and it
+    # would drop the access as impossible, unless told that null is an address like any other: llvmlite's list of
+    # attributes lacks this one.
+    set.add(b.function.attributes, "null_pointer_is_valid")
     return b.inttoptr(address, to.as_pointer())
 
 
