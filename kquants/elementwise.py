@@ -1,4 +1,4 @@
-"""The ops between the matrix products: RMSNorm, SwiGLU, quantization of activations.
+"""The ops between the matrix products: RMSNorm, biases, SwiGLU, quantization of activations.
 
 Rows of activations are float32, padded with zeros to a multiple of 16; every op keeps the padding zero. An op
 that feeds a quantized product writes the quantized row at once, where argument `q` is not 0.
@@ -7,7 +7,7 @@ that feeds a quantized product writes the quantized row at once, where argument 
 import numba as nb
 
 from kquants.activations import quantize
-from kquants.decorators import inline, kernel
+from kquants.decorators import Vector, inline, kernel
 from kquants.functions import exp
 from kquants.interpreter import argument
 from kquants.layout import PIECE
@@ -24,6 +24,7 @@ from kquants.simd import (
     splat_f32,
     square_root,
     store_f32x16,
+    store_f32x16_part,
     sub_f32,
     sum_f32,
 )
@@ -36,11 +37,29 @@ def _norm_row(x: int, weight: int, n: int, eps: float, h: int) -> None:
     for k in range(0, n, 16):
         v = load_f32x16(x + 4 * k)
         squares = fma_f32(v, v, squares)
-    mean = sum_f32(squares) / nb.float32(n)
-    scale = splat_f32(nb.float32(1) / square_root(mean + eps))
+    scale = _norm_scale(squares, n, eps)
     for k in range(0, n, 16):
         w = load_f32x16_part(weight + 4 * k, n - k)
         store_f32x16(h + 4 * k, mul_f32(mul_f32(load_f32x16(x + 4 * k), scale), w))
+
+
+@inline
+def _norm_scale(squares: Vector, n: int, eps: float) -> Vector:
+    mean = sum_f32(squares) / nb.float32(n)
+    return splat_f32(nb.float32(1) / square_root(mean + eps))
+
+
+@inline
+def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
+    """RMSNorm of n values in place; the next head may begin right after them."""
+    squares = splat_f32(nb.float32(0))
+    for k in range(0, n, 16):
+        v = load_f32x16_part(x + 4 * k, n - k)
+        squares = fma_f32(v, v, squares)
+    scale = _norm_scale(squares, n, eps)
+    for k in range(0, n, 16):
+        v, w = load_f32x16_part(x + 4 * k, n - k), load_f32x16_part(weight + 4 * k, n - k)
+        store_f32x16_part(x + 4 * k, mul_f32(mul_f32(v, scale), w), n - k)
 
 
 @kernel("rms_norm")
@@ -59,6 +78,31 @@ def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         _norm_row(argument(op, 0) + row * x_bytes, argument(op, 2), n, eps, h)
         if q != 0:
             quantize(h, 0, n, n, q + t * argument(op, 8))
+
+
+@kernel("norm_heads")
+def norm_heads(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """RMSNorm of each head of x in place, one row a unit.
+
+    Arguments: x, bytes per row, weight (float32, of a head), head_dim, heads, eps as float32 bits.
+    """
+    head_dim, eps = argument(op, 3), load_f32(op + 8 * 10)
+    for t in range(first, last):
+        for h in range(argument(op, 4)):
+            _norm_head(argument(op, 0) + t * argument(op, 1) + 4 * h * head_dim, argument(op, 2), head_dim, eps)
+
+
+@kernel("add_bias")
+def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """y = y + bias, one piece of a row a unit. Arguments: y, bytes per row, bias (float32), n."""
+    n = argument(op, 3)
+    pieces = (n + PIECE - 1) // PIECE
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * PIECE
+        y = argument(op, 0) + t * argument(op, 1)
+        for k in range(start, min(start + PIECE, n), 16):
+            bias = load_f32x16_part(argument(op, 2) + 4 * k, n - k)
+            store_f32x16(y + 4 * k, add_f32(load_f32x16(y + 4 * k), bias))
 
 
 @kernel("quantize")

@@ -57,7 +57,7 @@ def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) ->
         codes.update((name, _read(folder, name)) for name in missing)
     for name, code in codes.items():
         if code is None:
-            raise KernelError(f"{_path(folder, name)} is not what was just written; check the disk")
+            raise KernelError(f"{_path(folder, name)} is not what was just compiled (another version?): try again")
         _ADDRESSES[name] = _link(code, name)
 
 

@@ -1,4 +1,4 @@
-"""Write small GGUF files of the llama architecture with random weights, for tests.
+"""Write small GGUF files of the llama, qwen2 and qwen3 architectures with random weights, for tests.
 
     python tests/make_gguf.py OUT.gguf        a 2-layer Q4_K model with a usable tokenizer
 
@@ -34,9 +34,10 @@ RECIPES: dict[str, Mapping[str, str]] = {
 class Spec:
     """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
 
-    `arch` "qwen2" gives the same model with QKV biases, for which llama.cpp turns halves of a head instead of
-    neighbours. `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight.
-    `metadata` are more numbers of the architecture, such as ("rope.scaling.attn_factor", 0.8).
+    `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
+    turn halves of a head instead of neighbours. `biases` gives all products of a layer one. `rope_scaling` is None,
+    "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers of the architecture,
+    such as ("rope.scaling.attn_factor", 0.8).
     """
 
     arch: str = "llama"
@@ -50,6 +51,7 @@ class Spec:
     context_length: int = 512
     types: str | Mapping[str, str] = "Q4_K"
     tied: bool = True
+    biases: bool = False
     rope_base: float = 10000.0
     rope_scaling: str | None = None
     rope_factor: float = 4.0
@@ -131,6 +133,12 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
     def vector(name: str, n: int, mean: float) -> None:
         writer.add_tensor(name, (mean + 0.2 * rng.standard_normal(n)).astype(np.float32))
 
+    def linear(name: str, rows: int, cols: int, gain: float = 1.0) -> None:
+        matrix(name, rows, cols, gain)
+        stem = name.split(".")[-1]
+        if spec.biases or (spec.arch == "qwen2" and stem in ("attn_q", "attn_k", "attn_v")):
+            vector(name + ".bias", rows, 0.0)
+
     matrix("token_embd", spec.vocab, spec.width)
     vector("output_norm.weight", spec.width, 1.5)
     if not spec.tied:
@@ -138,17 +146,17 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
     queries, keys = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
     for layer in (f"blk.{i}." for i in range(spec.layers)):
         vector(layer + "attn_norm.weight", spec.width, 1.0)
-        matrix(layer + "attn_q", queries, spec.width, 1.5)
-        matrix(layer + "attn_k", keys, spec.width, 1.5)
-        matrix(layer + "attn_v", keys, spec.width)
-        matrix(layer + "attn_output", spec.width, queries, 1.5)
+        linear(layer + "attn_q", queries, spec.width, 1.5)
+        linear(layer + "attn_k", keys, spec.width, 1.5)
+        linear(layer + "attn_v", keys, spec.width)
+        linear(layer + "attn_output", spec.width, queries, 1.5)
         vector(layer + "ffn_norm.weight", spec.width, 1.0)
-        matrix(layer + "ffn_gate", spec.ffn, spec.width)
-        matrix(layer + "ffn_up", spec.ffn, spec.width)
-        matrix(layer + "ffn_down", spec.width, spec.ffn, 1.5)
-        if spec.arch == "qwen2":
-            for stem, n in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys)):
-                vector(f"{layer}{stem}.bias", n, 0.0)
+        linear(layer + "ffn_gate", spec.ffn, spec.width)
+        linear(layer + "ffn_up", spec.ffn, spec.width)
+        linear(layer + "ffn_down", spec.width, spec.ffn, 1.5)
+        if spec.arch == "qwen3":
+            vector(layer + "attn_q_norm.weight", spec.head_dim, 1.5)
+            vector(layer + "attn_k_norm.weight", spec.head_dim, 1.5)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ def _plain(kind: Type) -> Encoder:
 
     def encode(rng: np.random.Generator, rows: int, cols: int, std: float) -> NDArray[Any]:
         weights = (std * rng.standard_normal((rows, cols))).astype(np.float32)
-        return gguf.quants.quantize(weights, kind)
+        rows_as_stored: NDArray[Any] = gguf.quants.quantize(weights, kind)
+        return rows_as_stored
 
     return encode
 
@@ -38,7 +39,8 @@ def _codes(rng: np.random.Generator, n: int, nbytes: int) -> Bytes:
 
 def _signed(rng: np.random.Generator, low: int, high: int, shape: tuple[int, int]) -> NDArray[np.int64]:
     """Whole numbers of size low … high - 1 and either sign."""
-    return rng.integers(low, high, shape) * rng.choice([-1, 1], shape)
+    signed: NDArray[np.int64] = rng.integers(low, high, shape) * rng.choice([-1, 1], shape)
+    return signed
 
 
 def _q4_or_q5_k(code_bytes: int, largest: int) -> Encoder:

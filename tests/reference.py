@@ -1,4 +1,4 @@
-"""The Llama forward pass in plain NumPy float64, straight from the definition: what the engine must equal.
+"""The Llama and Qwen forward pass in plain NumPy float64, straight from the definition: what the engine must equal.
 
 Weights are dequantized to float64; nothing else is rounded. Shapes: n tokens, d width, h heads, g KV heads,
 e head size. One file, top to bottom: model file → layers → logits.
@@ -70,9 +70,12 @@ class Reference:
     def attention(self, block: str, x: Array) -> Array:
         """Causal attention, (n, d) → (n, d); h / g query heads share each KV head."""
         n, share = len(x), self.heads // self.kv_heads
-        q = self.rotate(self.linear(x, block + "attn_q").reshape(n, self.heads, self.head_dim))
-        k = self.rotate(self.linear(x, block + "attn_k").reshape(n, self.kv_heads, self.head_dim))
+        q = self.linear(x, block + "attn_q").reshape(n, self.heads, self.head_dim)
+        k = self.linear(x, block + "attn_k").reshape(n, self.kv_heads, self.head_dim)
         v = self.linear(x, block + "attn_v").reshape(n, self.kv_heads, self.head_dim)
+        if self.arch == "qwen3":
+            q, k = self.norm(q, block + "attn_q_norm"), self.norm(k, block + "attn_k_norm")
+        q, k = self.rotate(q), self.rotate(k)
         k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)
         scores = np.einsum("nhe,mhe->hnm", q, k) / np.sqrt(self.head_dim)
         scores = np.where(np.tri(n, dtype=bool), scores, -np.inf)

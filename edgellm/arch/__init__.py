@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 
-from edgellm.arch import llama
+from edgellm.arch import llama, qwen2, qwen3
 from edgellm.arch.description import Description
-from edgellm.errors import UnsupportedModelError
+from edgellm.arch.refuse import refuse
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 
-ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {"llama": llama.describe}
+ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {
+    "llama": llama.describe,
+    "qwen2": qwen2.describe,
+    "qwen3": qwen3.describe,
+}
 
 
 def describe(file: GGUFFile) -> Description:
@@ -20,7 +24,5 @@ def describe(file: GGUFFile) -> Description:
     name = file.architecture
     if name not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
-        raise UnsupportedModelError(
-            f"{printable(str(file.path), 400)}: architecture {printable(name)} is not supported; edgellm runs {known}"
-        )
+        refuse(file, f"architecture {printable(name)} is not supported; edgellm runs {known}")
     return ARCHITECTURES[name](file)

@@ -30,14 +30,24 @@ class Rope:
 
 
 @dataclass(frozen=True)
+class Linear:
+    """W x + b: `weight` is (rows, columns) = (outputs, inputs), `bias` float32 (rows) or None."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True)
 class Attention:
-    """Grouped-query attention; weights are (rows, columns) = (outputs, inputs)."""
+    """Grouped-query attention. Each head of q and k is normed before it is rotated where there are weights for it."""
 
     norm: Tensor
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    output: Tensor
+    q: Linear
+    k: Linear
+    v: Linear
+    output: Linear
+    q_norm: Tensor | None
+    k_norm: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -45,9 +55,9 @@ class FeedForward:
     """SwiGLU: down(silu(gate(h)) · up(h))."""
 
     norm: Tensor
-    gate: Tensor
-    up: Tensor
-    down: Tensor
+    gate: Linear
+    up: Linear
+    down: Linear
 
 
 @dataclass(frozen=True)
@@ -59,8 +69,8 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Description:
-    """A whole model: embedding, layers, output head, and the sizes they share."""
+class Sizes:
+    """The sizes that all layers share, and the epsilon of their norms."""
 
     width: int
     heads: int
@@ -70,6 +80,12 @@ class Description:
     vocab: int
     context_length: int
     eps: float
+
+
+@dataclass(frozen=True)
+class Description(Sizes):
+    """A whole model: embedding, layers, output head, and the sizes they share."""
+
     rope: Rope
     embedding: Tensor
     layers: tuple[Layer, ...]

@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch.description import Rope
-from edgellm.errors import UnsupportedModelError
+from edgellm.arch.refuse import refuse
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 
 Frequencies = NDArray[np.float64]
 
 
-def read_rope(file: GGUFFile, dims: int, halves: bool) -> Rope:
-    """RoPE over the first `dims` dimensions of each head: base frequencies, factors, and scaling.
+def read_rope(file: GGUFFile, head_dim: int, halves: bool) -> Rope:
+    """RoPE over the first `dims` dimensions of each head, by default all: base frequencies, factors, and scaling.
 
     Plain frequencies are base^(-2i / dims) (RoFormer, arXiv 2104.09864). A tensor `rope_freqs.weight` divides
     them (that is how GGUF stores Llama 3's scaling). Linear scaling divides all by a factor; YaRN only slow
@@ -22,6 +22,9 @@ def read_rope(file: GGUFFile, dims: int, halves: bool) -> Rope:
     """
     prefix = f"{file.architecture}.rope"
     base = _number(file, f"{prefix}.freq_base", 10000.0)
+    dims = file.get_int(f"{prefix}.dimension_count", head_dim)
+    if not 0 < dims <= head_dim:
+        file.fail(f"key {prefix}.dimension_count is {dims}, but a head has {head_dim} dimensions")
     if dims < 2 or dims % 2 or not base > 1.0:
         file.fail(f"rope over {dims} dimensions with base {base} is impossible; get another conversion")
     frequencies = base ** (-np.arange(0, dims, 2) / dims) / _factors(file, dims // 2)
@@ -36,9 +39,7 @@ def read_rope(file: GGUFFile, dims: int, halves: bool) -> Rope:
     if kind == "linear":
         return Rope(frequencies / factor, magnitude, halves)
     if kind != "none":
-        name = printable(str(file.path), 400)
-        known = "none, linear and yarn"
-        raise UnsupportedModelError(f"{name}: rope scaling {printable(kind)} is not supported, only {known} are")
+        refuse(file, f"rope scaling {printable(kind)} is not supported, only none, linear and yarn are")
     return Rope(frequencies, magnitude, halves)
 
 

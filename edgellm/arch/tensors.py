@@ -1,8 +1,6 @@
 """Taking tensors out of a file by name, each with the shape it must have and a type that can be computed."""
 
-from typing import NoReturn
-
-from edgellm.errors import UnsupportedModelError
+from edgellm.arch.refuse import refuse
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import printable
 from kquants import FORMATS
@@ -36,7 +34,7 @@ class Tensors:
                 "get another conversion of the model"
             )
         if tensor.type.name not in types:
-            self._refuse(f"tensor {name} has type {tensor.type.name}; supported there: {', '.join(types)}")
+            refuse(self.file, f"tensor {name} has type {tensor.type.name}; supported there: {', '.join(types)}")
         return tensor
 
     def finish(self, *ignored: str) -> None:
@@ -45,7 +43,4 @@ class Tensors:
         if left:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
             place = f"architecture {self.file.architecture} as edgellm knows it"
-            self._refuse(f"tensor {printable(left[0])}{more} has no place in {place}")
-
-    def _refuse(self, problem: str) -> NoReturn:
-        raise UnsupportedModelError(f"{printable(str(self.file.path), 400)}: {problem}")
+            refuse(self.file, f"tensor {printable(left[0])}{more} has no place in {place}")

@@ -6,7 +6,7 @@ Ops name kernels, tensors and buffers; they hold no address. A device lowers the
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgellm.arch.description import Attention, Description, FeedForward
+from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.gguf import Tensor
 from kquants import QUANTIZED_FORMATS
 from kquants.layout import PIECE, SCRATCH_WEIGHT_BYTES, TILE_ROWS, attention_scratch, layer_page_bytes, quantized_bytes
@@ -114,7 +114,7 @@ class _Builder:
         for i, layer in enumerate(model.layers):
             self.attention(layer.mixer, i * self.layer_bytes)
             self.feed_forward(layer.feed_forward)
-        self.norm(model.output_norm, [model.output], outputs=True)
+        self.norm(model.output_norm, [Linear(model.output)], outputs=True)
         self.matmul(model.output, self.normed, self.program.logits, outputs=True)
         self.need(attention_scratch(model.head_dim))
         return self.program
@@ -143,36 +143,48 @@ class _Builder:
         model, q, k, v, mixed = self.model, self.q, self.k, self.v, self.mixed
         heads, kv_heads, head_dim, rope = model.heads, model.kv_heads, model.head_dim, model.rope
         self.norm(block.norm, [block.q, block.k, block.v])
-        self.matmul(block.q, self.normed, q)
-        self.matmul(block.k, self.normed, k, meet=False)
-        self.matmul(block.v, self.normed, v, meet=False)
+        self.linear(self.normed, (block.q, q), (block.k, k), (block.v, v))
+        if block.q_norm and block.k_norm:
+            self.norm_heads(q, block.q_norm, heads)
+            self.norm_heads(k, block.k_norm, kv_heads, meet=False)
         shape = (heads, kv_heads, head_dim)
         given = (q, q.row_bytes, k, v, k.row_bytes)
         pairing = (2 * len(rope.frequencies), int(rope.halves))
         self.add(f"rope_store_{self.kv_type}", *given, *shape, *pairing, page_offset, per_row=1)
         between = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes)
         self.add(f"attention_{self.kv_type}", *between, *shape, page_offset, head_dim**-0.5, per_row=kv_heads)
-        if _quantized(block.output):
+        if _quantized(block.output.weight):
             q8, pieces = mixed.q8, -(-mixed.width // PIECE)
             arguments = (mixed.f32, mixed.f32.row_bytes, mixed.width, q8, q8.row_bytes)
             self.add("quantize", *arguments, per_row=pieces)
-        self.matmul(block.output, mixed, self.x, accumulate=True)
+        self.linear(mixed, (block.output, self.x), accumulate=True)
 
     def feed_forward(self, block: FeedForward) -> None:
         gate, up = self.gate, self.up
         self.norm(block.norm, [block.gate, block.up])
-        self.matmul(block.gate, self.normed, gate.f32)
-        self.matmul(block.up, self.normed, up, meet=False)
-        quantized = (gate.q8, gate.q8.row_bytes) if _quantized(block.down) else (None, 0)
+        self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
+        quantized = (gate.q8, gate.q8.row_bytes) if _quantized(block.down.weight) else (None, 0)
         pieces = -(-gate.width // PIECE)
         self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
-        self.matmul(block.down, gate, self.x, accumulate=True)
+        self.linear(gate, (block.down, self.x), accumulate=True)
 
-    def norm(self, weight: Tensor, feeds: Sequence[Tensor], outputs: bool = False) -> None:
+    def norm(self, weight: Tensor, feeds: Sequence[Linear], outputs: bool = False) -> None:
         model, x, h = self.model, self.x, self.normed
-        quantized = (h.q8, h.q8.row_bytes) if any(map(_quantized, feeds)) else (None, 0)
+        quantized = (h.q8, h.q8.row_bytes) if any(_quantized(f.weight) for f in feeds) else (None, 0)
         arguments = (x, x.row_bytes, weight, model.width, model.eps, h.f32, h.f32.row_bytes, *quantized)
         self.add("rms_norm", *arguments, per_row=1, outputs=outputs)
+
+    def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
+        self.add("norm_heads", x, x.row_bytes, weight, self.model.head_dim, heads, self.model.eps, per_row=1, meet=meet)
+
+    def linear(self, x: Hidden, *products: tuple[Linear, Buffer], accumulate: bool = False) -> None:
+        """Each y = W x + b, or with `accumulate` y += W x + b: first all products, then the biases."""
+        for i, (w, y) in enumerate(products):
+            self.matmul(w.weight, x, y, accumulate, meet=i == 0)
+        biases = [(w.bias, y) for w, y in products if w.bias]
+        for i, (bias, y) in enumerate(biases):
+            (n,) = bias.shape
+            self.add("add_bias", y, y.row_bytes, bias, n, per_row=-(-n // PIECE), meet=i == 0)
 
     def matmul(
         self,

@@ -1,0 +1,263 @@
+"""Compiled kernels: made once, loaded without the compiler, and never trusted blindly."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernels import call_address
+
+import kquants
+from kquants import jit
+
+ROOT = Path(kquants.__file__).parent.parent
+# Loads kernels as a process of its own, multiplies with one, and tells which large modules that took.
+CHILD = """
+import ctypes, sys
+from pathlib import Path
+from kquants import jit
+address = jit.load(sys.argv[2:], Path(sys.argv[1]))[sys.argv[2]]
+bf16, f32 = (ctypes.c_uint16 * 2)(0x3F80, 0xC000), (ctypes.c_float * 2)()
+kernel = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)(address)
+kernel(ctypes.addressof(ctypes.c_int64()), None, ctypes.addressof(bf16), 2, ctypes.addressof(f32))
+print(*f32, *sorted({"numba", "numpy", "llvmlite"} & sys.modules.keys()))
+"""
+SMALL = "dequantize_bf16"
+COMPILED = ["1.0", "-2.0", "llvmlite"]
+
+
+def child(folder: Path, *names: str, root: Path = ROOT, **options: object) -> "subprocess.Popen[str]":
+    """A process that loads kernels from `folder`, with the package under `root`."""
+    command = [sys.executable, "-P", "-c", CHILD, str(folder), *(names or (SMALL,))]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment | options.pop("env", {}), text=True, **pipes, **options)  # type: ignore
+
+
+def answer(process: "subprocess.Popen[str]") -> list[str]:
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out.split()
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`jit.load` in this process as if nothing had been loaded."""
+    monkeypatch.setattr(jit, "_ADDRESSES", {})
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled")
+    assert answer(child(folder)) == COMPILED
+    return folder
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, compiled_once: Path) -> Path:
+    """A cache folder that holds SMALL, the test's own."""
+    return shutil.copytree(compiled_once, tmp_path / "cache")
+
+
+def only_object(folder: Path) -> Path:
+    (path,) = folder.glob("*.o")
+    return path
+
+
+def test_a_kernel_is_compiled_once(compiled: Path) -> None:
+    before = only_object(compiled).stat()
+    assert answer(child(compiled)) == COMPILED
+    after = only_object(compiled).stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_the_folder_is_private(tmp_path: Path, fresh: None) -> None:
+    folder = tmp_path / "parent" / "cache"
+    old = os.umask(0)
+    try:
+        jit.load([SMALL], folder)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(0o777)
+        jit._ADDRESSES.clear()
+        jit.load([SMALL], folder)
+    finally:
+        os.umask(old)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def damaged(stored: bytes) -> dict[str, bytes]:
+    middle = len(stored) // 2
+    flipped = stored[:middle] + bytes([stored[middle] ^ 1]) + stored[middle + 1 :]
+    return {
+        "empty": b"",
+        "shorter than a checksum": stored[:20],
+        "a checksum alone": stored[:32],
+        "truncated": stored[:middle],
+        "zeros": bytes(len(stored)),
+        "longer": stored + b"\0",
+        "one bit": flipped,
+    }
+
+
+@pytest.mark.parametrize("damage", damaged(bytes(100)))
+def test_a_damaged_object_is_compiled_again(compiled: Path, damage: str) -> None:
+    path = only_object(compiled)
+    whole = path.read_bytes()
+    path.write_bytes(damaged(whole)[damage])
+    assert answer(child(compiled)) == COMPILED
+    assert path.read_bytes() == whole, "the same source gives the same object"
+
+
+def test_left_over_and_foreign_files_do_not_matter(compiled: Path) -> None:
+    (compiled / "abandoned.tmp").write_bytes(b"\x7fELF")
+    (compiled / f"{SMALL}-0123.o").write_bytes(b"")
+    (compiled / "run-folder.o").mkdir()
+    assert answer(child(compiled)) == COMPILED
+    assert (compiled / "abandoned.tmp").exists()
+
+
+def test_what_stands_in_the_way_is_an_error(compiled: Path, fresh: None) -> None:
+    path = only_object(compiled)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(jit.KernelError, match=rf"^compiling {SMALL} failed: .*Error"):
+        jit.load([SMALL], compiled)
+
+
+def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Load SMALL with `folder` given; the folder where it was really compiled."""
+    used: list[Path] = []
+    compile_there = jit._compile
+
+    def spy(names: Sequence[str], to: Path, progress: jit.Progress) -> None:
+        used.append(to)
+        compile_there(names, to, progress)
+
+    monkeypatch.setattr(jit, "_compile", spy)
+    x, y = np.array([0x4040], np.uint16), np.zeros(1, np.float32)
+    call_address(jit.load([SMALL], folder)[SMALL], x.ctypes.data, 1, y.ctypes.data)
+    assert y[0] == 3
+    return used[0]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    used = load_and_look(tmp_path / "file" / "cache", monkeypatch)
+    assert tmp_path not in used.parents
+    assert not used.exists(), "the temporary folder is removed"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners are POSIX")
+def test_the_folder_of_another_user(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What lies in it must not be run, however good it looks.
+    only_object(compiled).write_bytes(b"evil")
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert load_and_look(compiled, monkeypatch) != compiled
+    assert only_object(compiled).read_bytes() == b"evil"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_folder_that_cannot_be_written(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # the superuser may write everywhere
+    assert load_and_look(compiled, monkeypatch) != compiled
+
+
+def fingerprint(root: Path = ROOT, **environment: str) -> str:
+    code = "from kquants import jit; print(jit.fingerprint())"
+    env = {**os.environ, "PYTHONPATH": str(root), **environment}
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_any_changed_source_and_any_cpu_has_its_own_objects(tmp_path: Path) -> None:
+    copy = tmp_path / "kquants"
+    shutil.copytree(ROOT / "kquants", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    seen = {fingerprint(tmp_path)}
+    assert seen == {fingerprint()}, "the place does not matter"
+    for source in (copy / "simd.py", copy / "formats" / "q4_k.py"):
+        source.write_text(source.read_text() + "\n")
+        seen.add(fingerprint(tmp_path))
+    (copy / "new.py").write_text("A = 1")
+    seen.add(fingerprint(tmp_path))
+    seen.add(fingerprint(NUMBA_CPU_NAME="generic"))
+    seen.add(fingerprint(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="+sse4.2"))
+    seen.add(fingerprint(NUMBA_CPU_FEATURES="-avx512f"))
+    assert len(seen) == 7
+
+
+def test_a_changed_source_is_compiled(tmp_path: Path, compiled: Path) -> None:
+    shutil.copytree(ROOT / "kquants", tmp_path / "kquants", ignore=shutil.ignore_patterns("__pycache__"))
+    imports = "from kquants.simd import load_f16x16 as lanes, load_f16x16_part as lanes_part"
+    (tmp_path / "kquants" / "formats" / "bf16.py").write_text(f"{imports}\nWEIGHT_BYTES = 2\n")
+    assert answer(child(compiled, root=tmp_path)) == ["1.875", "-2.0", "llvmlite"]
+    assert answer(child(compiled)) == COMPILED
+    assert len(list(compiled.glob("*.o"))) == 2
+
+
+def test_the_current_folder_is_not_where_modules_come_from(tmp_path: Path) -> None:
+    for name in ("numba", "numpy", "kquants", "llvmlite", "hashlib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('ran a file of the current folder')")
+    assert answer(child(tmp_path / "cache", cwd=tmp_path)) == COMPILED
+
+
+def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
+    both = [child(tmp_path / "cache") for _ in range(2)]
+    assert [answer(process) for process in both] == [COMPILED, COMPILED]
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".o"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_a_killed_compilation_leaves_nothing_that_hurts(tmp_path: Path) -> None:
+    process = child(tmp_path / "cache", start_new_session=True)
+    while not list(tmp_path.glob("cache")):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert answer(child(tmp_path / "cache")) == COMPILED
+
+
+def test_progress_counts_to_the_end(tmp_path: Path, fresh: None) -> None:
+    told: list[tuple[int, int]] = []
+    jit.load([SMALL, "dequantize_f32"], tmp_path / "cache", lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 2)
+    assert told[-1] == (2, 2)
+    assert sorted(told) == told
+    told.clear()
+    jit.load([SMALL, "dequantize_f32"], tmp_path / "cache", lambda done, total: told.append((done, total)))
+    assert told == []
+
+
+def test_a_compiler_that_fails_is_an_error_of_one_line(tmp_path: Path, fresh: None) -> None:
+    with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: KeyError: 'no_such_kernel'$"):
+        jit.load(["no_such_kernel"], tmp_path)
+
+
+def test_a_version_that_changes_meanwhile_is_an_error(
+    tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jit.fingerprint()
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")  # what the compiling child finds is not what we started with
+    with pytest.raises(jit.KernelError, match=r"^\S+\.o is not what was just compiled.*try again$"):
+        jit.load([SMALL], tmp_path)
+
+
+def test_kernels_loaded_later_keep_their_constants(fresh: None) -> None:
+    # `swiglu` has the constants of exp, `rms_norm` none, and each comes in a batch of its own.
+    folder = Path(os.environ["EDGELLM_CACHE"])
+    gate, up = np.zeros((2, 16), np.float32)
+    gate[:3], up[:] = (1, -1, 20), 1
+    for _ in range(3):
+        jit._ADDRESSES.clear()
+        for name in ("dequantize_q6_k", "swiglu", "rms_norm", "attention_f32", "quantize"):
+            jit.load([name], folder)
+        op = np.array([0, 0, 0, 0, 0, gate.ctypes.data, up.ctypes.data, 64, 3, 0, 0] + [0] * 5, np.int64)
+        batch, before = np.array([1] + [0] * 7, np.int64), gate.copy()
+        call_address(jit.load(["swiglu"], folder)["swiglu"], op.ctypes.data, batch.ctypes.data, 0, 1, 0)
+        assert np.allclose(gate, before / (1 + np.exp(-before)), rtol=1e-6)
