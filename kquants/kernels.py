@@ -1,6 +1,6 @@
 """All kernels, by name: importing this module registers them. Only `kquants.compile` needs to."""
 
-from kquants import attention, elementwise, interpreter, matmul, rows
+from kquants import attention, elementwise, interpreter, matmul, rows, tiled
 from kquants.decorators import KERNELS
 
-__all__ = ["KERNELS", "attention", "elementwise", "interpreter", "matmul", "rows"]
+__all__ = ["KERNELS", "attention", "elementwise", "interpreter", "matmul", "rows", "tiled"]

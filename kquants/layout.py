@@ -6,6 +6,12 @@ TILE_ROWS = 16
 SCRATCH_WEIGHT_BYTES = 4
 """Scratch that a product needs for each weight of a tile: float weights are unpacked to float32."""
 
+MOST_TOKENS = 8
+"""Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
+
+QUANTIZED_BLOCK_BYTES = 20
+"""What a quantized row of activations has for every 32 int8: see `kquants.activations`."""
+
 PIECE = 256
 """Columns of one unit of the ops that split rows: enough work to be worth taking, and eight blocks of 32."""
 
@@ -20,6 +26,11 @@ FIRST_ARGUMENT = 5
 
 ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
 """Byte offsets in the control block; each word has a cache line of its own, the op counters follow."""
+
+
+def quantized_bytes(n: int) -> int:
+    """Bytes of a row of n quantized activations."""
+    return n + n // 32 * QUANTIZED_BLOCK_BYTES
 
 
 def padded(head_dim: int) -> int:

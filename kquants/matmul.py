@@ -1,14 +1,9 @@
-"""Matrix products: y = W x for every row x of the batch, W in any format.
+"""Matrix products over float32 activations: y = W x for every row x of the batch.
 
-Quantized weights meet quantized activations (`kquants.activations`). For each block of 32, in order of k:
-
-    y = y + (d · float(isum) - dmin · float(msum)) · d_x
-
-isum = scale · Σ q·q_x and msum = minimum · Σ q_x are exact int32. Float weights, and quantized ones that have no
-such kernel yet and are unpacked to float32, meet float32 activations in 16 lanes, added up in one fixed tree.
-Few rows of x (decode) read the weights where they lie; many rows (prefill) unpack one tile of W into scratch and
-use it for all of them. Both evaluate the same expression in the same order, so a row's result has the same bits
-whatever else is in the batch.
+For float weights, and for quantized ones that have no kernel of their own in `kquants.tiled`: those are unpacked
+to float32. Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they
+lie; many rows (prefill) unpack one tile of W into scratch and use it for all of them. Both evaluate the same
+expression in the same order, so a row's result has the same bits whatever else is in the batch.
 
 Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, and 1 to
 add to y instead of writing it. One unit is one tile of 16 rows of W.
@@ -19,85 +14,16 @@ from typing import Any
 import numba as nb
 
 from kquants import UNPACKED_FORMATS
-from kquants.decorators import Block, Vector, inline, kernel
-from kquants.formats import bf16, f16, f32, q4_k, q6_k, q8_0
+from kquants.decorators import inline, kernel
+from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import TILE_ROWS
+from kquants.layout import SCRATCH_WEIGHT_BYTES, TILE_ROWS
 from kquants.rows import WEIGHTS, row_of
-from kquants.simd import (
-    add_f32,
-    dot_pairs_i8,
-    fma_f32,
-    halves_i32,
-    load_f32,
-    load_f32x16,
-    load_i8x32,
-    load_i32,
-    mul_i32,
-    splat_f32,
-    store_f32,
-    store_f32x16,
-    store_i8x32,
-    store_i32,
-    sum_f32,
-    sum_i32,
-)
-
-TILE_BLOCK = 64
-"""Bytes of one unpacked block in a tile: q, its two scales, minimum, d, dmin, and 12 spare."""
+from kquants.simd import fma_f32, load_f32, load_f32x16, splat_f32, store_f32, store_f32x16, sum_f32
+from kquants.tiles import TOKENS, fma_tokens, store_totals, zero_sums
 
 DECODE_ROWS = 3
 """Up to this many rows of x, unpacking a tile costs more than it saves."""
-
-
-@inline
-def _add_block(y: float, block: Block, x: int, scale: int) -> float:
-    """`y` plus the product of a block of weights with the quantized values at `x`, scaled as `scale` says."""
-    q, low, high, minimum, d, dmin = block
-    isum = sum_i32(mul_i32(dot_pairs_i8(q, load_i8x32(x)), halves_i32(low, high)))
-    msum = nb.int32(minimum * load_i32(scale + 4))
-    return y + (d * nb.float32(isum) - dmin * nb.float32(msum)) * load_f32(scale)
-
-
-@inline
-def _store_block(tile: int, block: Block) -> None:
-    q, low, high, minimum, d, dmin = block
-    store_i8x32(tile, q)
-    store_i32(tile + 32, low)
-    store_i32(tile + 36, high)
-    store_i32(tile + 40, minimum)
-    store_f32(tile + 44, d)
-    store_f32(tile + 48, dmin)
-
-
-@inline
-def _load_block(tile: int) -> Block:
-    return (
-        load_i8x32(tile),
-        load_i32(tile + 32),
-        load_i32(tile + 36),
-        load_i32(tile + 40),
-        load_f32(tile + 44),
-        load_f32(tile + 48),
-    )
-
-
-@inline
-def _dot_tile(tile: int, x: int, n: int) -> float:
-    """Product of an unpacked row of n weights with a row of quantized activations."""
-    y = nb.float32(0)
-    for i in range(n >> 5):
-        y = _add_block(y, _load_block(tile + i * TILE_BLOCK), x + 32 * i, x + n + 8 * i)
-    return y
-
-
-@inline
-def _dot_tile_f32(tile: int, x: int, n: int) -> float:
-    """Product of a row of n float32, zero up to a multiple of 16, with a row of float32 activations."""
-    y = splat_f32(nb.float32(0))
-    for k in range(0, n, 16):
-        y = fma_f32(load_f32x16(tile + 4 * k), load_f32x16(x + 4 * k), y)
-    return sum_f32(y)
 
 
 @inline
@@ -105,12 +31,11 @@ def _put(y: int, value: float, accumulate: int) -> None:
     store_f32(y, load_f32(y) + value if accumulate else value)
 
 
-def _define(name: str, dot: Any, unpack: Any, dot_unpacked: Any, tile_weight_bytes: int) -> None:
+def _define(name: str, dot: Any, unpack: Any) -> None:
     """Register the product kernel of a format.
 
-    `dot(row, x, n)` multiplies a row of weights where it lies, for decode. For prefill `unpack(row, n, tile)`
-    writes it to scratch once, `tile_weight_bytes` for each weight, and `dot_unpacked(tile, x, n)` multiplies
-    it from there.
+    `dot(row, x, n)` multiplies a row of weights where it lies, for decode; `unpack(row, n, tile)` writes it to
+    scratch as float32, zero up to a multiple of 16, for prefill.
     """
 
     @inline
@@ -126,13 +51,17 @@ def _define(name: str, dot: Any, unpack: Any, dot_unpacked: Any, tile_weight_byt
     def prefill(op: int, rows: int, start: int, stop: int, scratch: int) -> None:
         w, n, row_bytes = argument(op, 0), argument(op, 2), argument(op, 3)
         x, x_bytes, y, y_bytes = argument(op, 4), argument(op, 5), argument(op, 6), argument(op, 7)
-        tile_bytes = tile_weight_bytes * ((n + 15) & ~15)
+        tile, tile_bytes = scratch + 64, SCRATCH_WEIGHT_BYTES * ((n + 15) & ~15)
         for r in range(start, stop):
-            unpack(w + r * row_bytes, n, scratch + (r - start) * tile_bytes)
-        for t in range(rows):
+            unpack(w + r * row_bytes, n, tile + (r - start) * tile_bytes)
+        for t in range(0, rows, TOKENS):
             for r in range(start, stop):
-                value = dot_unpacked(scratch + (r - start) * tile_bytes, x + t * x_bytes, n)
-                _put(y + t * y_bytes + 4 * r, value, argument(op, 8))
+                sums, row, at = zero_sums(), tile + (r - start) * tile_bytes, x + t * x_bytes
+                for k in range(0, 4 * n, 64):
+                    sums = fma_tokens(sums, load_f32x16(row + k), at + k, x_bytes)
+                store_totals(scratch, sums)
+                for i in range(min(TOKENS, rows - t)):
+                    _put(y + (t + i) * y_bytes + 4 * r, load_f32(scratch + 4 * i), argument(op, 8))
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
@@ -144,22 +73,6 @@ def _define(name: str, dot: Any, unpack: Any, dot_unpacked: Any, tile_weight_byt
                 decode(op, rows, start, stop)
             else:
                 prefill(op, rows, start, stop, scratch)
-
-
-def _define_quantized(name: str, block: Any) -> None:
-    @inline
-    def dot(row: int, x: int, n: int) -> float:
-        y = nb.float32(0)
-        for i in range(n >> 5):
-            y = _add_block(y, block(row, i), x + 32 * i, x + n + 8 * i)
-        return y
-
-    @inline
-    def unpack(row: int, n: int, tile: int) -> None:
-        for i in range(n >> 5):
-            _store_block(tile + i * TILE_BLOCK, block(row, i))
-
-    _define(name, dot, unpack, _dot_tile, tile_weight_bytes=TILE_BLOCK // 32)
 
 
 def _define_float(name: str, fmt: Any) -> None:
@@ -183,36 +96,22 @@ def _define_float(name: str, fmt: Any) -> None:
         if whole < n:
             store_f32x16(tile + 4 * whole, lanes_part(row + size * whole, n - whole))
 
-    _define(name, dot, unpack, _dot_tile_f32, tile_weight_bytes=4)
-
-
-@inline
-def _unpacked_weights(tile: int, i: int) -> tuple[Vector, Vector]:
-    return load_f32x16(tile + 128 * i), load_f32x16(tile + 128 * i + 64)
-
-
-def _dot_of(weights: Any) -> Any:
-    """Product of a row, whose i-th 32 weights are `weights(row, i)`, with float32 activations."""
-
-    @inline
-    def dot(row: int, x: int, n: int) -> float:
-        low = high = splat_f32(nb.float32(0))
-        for i in range(n >> 5):
-            first, second = weights(row, i)
-            low = fma_f32(first, load_f32x16(x + 128 * i), low)
-            high = fma_f32(second, load_f32x16(x + 128 * i + 64), high)
-        return sum_f32(add_f32(low, high))
-
-    return dot
+    _define(name, dot, unpack)
 
 
 def _define_unpacked(name: str, weights: Any) -> None:
-    _define(name, _dot_of(weights), row_of(weights), _dot_of(_unpacked_weights), tile_weight_bytes=4)
+    @inline
+    def dot(row: int, x: int, n: int) -> float:
+        y = splat_f32(nb.float32(0))
+        for i in range(n >> 5):
+            first, second = weights(row, i)
+            y = fma_f32(first, load_f32x16(x + 128 * i), y)
+            y = fma_f32(second, load_f32x16(x + 128 * i + 64), y)
+        return sum_f32(y)
+
+    _define(name, dot, row_of(weights))
 
 
-_define_quantized("q8_0", q8_0.block)
-_define_quantized("q4_k", q4_k.block)
-_define_quantized("q6_k", q6_k.block)
 _define_float("f32", f32)
 _define_float("f16", f16)
 _define_float("bf16", bf16)

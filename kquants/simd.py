@@ -8,6 +8,7 @@ AVX2 registers, four NEON ones, ...). No kernel above this module names an instr
 | `F32`   | 16    | float32 weights, activations, sums  |
 | `I32`   | 16    | exact integer sums                  |
 | `I8`    | 32    | one block of quantized values       |
+| `I8_64` | 64    | one block of two rows               |
 
 Addresses are plain integers in bytes; nothing here checks a bound. Float operations happen as written: never
 fused, never reordered, and `sum_f32` adds its lanes in one fixed order, so that a result depends on its inputs
@@ -43,7 +44,7 @@ class _VectorModel(models.PrimitiveModel):
 F32 = VectorType("f32x16", _FLOAT, 16)
 I32 = VectorType("i32x16", _INT, 16)
 I8 = VectorType("i8x32", _BYTE, 32)
-_I16_32 = ir.VectorType(ir.IntType(16), 32)
+I8_64 = VectorType("i8x64", _BYTE, 64)
 
 Emit = Callable[..., Any]
 
@@ -141,7 +142,6 @@ def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = Non
 
 
 store_i32 = _scalar_store(_INT, types.int32)
-store_i64 = _scalar_store(_LONG, types.int64)
 store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_HALF, types.float32, lambda b, v: b.fptrunc(v, _HALF))
 
@@ -213,12 +213,6 @@ def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     return b.shuffle_vector(low, high, ir.Constant(ir.VectorType(_INT, 32), list(range(32))))
 
 
-@_define(types.none, types.int64, I8)
-def store_i8x32(b: ir.IRBuilder, address: Any, v: Any) -> None:
-    """Store 32 bytes."""
-    b.store(v, _pointer(b, address, v.type), align=1)
-
-
 @_define(types.float32, types.int32)
 def f32_of_bits(b: ir.IRBuilder, bits: Any) -> Any:
     """The float32 that has these bits."""
@@ -269,8 +263,6 @@ def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
 
 # --- integer arithmetic --------------------------------------------------------------------------------
 
-mul_i32 = _define(I32, I32, I32)(lambda b, x, y: b.mul(x, y))
-sum_i32 = _define(types.int32, I32)(lambda b, x: _call(b, "llvm.vector.reduce.add.v16i32", _INT, x))
 and_i8 = _define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, _splat(b, b.trunc(bits, _BYTE), 32)))
 or_i8 = _define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
 add_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.add(x, _splat(b, b.trunc(n, _BYTE), 32)))
@@ -298,26 +290,6 @@ def lookup_i8(table: tuple[int, ...]) -> Any:
         return found[0]
 
     return look_up
-
-
-@_define(I32, types.int32, types.int32)
-def halves_i32(b: ir.IRBuilder, low: Any, high: Any) -> Any:
-    """`low` in lanes 0-7, `high` in lanes 8-15."""
-    first = ir.Constant(ir.VectorType(_BOOL, 16), [1] * 8 + [0] * 8)
-    return b.select(first, _splat(b, low), _splat(b, high))
-
-
-@_define(I32, I8, I8)
-def dot_pairs_i8(b: ir.IRBuilder, x: Any, y: Any) -> Any:
-    """Signed products of neighbours, added in pairs: lane i = x[2i]·y[2i] + x[2i+1]·y[2i+1], exactly.
-
-    Lanes 0-7 cover elements 0-15, lanes 8-15 elements 16-31. LLVM knows the shape (`vpmaddwd` on x86).
-    """
-    wide = ir.VectorType(_INT, 32)
-    product = b.mul(b.sext(b.sext(x, _I16_32), wide), b.sext(b.sext(y, _I16_32), wide))
-    even = ir.Constant(I32.vector, list(range(0, 32, 2)))
-    odd = ir.Constant(I32.vector, list(range(1, 32, 2)))
-    return b.add(b.shuffle_vector(product, product, even), b.shuffle_vector(product, product, odd))
 
 
 def _half_to_f32(first: int) -> Any:

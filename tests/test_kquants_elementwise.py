@@ -7,7 +7,7 @@ import pytest
 from kernels import batch_record, call_address, guarded, op_record, padded_rows, run_op, same_bits
 from numpy.typing import NDArray
 
-from kquants.layout import PIECE
+from kquants.layout import PIECE, quantized_bytes
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -29,9 +29,16 @@ def quantized(x: Array) -> tuple[Array, Array, Array]:
 
 def split(q: Array, n: int) -> tuple[Array, Array, Array]:
     """The same of rows that a kernel wrote."""
-    tail = q[:, n : n + n // 4].reshape(len(q), -1, 2, 4).copy()
-    scales, sums = tail[:, :, 0].copy().view(F32), tail[:, :, 1].copy().view(np.int32)
-    return q[:, :n].copy().view(np.int8), scales[:, :, 0], sums[:, :, 0]
+    words = q[:, n : quantized_bytes(n)].reshape(len(q), -1, 5, 4).copy().view(np.int32)[..., 0]
+    scales, scaled_sums = words[..., 0].copy().view(F32), words[..., 1].copy().view(F32)
+    sums = -words[..., 2]
+    real = ~np.isnan(scales)
+    with np.errstate(over="ignore"):
+        assert np.array_equal(scaled_sums[real], (scales * sums.astype(F32))[real])
+    values = q[:, :n].copy().view(np.int8)
+    halves = values.reshape(len(q), -1, 2, 16).sum(axis=3, dtype=np.int32)
+    assert np.array_equal(-words[..., 3:][real], halves[real])
+    return values, scales, sums
 
 
 def assert_quantized(q: Array, x: Array) -> None:
@@ -42,12 +49,12 @@ def assert_quantized(q: Array, x: Array) -> None:
     real = ~np.isnan(scales)  # with a NaN for a scale, the rest of a block says nothing
     assert np.array_equal(values.reshape(*real.shape, 32)[real], wanted.reshape(*real.shape, 32)[real])
     assert np.array_equal(sums[real], wanted_sums[real])
-    assert (q[:, n + n // 4 :] == guarded((1,), np.uint8)).all(), "wrote past the row"
+    assert (q[:, quantized_bytes(n) :] == guarded((1,), np.uint8)).all(), "wrote past the row"
 
 
 def quantize(x: Array) -> Array:
     rows, n = x.shape
-    q, pieces = guarded((rows, n + n // 4 + 12), np.uint8), -(-n // PIECE)
+    q, pieces = guarded((rows, quantized_bytes(n) + 12), np.uint8), -(-n // PIECE)
     run_op(op_record("quantize", x, x[0].nbytes, n, q, q[0].nbytes), batch_record(rows), rows * pieces)
     return q
 
@@ -91,7 +98,7 @@ def rms_norm(x: Array, weight: Array, eps: float, output_rows: list[int] | None 
     n, count = x.shape[1], len(x) if output_rows is None else len(output_rows)
     buffer = padded_rows(x)
     h = guarded((count, buffer.shape[1]), F32)
-    q = guarded((count, n + n // 4 + 12), np.uint8)
+    q = guarded((count, quantized_bytes(n) + 12), np.uint8)
     to = (q, q[0].nbytes) if n % 32 == 0 else (0, 0)
     bits = int(np.array(eps, F32).view(np.uint32))
     gathered = output_rows is not None
@@ -129,7 +136,7 @@ def test_rms_norm_gathers_the_wanted_rows() -> None:
 def swiglu(gate: Array, up: Array, n: int) -> tuple[Array, Array]:
     rows, pieces = len(gate), -(-n // PIECE)
     gate, up = padded_rows(gate), padded_rows(up)
-    q = guarded((rows, n + n // 4 + 12), np.uint8)
+    q = guarded((rows, quantized_bytes(n) + 12), np.uint8)
     to = (q, q[0].nbytes) if n % 32 == 0 else (0, 0)
     run_op(op_record("swiglu", gate, up, gate[0].nbytes, n, *to), batch_record(rows), rows * pieces)
     return gate, q

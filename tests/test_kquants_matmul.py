@@ -20,7 +20,7 @@ from kernels import (
 from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import SCRATCH_WEIGHT_BYTES, TILE_ROWS
+from kquants.layout import MOST_TOKENS, SCRATCH_WEIGHT_BYTES, TILE_ROWS
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -28,15 +28,25 @@ EXTRA = 24
 """Bytes or floats between rows that no kernel may touch."""
 
 
+def beyond(x: Array) -> Array:
+    """Rows of x and those behind them that a kernel may read, full of NaN, but must not use."""
+    return np.vstack([x, np.full((MOST_TOKENS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
+
+
 class Quantized:
-    """Rows of quantized activations: q int8 [rows, n], and of each 32 a scale, and their sum."""
+    """Rows of quantized activations: q int8 [rows, n], and for each 32 a scale and sums."""
 
     def __init__(self, q: Array, scales: Array) -> None:
         self.q, self.scales = q.astype(np.int64), scales.astype(F32)
-        self.sums = self.q.reshape(len(q), -1, 32).sum(2)
-        tail = np.stack([self.scales.view(np.int32), self.sums.astype(np.int32)], axis=2)
+        halves = self.q.reshape(len(q), -1, 2, 16).sum(3)
+        sums = halves.sum(2)
+        with np.errstate(all="ignore"):
+            self.scaled_sums = self.scales * sums.astype(F32)
+        ints = [-sums, -halves[:, :, 0], -halves[:, :, 1]]
+        words = [self.scales.view(np.int32), self.scaled_sums.view(np.int32), *(i.astype(np.int32) for i in ints)]
+        tail = np.stack(words, axis=2)
         rows = [q.astype(np.int8).view(np.uint8), tail.reshape(len(q), -1).view(np.uint8)]
-        self.buffer = np.hstack([*rows, np.full((len(q), EXTRA), 0xFF, np.uint8)])
+        self.buffer = beyond(np.hstack([*rows, np.full((len(q), EXTRA), 0xFF, np.uint8)]))
 
 
 def some_activations(rng: np.random.Generator, rows: int, n: int) -> Quantized:
@@ -60,37 +70,80 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
     return written
 
 
-def integers(name: str, w: Array, d: float, dmin: float) -> Array:
-    """What gguf makes of the blocks with other scales: with d = 1 and dmin = 0, the integers scale · q."""
-    kind = KINDS[name]
-    blocks = w.reshape(-1, kind.nbytes).copy()
-    for at, scale in zip(kind.scales, (d, dmin), strict=False):
-        blocks[:, at : at + 2] = np.array([scale], np.float16).view(np.uint8)
-    values = gguf.quants.dequantize(blocks, Type[name]).reshape(len(w), -1, 32)
-    assert (values == np.rint(values)).all()
-    whole: Array = values.astype(np.int64)
-    return whole
+def parts(name: str, w: Array) -> tuple[Array, Array, Array]:
+    """Of each 16 weights: (q, scale d · s, minimum dmin · m), in the order and rounding of `kquants.tiled`.
 
-
-def scales(name: str, w: Array) -> list[Array]:
-    """d and dmin of each block of 32, float32 [rows of w, blocks]; dmin is 0 where the format has none."""
+    q int64 [rows of w, halves, 16], the others float32 [rows of w, halves]. gguf decodes the integers: with
+    d = 1 and dmin = 0, then with d = 1 and the scales alone.
+    """
     kind = KINDS[name]
     blocks = w.reshape(len(w), -1, kind.nbytes)
-    found = [blocks[:, :, at : at + 2].copy().view(np.float16)[:, :, 0].astype(F32) for at in kind.scales]
-    return [np.repeat(s, kind.block // 32, axis=1) for s in [*found, np.zeros_like(found[0])][:2]]
+    d, *dmin = (blocks[:, :, at : at + 2].copy().view(np.float16)[:, :, 0].astype(F32) for at in kind.scales)
+    halves = kind.block // 16
+    if name == "Q8_0":
+        q, s, m = blocks[:, :, 2:].view(np.int8), np.ones((*d.shape, halves)), None
+    elif name == "Q6_K":
+        s = blocks[:, :, 192:208].view(np.int8)
+        q = decoded(name, with_bytes(blocks, 192, 208, 1)).reshape(*d.shape, 256)
+        m = None
+    else:
+        s, m = six_bits(blocks[:, :, 4:16])
+        # All scales 1 and all minima 0.
+        plain = with_bytes(with_bytes(blocks, 4, 8, 1), 8, 12, 0)
+        q = decoded(name, with_bytes(plain, 12, 16, 1)).reshape(*d.shape, 256)
+        s, m = np.repeat(s, 2, axis=2), np.repeat(m, 2, axis=2)
+    scale = (d[..., None] * s.astype(F32)).reshape(len(w), -1)
+    minimum = (dmin[0][..., None] * m.astype(F32)).reshape(len(w), -1) if m is not None else np.zeros_like(scale)
+    return q.astype(np.int64).reshape(len(w), -1, 16), scale, minimum
+
+
+def with_bytes(blocks: Array, start: int, stop: int, value: int) -> Array:
+    changed = blocks.copy()
+    changed[:, :, start:stop] = value
+    return changed
+
+
+def decoded(name: str, blocks: Array) -> Array:
+    """What gguf makes of blocks with d = 1 (and dmin = 1)."""
+    plain = blocks.reshape(-1, blocks.shape[-1]).copy()
+    for at in KINDS[name].scales:
+        plain[:, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    values: Array = gguf.quants.dequantize(plain, Type[name])
+    return values
+
+
+def six_bits(packed: Array) -> tuple[Array, Array]:
+    """Scales and minima of Q4_K's eight blocks, from its 12 bytes."""
+    low, middle, high = packed[..., :4], packed[..., 4:8], packed[..., 8:]
+    scales = np.concatenate([low & 63, (high & 15) | (low >> 6 << 4)], axis=-1)
+    minima = np.concatenate([middle & 63, (high >> 4) | (middle >> 6 << 4)], axis=-1)
+    return scales, minima
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """a · b + c of float32, rounded once: exact in float64, but for a sum that is rounded to odd."""
+    product, c = a.astype(np.float64) * b, c.astype(np.float64)
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    bits = total.copy().view(np.int64)
+    inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
+    bits += np.where(inexact, np.where((error > 0) == (total > 0), 1, -1), 0)
+    return bits.view(np.float64).astype(F32)
 
 
 def expression(name: str, w: Array, x: Quantized) -> Array:
-    """y = y + (d · float(isum) - dmin · float(msum)) · d_x over the blocks of 32 in order, each step float32."""
-    d, dmin = scales(name, w)
-    scaled = integers(name, w, 1, 0)
-    minima = integers(name, w, 1, 0)[:, :, 0] - integers(name, w, 1, 1)[:, :, 0]
+    """The documented sum over the blocks in order, each step float32."""
+    q, scale, minimum = parts(name, w)
     y = np.zeros((len(x.q), len(w)), F32)
-    for b in range(scaled.shape[1]):
-        isum = x.q[:, 32 * b : 32 * b + 32] @ scaled[:, b].T
-        msum = x.sums[:, b, None] * minima[:, b]
-        assert max(np.abs(isum).max(), np.abs(msum).max()) < 1 << 31
-        y = y + (d[:, b] * isum.astype(F32) - dmin[:, b] * msum.astype(F32)) * x.scales[:, b, None]
+    dots = [x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T for h in range(q.shape[1])]
+    for b in range(q.shape[1] // 2):
+        dx, sx = x.scales[:, b, None], x.scaled_sums[:, b, None]
+        whole = [dots[2 * b], dots[2 * b + 1]] if name == "Q6_K" else [dots[2 * b] + dots[2 * b + 1]]
+        for h, dot in enumerate(whole):
+            y = fma(dot.astype(F32), scale[:, 2 * b + h] * dx, y)
+        if name == "Q4_K":
+            y = fma(-minimum[:, 2 * b], sx, y)
     assert y.dtype == F32
     return y
 
@@ -166,7 +219,7 @@ def float_weights(name: str, values: Array) -> tuple[Array, Array]:
 
 
 def float_product(name: str, w: Array, x: Array, tokens: int, before: Array | None = None) -> Array:
-    padded = np.hstack([padded_rows(x), np.full((len(x), EXTRA), np.nan, F32)])
+    padded = beyond(np.hstack([padded_rows(x), np.full((len(x), EXTRA), np.nan, F32)]))
     return product(name, w, x.shape[1], padded, padded[0].nbytes, tokens, before)
 
 

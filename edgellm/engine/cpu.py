@@ -14,7 +14,7 @@ from edgellm.engine.threads import ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
-from kquants.layout import FIRST_ARGUMENT, OP_WORDS
+from kquants.layout import FIRST_ARGUMENT, MOST_TOKENS, OP_WORDS
 
 
 class CPUDevice:
@@ -28,7 +28,7 @@ class CPUDevice:
     ) -> None:
         try:
             self._kernels = jit.load([*program.kernels, "run"], cache, progress)
-            self._buffers = {b: np.zeros((rows, b.row_bytes), np.uint8) for b in program.buffers}
+            self._buffers = {b: np.zeros((rows + MOST_TOKENS, b.row_bytes), np.uint8) for b in program.buffers}
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.gguf import Tensor
 from kquants import QUANTIZED_FORMATS
-from kquants.layout import PIECE, SCRATCH_WEIGHT_BYTES, TILE_ROWS, attention_scratch, layer_page_bytes
+from kquants.layout import PIECE, SCRATCH_WEIGHT_BYTES, TILE_ROWS, attention_scratch, layer_page_bytes, quantized_bytes
 
 KV_BYTES = {"f16": 2, "f32": 4}
 """The types of KV pages, and the bytes of a value."""
@@ -54,7 +54,7 @@ class Hidden:
     @classmethod
     def named(cls, name: str, width: int) -> "Hidden":
         """The two buffers for `width` values a row."""
-        return cls(width, floats(name, width), Buffer(f"{name}.q8", _aligned(width + width // 4)))
+        return cls(width, floats(name, width), Buffer(f"{name}.q8", _aligned(quantized_bytes(width))))
 
 
 @dataclass
