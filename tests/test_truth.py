@@ -3,6 +3,8 @@
 Distance is the mean KL divergence over all positions. Run with -s to see the table.
 """
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,22 @@ from numpy.typing import NDArray
 from oracle import llama_cpp_logits
 from reference import divergence, reference_logits
 
-SHAPES = {
+from kquants import UNPACKED_FORMATS
+
+Ratio = Callable[[str, str], float]
+SHAPES: dict[str, dict[str, Any]] = {
     "8/2/64": {"heads": 8, "kv_heads": 2, "head_dim": 64},
     "8/8/64": {"heads": 8, "kv_heads": 8, "head_dim": 64},
     "4/1/128": {"heads": 4, "kv_heads": 1, "head_dim": 128},
 }
+QWENS: dict[str, dict[str, Any]] = {
+    "qwen2": {"arch": "qwen2", "heads": 8, "kv_heads": 2, "head_dim": 64},
+    "qwen3": {"arch": "qwen3", "heads": 8, "kv_heads": 2, "head_dim": 128},
+}
+TYPES = ("F16", "BF16", "Q8_0", "Q4_K", "Q6_K", *UNPACKED_FORMATS)
 FILES = [(types, shape) for types in ("F16", "Q8_0", "Q4_K") for shape in SHAPES]
-SEEDS = (0, 1)  # two models a file, 160 positions each: the ratio then moves by a few percent with the seed
-ROPES: dict[str, dict[str, Any]] = {
+FILES += [(types, shape) for types in TYPES for shape in QWENS]
+MODELS: dict[str, dict[str, Any]] = {
     "plain": {},
     "base 500000": {"rope_base": 500000.0},
     "linear": {"rope_scaling": "linear"},
@@ -30,6 +40,11 @@ ROPES: dict[str, dict[str, Any]] = {
     "yarn": {"rope_scaling": "yarn"},
     "yarn, attention factor": {"rope_scaling": "yarn", "metadata": (("rope.scaling.attn_factor", 0.8),)},
     "untied": {"tied": False},
+    "biases": {"biases": True},
+    "qwen2, yarn": {"arch": "qwen2", "rope_scaling": "yarn"},
+    "qwen3": {"arch": "qwen3"},
+    "qwen3, wide heads": {"arch": "qwen3", "head_dim": 128},
+    "qwen3, odd heads": {"arch": "qwen3", "head_dim": 40},
 }
 
 
@@ -47,56 +62,55 @@ def engine_logits(path: Path, ids: list[int], kv_type: str = "f16") -> NDArray[n
     return logits
 
 
-def distances(path: Path, ids: list[int]) -> tuple[float, float]:
-    """How far the engine and llama.cpp (its better attention kernel) are from the truth."""
+def distances(path: Path, ids: list[int], kernels: tuple[bool, ...]) -> tuple[float, float]:
+    """How far the engine and llama.cpp (the better of its attention kernels: plain, flash) are from the truth."""
     truth = reference_logits(path, ids)
-    theirs = (llama_cpp_logits(path, ids, flash_attention=flash) for flash in (False, True))
+    theirs = (llama_cpp_logits(path, ids, flash_attention=flash) for flash in kernels)
     return divergence(truth, engine_logits(path, ids)), min(divergence(truth, logits) for logits in theirs)
 
 
 @pytest.fixture(scope="module")
-def ratios(model_file: ModelFile) -> dict[tuple[str, str], float]:
-    """The engine's distance over llama.cpp's for each of FILES, over all SEEDS."""
-    found = {}
-    for types, shape in FILES:
-        paths = [model_file(types=types, seed=seed, **SHAPES[shape]) for seed in SEEDS]
-        pairs = [distances(path, some_ids(160, seed)) for path, seed in zip(paths, SEEDS, strict=True)]
-        ours, theirs = np.mean(pairs, axis=0)
-        found[types, shape] = ours / theirs
-        print(f"\n{types:5} {shape:8} edgellm {ours:.2e}  llama.cpp {theirs:.2e}  ratio {ours / theirs:.3f}")
-    return found
+def ratio(model_file: ModelFile) -> Ratio:
+    """The engine's distance over llama.cpp's for one of FILES, 160 positions of each model of it."""
+
+    @cache
+    def measure(types: str, shape: str) -> float:
+        options = (SHAPES | QWENS)[shape]
+        # Where the ratio is near 1, it moves by a few percent with the seed. Weights that are unpacked meet
+        # activations that are not rounded: it is 0.001 then, whichever kernel is the better one.
+        seeds = (0, 1) if types == "Q8_0" else (0,)
+        kernels = (False,) if types in UNPACKED_FORMATS else (False, True)
+        models = [(model_file(types=types, seed=seed, **options), some_ids(160, seed)) for seed in seeds]
+        ours, theirs = np.mean([distances(path, ids, kernels) for path, ids in models], axis=0)
+        print(f"\n{types:6} {shape:8} edgellm {ours:.2e}  llama.cpp {theirs:.2e}  ratio {ours / theirs:.4f}")
+        return float(ours / theirs)
+
+    return measure
 
 
 @pytest.mark.parametrize(("types", "shape"), FILES)
-def test_no_file_is_much_farther_than_llama_cpp(
-    ratios: dict[tuple[str, str], float], types: str, shape: str
-) -> None:
-    assert ratios[types, shape] <= 1.25
+def test_no_file_is_much_farther_than_llama_cpp(ratio: Ratio, types: str, shape: str) -> None:
+    assert ratio(types, shape) <= 1.25
 
 
-@pytest.mark.parametrize("types", ["F16", "Q8_0", "Q4_K"])
-def test_each_type_is_as_near_as_llama_cpp(ratios: dict[tuple[str, str], float], types: str) -> None:
+@pytest.mark.parametrize("types", TYPES)
+def test_each_type_is_as_near_as_llama_cpp(ratio: Ratio, types: str) -> None:
     # A mean over all types would say less: that of F16 is so small that it hides what the others lose.
-    mean = np.exp(np.mean([np.log(ratio) for (of, _), ratio in ratios.items() if of == types]))
-    print(f"\n{types:5} geometric mean {mean:.3f}")
+    mean = np.exp(np.mean([np.log(ratio(types, shape)) for of, shape in FILES if of == types]))
+    print(f"\n{types:6} geometric mean {mean:.4f}")
     assert mean <= 1.05
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES | QWENS)
 @pytest.mark.parametrize("types", ["F32", "F16"])
 def test_float_files_equal_llama_cpp(model_file: ModelFile, types: str, shape: str) -> None:
-    path, ids = model_file(types=types, **SHAPES[shape]), some_ids(96)
+    path, ids = model_file(types=types, **(SHAPES | QWENS)[shape]), some_ids(96)
     assert divergence(llama_cpp_logits(path, ids), engine_logits(path, ids)) < 2e-5
 
 
-def test_bf16_files_are_as_near_as_llama_cpp(model_file: ModelFile) -> None:
-    ours, theirs = distances(model_file(types="BF16"), some_ids(96))
-    assert ours <= 1.25 * theirs
-
-
-@pytest.mark.parametrize("rope", ROPES)
-def test_f32_files_equal_the_truth(model_file: ModelFile, rope: str) -> None:
-    path, ids = model_file(types="F32", **ROPES[rope]), some_ids(300)
+@pytest.mark.parametrize("model", MODELS)
+def test_f32_files_equal_the_truth(model_file: ModelFile, model: str) -> None:
+    path, ids = model_file(types="F32", **MODELS[model]), some_ids(300)
     truth, logits = reference_logits(path, ids), engine_logits(path, ids, kv_type="f32")
     assert np.abs(truth - logits).max() < 2e-3
     assert divergence(truth, logits) < 1e-8
