@@ -13,3 +13,10 @@ def cache_folder() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
         return Path(home) / "cache"
     return platformdirs.user_cache_path("edgellm")
+
+
+def models_folder() -> Path:
+    """Model files of our own: `models` in EDGELLM_HOME, or in the user's data folder."""
+    if home := os.environ.get("EDGELLM_HOME"):
+        return Path(home) / "models"
+    return platformdirs.user_data_path("edgellm") / "models"

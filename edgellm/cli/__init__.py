@@ -13,6 +13,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 COMMANDS = {
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
+    "list": "List the models on this machine.",
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",
 }

@@ -42,7 +42,7 @@ def command(
     jsonl: bool,
     **given: Any,
 ) -> None:
-    """Stream what MODEL, a GGUF file, writes after a prompt.
+    """Stream what MODEL, a GGUF file or a name in `edgellm list`, writes after a prompt.
 
     The prompt is -p, then each -f, then stdin, joined. Ctrl-C stops, keeps what has come, and exits with 130.
     """
@@ -60,7 +60,7 @@ def command(
 
 
 def _generate(
-    path: str,
+    name: str,
     text: str,
     chat: bool,
     system: str | None,
@@ -71,11 +71,12 @@ def _generate(
     load: dict[str, Any],
     given: dict[str, Any],
 ) -> int:
-    from edgellm.model import Model  # after the options were checked: it brings numpy and more
+    from edgellm.model import Model  # after the options were checked: they bring numpy and more
+    from edgellm.models import resolve
 
     if sys.stdout:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    with notices(), Progress() as progress, Model.open(path, progress=progress.compiling, **load) as model:
+    with notices(), Progress() as progress, Model.open(resolve(name), progress=progress.compiling, **load) as model:
         talk = model.chat(system, template=template, template_args=template_args) if chat else model
         generation = talk.stream(text, progress=progress.prefilling, **given)
         interrupted = False

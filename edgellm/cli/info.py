@@ -3,14 +3,15 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 import numpy as np
 
+from edgellm.cli.screen import table
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import printable, size
 from edgellm.info import ModelInfo, TokenizerInfo, describe
+from edgellm.models import resolve
 
 _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 
@@ -22,7 +23,7 @@ _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused
 @click.option("--tokens", is_flag=True, help="List the vocabulary.")
 def command(model: str, as_json: bool, tensors: bool, tokens: bool) -> None:
     """Show what is in a model file: architecture, parameters, types, context, tokenizer."""
-    with GGUFFile.open(Path(model)) as file:
+    with GGUFFile.open(resolve(model)) as file:
         if as_json:
             click.echo(json.dumps(_as_json(file, tensors, tokens), indent=2))
         else:
@@ -48,13 +49,13 @@ def _as_text(file: GGUFFile, tensors: bool, tokens: bool) -> Iterator[str]:
     yield from (f"{label:{width}}  {value}" for label, value in rows)
     if info.types:
         yield ""
-        yield from _table(("type", "tensors", "parameters", "size", "bits/weight"), _type_rows(info))
+        yield from table(("type", "tensors", "parameters", "size", "bits/weight"), _type_rows(info))
     if tensors:
         yield ""
-        yield from _table(("tensor", "type", "shape", "size"), map(_tensor_row, file.tensors.values()))
+        yield from table(("tensor", "type", "shape", "size"), map(_tensor_row, file.tensors.values()))
     if tokens:
         yield ""
-        yield from _table(("id", "kind", "token"), _token_rows(file))
+        yield from table(("id", "kind", "token"), _token_rows(file))
 
 
 def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
@@ -110,11 +111,3 @@ def _token_rows(file: GGUFFile) -> Iterator[tuple[str, ...]]:
     kinds += [1] * (len(tokens) - len(kinds))
     for number, (token, kind) in enumerate(zip(tokens, kinds, strict=False)):
         yield str(number), _TOKEN_TYPES.get(kind, str(kind)), printable(token)
-
-
-def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    """Columns as wide as their widest cell, two spaces between."""
-    lines = [tuple(head), *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -6,6 +6,7 @@ import sys
 import click
 
 from edgellm.errors import EdgeLLMError
+from edgellm.models import resolve
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -22,7 +23,7 @@ def command(
     """Turn text from stdin into the token ids of MODEL, or back."""
     if decode and add_special:
         raise click.UsageError("--add-special has no meaning with --decode.")
-    tokenizer = Tokenizer.open(model, tokenizer_pre)
+    tokenizer = Tokenizer.open(resolve(model), tokenizer_pre)
     text = read_text()
     if decode:
         decoded = tokenizer.decode(parse_ids(text), special)

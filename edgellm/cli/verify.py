@@ -1,7 +1,6 @@
 """`edgellm verify`: is a model file whole?"""
 
 import json
-from pathlib import Path
 
 import click
 
@@ -9,6 +8,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from edgellm.gguf.printable import printable, size
+from edgellm.models import resolve
 
 
 @click.command("verify")
@@ -20,7 +20,7 @@ def command(model: str, as_json: bool) -> None:
     Prints a line for each problem, and exits with 1 if there are any.
     """
     try:
-        with GGUFFile.open(Path(model)) as file:
+        with GGUFFile.open(resolve(model)) as file:
             _verify(file, as_json)
     except ModelFileError as error:
         if as_json and not isinstance(error, _ProblemsFoundError):

@@ -1,0 +1,46 @@
+"""`edgellm list`: which models are on this machine?"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+import click
+
+from edgellm.cli.screen import table
+from edgellm.gguf.printable import printable, size
+from edgellm.models import Found, find_models
+
+_HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def command(as_json: bool) -> None:
+    """List the models on this machine; every command accepts their names as MODEL.
+
+    They are those in ./models and in edgellm's own folder, and the GGUF files that Hugging Face, ollama and
+    LM Studio keep.
+    """
+    models = find_models()
+    if as_json:
+        click.echo(json.dumps([asdict(model) for model in models], indent=2))
+        return
+    whole, broken = ([m for m in models if bool(m.problem) is bad] for bad in (False, True))
+    if whole:
+        click.echo("\n".join(table(_HEAD, _rows(whole))))
+    if broken:
+        click.echo("\n".join(_problems(broken)))
+    if not models:
+        click.echo("no models found; put a .gguf file into ./models", err=True)
+
+
+def _rows(models: Iterable[Found]) -> Iterator[tuple[str, ...]]:
+    for m in models:
+        facts = (size(m.bytes or 0), m.quantization or "", m.architecture or "", str(m.context_length or ""))
+        yield printable(m.name), *facts, m.source, printable(m.path, 400)
+
+
+def _problems(models: Iterable[Found]) -> Iterator[str]:
+    yield "cannot be opened:"
+    for m in models:
+        yield f"  {printable(m.path, 400)} ({m.source}) {m.problem}"

@@ -1,0 +1,72 @@
+"""From what a person types to a file: a path, or the name of a model that is kept here."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf.printable import printable
+from edgellm.models.stores import Stored, stored_models
+
+_SHOWN = 8
+
+
+def labels(models: Sequence[Stored]) -> list[str]:
+    """For each model the shortest of its names that no other has; its path where there is none."""
+    owners: dict[str, int] = {}
+    for model in models:
+        for name in {name.casefold() for name in model.names}:
+            owners[name] = owners.get(name, 0) + 1
+    return [next((n for n in m.names if owners[n.casefold()] == 1), str(m.path)) for m in models]
+
+
+def resolve(model: str) -> Path:
+    """The file that MODEL stands for: a path if there is such a file, or else a model by its name.
+
+    A name may be cut short, and written in either case, as long as one model alone is meant. What looks like a
+    path is one, and may be missing. Raises ModelFileError for a name that means several models, or none.
+    """
+    if os.path.lexists(model) or _looks_like_a_path(model):
+        return Path(model)
+    models = stored_models()
+    names = dict(zip(labels(models), models, strict=True))
+    for is_meant in _readings(model):
+        meant = {label: m.path for label, m in names.items() if any(map(is_meant, [label, *m.names]))}
+        if len(meant) == 1:
+            return next(iter(meant.values()))
+        if meant:
+            raise ModelFileError(f"{_shown([model])} may be any of {_shown(meant)}: give more of the name")
+    raise ModelFileError(f"there is no file and no model named {_shown([model])}; {_advice(model, list(names))}")
+
+
+def _readings(asked: str) -> Iterator[Callable[[str], bool]]:
+    """How a name may be meant by what was asked for, the strictest first."""
+    folded = asked.casefold()
+    yield lambda name: name == asked
+    yield lambda name: name.casefold() == folded
+    yield lambda name: name.casefold().startswith(folded)
+
+
+def _looks_like_a_path(model: str) -> bool:
+    drive = os.path.splitdrive(model)[0]
+    return not model or bool(drive) or model.startswith(("/", ".", "~", "\\")) or model.lower().endswith(".gguf")
+
+
+def _advice(model: str, names: list[str]) -> str:
+    if not names:
+        return "put a .gguf file into ./models, or give a path"
+    near = list(dict.fromkeys(_nearest(model.casefold(), names)))
+    return f"{f'the nearest are {_shown(near[:3])}; ' if near else ''}`edgellm list` shows all"
+
+
+def _nearest(asked: str, names: list[str]) -> Iterator[str]:
+    yield from (name for name in names if asked in name.casefold())
+    folded = {name.casefold(): name for name in names}
+    yield from (folded[name] for name in get_close_matches(asked, folded, n=3, cutoff=0.4))
+
+
+def _shown(names: Iterable[str]) -> str:
+    shown = [printable(name) for name in names]
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more

@@ -1,0 +1,105 @@
+"""Where model files lie on this machine: our folders, and those of Hugging Face, ollama and LM Studio."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgellm.home import models_folder
+from edgellm.models.ollama import ollama_models
+from edgellm.models.walk import model_files
+
+
+@dataclass
+class Stored:
+    """A model file by its names, before anyone has looked into it.
+
+    `names` are all that it may be called, the one to show first; `source` is who keeps it.
+    """
+
+    names: list[str]
+    source: str
+    path: Path
+
+
+def stored_models() -> list[Stored]:
+    """Every model file that is kept here, each once with all its names, however many links lead to it."""
+    found: dict[object, Stored] = {}
+    for model in _all():
+        first = found.setdefault(_identity(model.path), model)
+        first.names.extend(name for name in model.names if name not in first.names)
+    return list(found.values())
+
+
+def _all() -> Iterator[Stored]:
+    yield from _folder("./models", Path("models"))
+    yield from _folder("edgellm", models_folder())
+    yield from _hugging_face(_hugging_face_cache())
+    for store in _ollama_stores():
+        for name, path in ollama_models(store):
+            yield Stored([name, name.removesuffix(":latest")], "ollama", path)
+    for folder in (".lmstudio/models", ".cache/lm-studio/models"):
+        yield from _folder("LM Studio", _home() / folder)
+
+
+def _folder(source: str, folder: Path) -> Iterator[Stored]:
+    for name, path in model_files(folder):
+        yield Stored([name.rpartition("/")[2], name], source, path)
+
+
+def _hugging_face(cache: Path) -> Iterator[Stored]:
+    """models--ORG--NAME/snapshots/REVISION/...; of a file in several revisions, the one of branch main."""
+    for repository in sorted(_subfolders(cache)):
+        kind, *parts = repository.name.split("--")
+        if kind != "models":
+            continue
+        named: set[str] = set()
+        for revision in _revisions(repository):
+            for name, path in model_files(revision):
+                if name not in named:
+                    named.add(name)
+                    yield Stored([name.rpartition("/")[2], "/".join([*parts, name])], "Hugging Face", path)
+
+
+def _revisions(repository: Path) -> list[Path]:
+    """The snapshots of a repository, that of branch main first."""
+    try:
+        main = (repository / "refs/main").read_text()[:100].strip()
+    except (OSError, ValueError):
+        main = ""
+    return sorted(_subfolders(repository / "snapshots"), key=lambda folder: (folder.name != main, folder.name))
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry) for entry in os.scandir(folder) if os.path.isdir(entry)]  # noqa: PTH112 (never raises)
+    except OSError:
+        return []
+
+
+def _hugging_face_cache() -> Path:
+    """As `huggingface_hub` finds it."""
+    if cache := os.environ.get("HF_HUB_CACHE"):
+        return Path(cache)
+    if home := os.environ.get("HF_HOME"):
+        return Path(home) / "hub"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "huggingface/hub"
+
+
+def _ollama_stores() -> list[Path]:
+    """The user's, and that of the system service on Linux."""
+    own = os.environ.get("OLLAMA_MODELS") or _home() / ".ollama/models"
+    return [Path(own), Path("/usr/share/ollama/.ollama/models")]
+
+
+def _home() -> Path:
+    return Path(os.path.expanduser("~"))  # noqa: PTH111 (Path.home raises where there is none)
+
+
+def _identity(path: Path) -> object:
+    """What two paths to the same file have in common."""
+    try:
+        found = path.stat()
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
