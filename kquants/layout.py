@@ -44,5 +44,5 @@ def layer_page_bytes(kv_heads: int, head_dim: int, element: int) -> int:
 
 
 def attention_scratch(head_dim: int) -> int:
-    """Bytes of scratch that a head needs: scores of a page, merged values, and 16 lanes for two factors."""
-    return 4 * (PAGE + padded(head_dim) + 16)
+    """Bytes of scratch that attention needs; what for is in `kquants.attention`."""
+    return MOST_TOKENS * (4 * (head_dim + PAGE + padded(head_dim)) + 64 + 16)

@@ -236,6 +236,12 @@ sum_f32 = _define(types.float32, F32)(lambda b, x: _fold(b, x, b.fadd))
 
 
 @_define(types.float32, F32)
+def first_f32(b: ir.IRBuilder, x: Any) -> Any:
+    """Lane 0."""
+    return b.extract_element(x, _INT(0))
+
+
+@_define(types.float32, F32)
 def largest_f32(b: ir.IRBuilder, x: Any) -> Any:
     """The largest lane."""
     return _fold(b, x, lambda p, q: _call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))

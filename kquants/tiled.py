@@ -176,7 +176,7 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
                 to_scale = at + n + SCALE * b
                 unpacked, unpacked_scales = weights + b * BLOCK_WEIGHTS, scales + b * BLOCK_SCALES
                 sums = prefill_block(sums, unpacked, unpacked_scales, at + 32 * b, to_scale, x_bytes)
-            store_sums(scratch, sums)
+            store_sums(scratch, sums, 64)
             for k in range(min(TOKENS, rows - t)):
                 _put(y + (t + k) * y_bytes, load_f32x16(scratch + 64 * k), count, argument(op, 8))
 

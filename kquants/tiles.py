@@ -291,11 +291,11 @@ def _fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
     return _call(b, "llvm.fma.v16f32", _VF, x, y, z)
 
 
-@_define(types.none, types.int64, FloatSums)
-def store_sums(b: ir.IRBuilder, address: Any, y: Any) -> None:
-    """16 float32 of each token, one token after the other."""
+@_define(types.none, types.int64, FloatSums, types.int64)
+def store_sums(b: ir.IRBuilder, address: Any, y: Any, stride: Any) -> None:
+    """16 float32 of each token, `stride` bytes apart."""
     for t, v in enumerate(_unpack(b, y)):
-        b.store(v, _pointer(b, b.add(address, _LONG(64 * t)), _VF), align=1)
+        b.store(v, _pointer(b, b.add(address, b.mul(stride, _LONG(t))), _VF), align=1)
 
 
 @_define(types.none, types.int64, FloatSums)
