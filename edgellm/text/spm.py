@@ -61,9 +61,7 @@ class SentencePiece:
 
     def _matchable(self) -> dict[str, int]:
         """Ids by text; control, unknown and byte tokens are never made out of plain text."""
-        hidden = {*self._vocabulary.of_type(CONTROL, UNKNOWN, BYTE)}
-        texts = enumerate(self._vocabulary.texts)
-        return {text.decode("utf-8", "surrogateescape"): i for i, text in texts if text and i not in hidden}
+        return self._vocabulary.ids_by_text("surrogateescape", CONTROL, UNKNOWN, BYTE)
 
     def _merge(self, text: str) -> tuple[int, ...]:
         """Ids of `text`, in O(n log n).
