@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from edgellm.gguf import Strings
 from edgellm.gguf.printable import printable
 from edgellm.text.pretokenizers import PreTokenizer
-from edgellm.text.vocabulary import CONTROL, NORMAL, UNKNOWN, Vocabulary
+from edgellm.text.vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -40,10 +40,11 @@ class ByteLevel:
 
     def piece(self, token: int) -> bytes:
         """The bytes that token stands for; a character outside the alphabet stands for itself."""
-        if self._vocabulary.types[token] != NORMAL:
-            return b""
-        text = self._vocabulary.texts[token].decode("utf-8", "replace")
-        return b"".join(bytes([BYTE_OF[c]]) if c in BYTE_OF else c.encode() for c in text)
+        kind, text = self._vocabulary.types[token], self._vocabulary.texts[token]
+        if kind != NORMAL:
+            return text if kind == USER_DEFINED else b""
+        letters = text.decode("utf-8", "replace")
+        return b"".join(bytes([BYTE_OF[c]]) if c in BYTE_OF else c.encode() for c in letters)
 
     @cached_property
     def _library(self) -> "Library":

@@ -27,7 +27,7 @@ class Coder(Protocol):
         """Ids of `text`; `first`: it opens the whole text or follows a special token."""
 
     def piece(self, token: int) -> bytes:
-        """The bytes of an ordinary token."""
+        """The bytes of a token that is neither control nor unknown."""
 
 
 class Tokenizer:
@@ -126,7 +126,7 @@ class Tokenizer:
         if not 0 <= token < self.n_vocab:
             raise EdgeLLMError(f"no token {token}; this model has the ids 0 to {self.n_vocab - 1}")
         kind = self.vocabulary.types[token]
-        if kind == USER_DEFINED or (special and kind in (CONTROL, UNKNOWN)):
+        if special and kind in (CONTROL, UNKNOWN):
             return self.vocabulary.texts[token]
         return self._coder.piece(token)
 
