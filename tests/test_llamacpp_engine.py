@@ -272,6 +272,22 @@ def test_the_end_of_the_process_is_one_line(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+def test_what_does_not_stop_is_killed(path: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.llamacpp.child._GRACE_S", 0.3)
+    with Model.open(path, engine="llama.cpp", threads=2) as model:
+        generation = model.stream(PROMPT, temp=0)
+        next(generation)
+        (worker,) = started()
+        worker.suspend()
+        canceller = threading.Timer(1, generation.cancel)
+        canceller.start()
+        with pytest.raises(EdgeLLMError, match="did not stop"):
+            next(generation)
+        canceller.join()
+    assert not psutil.pid_exists(worker.pid)
+
+
 def test_a_file_that_llama_cpp_refuses(
     model_file: ModelFile, started: Started, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,3 +384,14 @@ def test_ctrl_c_ends_both_without_a_trace(endless: subprocess.Popen[str]) -> Non
     assert "Traceback" not in shown
     assert len(shown.splitlines()) <= 1
     assert eventually(lambda: not worker.is_running())
+
+
+def test_an_assertion_that_fails_in_llama_cpp_is_quoted(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with GGUFFile.open(path) as file:
+        engine = LlamaCppEngine(file, threads=1, ctx=None, kv_type="f16")
+        engine.max_rows = 512  # llama.cpp was told 256, and ends its process where more come
+        with pytest.raises(EdgeLLMError, match=r"GGML_ASSERT\(.*\) failed") as caught:
+            engine.forward([Segment(engine.new_sequence(), [1] * 300)])
+        engine.close()
+    assert "SIGABRT" in str(caught.value)
+    assert capfd.readouterr() == ("", "")

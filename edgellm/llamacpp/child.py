@@ -38,6 +38,7 @@ class Child:
         self._talker = ThreadPoolExecutor(1, "edgellm-llama.cpp")
         self._lock = threading.RLock()
         self._stopped: float | None = None
+        self._hung = False
         self.close = weakref.finalize(
             self, _end, self._process, self._requests, self._replies, self._log, self._talker
         )
@@ -101,6 +102,7 @@ class Child:
             except TimeoutError:
                 since = self._stopped
                 if since is not None and monotonic() - since > _GRACE_S:
+                    self._hung = True
                     self._process.kill()
 
     def _wait_whatever_comes(self) -> None:
@@ -119,6 +121,8 @@ class Child:
             self._process.kill()
             code = self._process.wait()
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        if self._hung:
+            how = f"did not stop within {_GRACE_S:g} s and was killed"
         said = self.last_words()
         return (
             f"{self.name}: llama.cpp {how}{f' ({said})' if said else ''}; "

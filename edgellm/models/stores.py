@@ -9,6 +9,9 @@ from edgellm.home import models_folder
 from edgellm.models.ollama import ollama_models
 from edgellm.models.walk import model_files
 
+SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
+"""Where ollama keeps its models when it runs as a service of a Linux system."""
+
 
 @dataclass
 class Stored:
@@ -87,9 +90,8 @@ def _hugging_face_cache() -> Path:
 
 
 def _ollama_stores() -> list[Path]:
-    """The user's, and that of the system service on Linux."""
     own = os.environ.get("OLLAMA_MODELS") or _home() / ".ollama/models"
-    return [Path(own), Path("/usr/share/ollama/.ollama/models")]
+    return [Path(own), SYSTEM_OLLAMA]
 
 
 def _home() -> Path:

@@ -4,13 +4,15 @@ Each byte is written as one printable character, as GPT-2's encoder.py has it: t
 merges are in that alphabet.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, cast
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from edgellm.gguf import Strings
 from edgellm.gguf.printable import printable
 from edgellm.text.pretokenizers import PreTokenizer
-from edgellm.text.vocabulary import CONTROL, NORMAL, UNKNOWN, Vocabulary
+from edgellm.text.vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -28,7 +30,7 @@ class ByteLevel:
 
     def __init__(self, vocabulary: Vocabulary, merges: Strings, pre: PreTokenizer) -> None:
         self._vocabulary = vocabulary
-        self._merges = list(merges)
+        self._merges = list(merges.raws())
         self._pre = pre
 
     def encode(self, text: str, first: bool) -> list[int]:
@@ -38,10 +40,11 @@ class ByteLevel:
 
     def piece(self, token: int) -> bytes:
         """The bytes that token stands for; a character outside the alphabet stands for itself."""
-        if self._vocabulary.types[token] != NORMAL:
-            return b""
-        text = self._vocabulary.texts[token].decode("utf-8", "replace")
-        return b"".join(bytes([BYTE_OF[c]]) if c in BYTE_OF else c.encode() for c in text)
+        kind, text = self._vocabulary.types[token], self._vocabulary.texts[token]
+        if kind != NORMAL:
+            return text if kind == USER_DEFINED else b""
+        letters = text.decode("utf-8", "replace")
+        return b"".join(bytes([BYTE_OF[c]]) if c in BYTE_OF else c.encode() for c in letters)
 
     @cached_property
     def _library(self) -> "Library":
@@ -57,31 +60,29 @@ class ByteLevel:
         """The library's merger. It finds unknown texts by itself, which saves a third of the time."""
         from tokenizers.models import BPE
 
-        ids, whole = self._matchable(), self._pre.ignore_merges
-        pairs = self._pairs()
-        longest = max((len(text.encode()) for text in ids), default=0)
-        if max((len(text.encode()) - 1 for text in self._merges), default=0) > longest:
+        # Control and unknown tokens are never made out of plain text.
+        ids = self._vocabulary.ids_by_text("replace", CONTROL, UNKNOWN)
+        pairs: Sequence[tuple[str, str]] = self._pairs()
+        longest = max(map(len, map(str.encode, ids)), default=0)
+        if max(map(len, self._merges), default=0) - 1 > longest:
             pairs = self._usable(pairs, ids)  # what the library does not refuse but panic over
         try:
-            return BPE(ids, pairs, ignore_merges=whole)
+            return BPE(ids, pairs, ignore_merges=self._pre.ignore_merges)
         except Exception:
-            return BPE(ids, self._usable(pairs, ids), ignore_merges=whole)
+            return BPE(ids, self._usable(pairs, ids), ignore_merges=self._pre.ignore_merges)
 
-    def _matchable(self) -> dict[str, int]:
-        """Ids by text; control and unknown tokens are never made out of plain text."""
-        hidden = {*self._vocabulary.of_type(CONTROL, UNKNOWN)}
-        texts = enumerate(self._vocabulary.texts)
-        return {text.decode("utf-8", "replace"): i for i, text in texts if text and i not in hidden}
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        """The merges, best first, each cut in two."""
-        pairs = [tuple(text.split(" ")) for text in self._merges]
-        if any(n != 2 for n in set(map(len, pairs))):
-            at = next(i for i, pair in enumerate(pairs) if len(pair) != 2)
+    def _pairs(self) -> "_Pairs":
+        """The merges, best first, each cut in two; all at once, since there are hundreds of thousands."""
+        if not {*map(bytes.count, self._merges, repeat(b" "))} <= {1}:
+            at = next(i for i, text in enumerate(self._merges) if text.count(b" ") != 1)
             self._fail(at, "is not two texts with a space between")
-        return cast(list[tuple[str, str]], pairs)
+        joined = b" ".join(self._merges)
+        try:
+            return _Pairs(joined.decode().split(" ") if joined else [])
+        except UnicodeDecodeError as error:
+            self._fail(joined.count(b" ", 0, error.start) // 2, "is not UTF-8")
 
-    def _usable(self, pairs: list[tuple[str, str]], ids: dict[str, int]) -> list[tuple[str, str]]:
+    def _usable(self, pairs: Sequence[tuple[str, str]], ids: dict[str, int]) -> list[tuple[str, str]]:
         """The pairs less those that join or make a token not to be made out of plain text."""
         texts = {text.decode("utf-8", "replace") for text in self._vocabulary.texts}
         for i, (left, right) in enumerate(pairs):
@@ -90,5 +91,22 @@ class ByteLevel:
         return [pair for pair in pairs if {*pair, "".join(pair)} <= ids.keys()]
 
     def _fail(self, at: int, problem: str) -> NoReturn:
-        text = printable(self._merges[at])
+        text = printable(self._merges[at].decode("utf-8", "replace"))
         self._vocabulary.fail(f'tokenizer.ggml.merges[{at}] "{text}" {problem}')
+
+
+class _Pairs(Sequence[tuple[str, str]]):
+    """Texts that lie one after the other, two by two: a tuple for each would cost a tenth of the whole time."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts) // 2
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        texts = iter(self._texts)
+        return zip(texts, texts, strict=True)

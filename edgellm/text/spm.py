@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 
-from edgellm.text.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, Vocabulary
+from edgellm.text.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Vocabulary
 
 SPACE = "\u2581"
 _BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
@@ -44,7 +44,7 @@ class SentencePiece:
     def piece(self, token: int) -> bytes:
         """The bytes that token stands for."""
         kind = self._vocabulary.types[token]
-        if kind == NORMAL:
+        if kind in (NORMAL, USER_DEFINED):
             return self._vocabulary.texts[token].replace(SPACE.encode(), b" ")
         if kind == BYTE:
             return bytes([self._byte_of[token]])
@@ -61,9 +61,7 @@ class SentencePiece:
 
     def _matchable(self) -> dict[str, int]:
         """Ids by text; control, unknown and byte tokens are never made out of plain text."""
-        hidden = {*self._vocabulary.of_type(CONTROL, UNKNOWN, BYTE)}
-        texts = enumerate(self._vocabulary.texts)
-        return {text.decode("utf-8", "surrogateescape"): i for i, text in texts if text and i not in hidden}
+        return self._vocabulary.ids_by_text("surrogateescape", CONTROL, UNKNOWN, BYTE)
 
     def _merge(self, text: str) -> tuple[int, ...]:
         """Ids of `text`, in O(n log n).

@@ -1,6 +1,7 @@
 """The tokenizer of a model: text to token ids and back, from what the GGUF file says."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Protocol, Self
@@ -9,11 +10,12 @@ from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from edgellm.text.bpe import ByteLevel
-from edgellm.text.pretokenizers import PRE_TOKENIZERS, PreTokenizer
+from edgellm.text.pretokenizers import PreTokenizer, chosen
 from edgellm.text.spm import SentencePiece
 from edgellm.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary
 
 SUPPORTED_MODELS = ("gpt2", "llama")
+_WHITE_SPACE = " \t\n\v\f\r"
 
 
 class Coder(Protocol):
@@ -25,7 +27,7 @@ class Coder(Protocol):
         """Ids of `text`; `first`: it opens the whole text or follows a special token."""
 
     def piece(self, token: int) -> bytes:
-        """The bytes of an ordinary token."""
+        """The bytes of a token that is neither control nor unknown."""
 
 
 class Tokenizer:
@@ -51,6 +53,7 @@ class Tokenizer:
         self.add_bos = bos_wanted and self.bos_id is not None
         self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None
         self.chat_template = file.get_str("tokenizer.chat_template", None)
+        self._greedy = self._space_eaters(file.get_str("general.name", ""))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], pre: str | None = None) -> Self:
@@ -84,12 +87,16 @@ class Tokenizer:
         return ids
 
     def split(self, text: str, controls: Mapping[str, int]) -> list[str | int]:
-        """`text` cut at these control tokens and the user-defined ones, which become ids; longest first."""
+        """`text` cut at these control tokens and the user-defined ones, which become ids; longest first.
+
+        In Phi-3 models they take the white space behind them along.
+        """
         text = without_surrogates(text)
         special = {**self._user_texts, **controls}
         parts: list[str | int] = [text] if text else []
-        for found in sorted((s for s in special if s in text), key=len, reverse=True):
-            parts = [piece for part in parts for piece in _cut(part, found, special[found])]
+        for found in sorted((s for s in special if s in text), key=lambda s: len(s.encode()), reverse=True):
+            token = special[found]
+            parts = [piece for part in parts for piece in _cut(part, found, token, token in self._greedy)]
         return parts
 
     def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
@@ -119,7 +126,7 @@ class Tokenizer:
         if not 0 <= token < self.n_vocab:
             raise EdgeLLMError(f"no token {token}; this model has the ids 0 to {self.n_vocab - 1}")
         kind = self.vocabulary.types[token]
-        if kind == USER_DEFINED or (special and kind in (CONTROL, UNKNOWN)):
+        if special and kind in (CONTROL, UNKNOWN):
             return self.vocabulary.texts[token]
         return self._coder.piece(token)
 
@@ -140,6 +147,13 @@ class Tokenizer:
         texts = ((self.vocabulary.texts[i], i) for i in self.vocabulary.of_type(*types))
         return {text.decode(errors="surrogateescape"): i for text, i in texts if text}
 
+    def _space_eaters(self, name: str) -> frozenset[int]:
+        """The special tokens behind which white space goes. Files do not tell: llama.cpp, too, knows Phi-3 by name."""
+        if not re.search("phi-?3", name.lower()):
+            return frozenset()
+        keepers = (b"<unk>", b"<s>", b"<|endoftext|>")
+        return frozenset(i for i in self._special_ids if self.vocabulary.texts[i] not in keepers)
+
     def _make_coder(self, file: GGUFFile, rules: PreTokenizer | None) -> Coder:
         if rules:
             return ByteLevel(self.vocabulary, file.get_strings("tokenizer.ggml.merges"), rules)
@@ -152,14 +166,15 @@ def without_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _cut(part: str | int, found: str, token: int) -> list[str | int]:
-    """`part` with each `found` in it replaced by its id, and no empty text."""
+def _cut(part: str | int, found: str, token: int, greedy: bool) -> list[str | int]:
+    """`part` with each `found` in it, if `greedy` with the white space behind, replaced by its id; no empty text."""
     if isinstance(part, int):
         return [part]
-    pieces: list[str | int] = []
-    for text in part.split(found):
-        pieces += [text, token] if text else [token]
-    return pieces[:-1]
+    first, *others = part.split(found)
+    pieces: list[str | int] = [first]
+    for text in others:
+        pieces += [token, text.lstrip(_WHITE_SPACE) if greedy else text]
+    return [piece for piece in pieces if piece != ""]
 
 
 def _supported_kind(file: GGUFFile) -> str:
@@ -175,17 +190,9 @@ def _supported_kind(file: GGUFFile) -> str:
 
 def _pre_tokenizer(file: GGUFFile, kind: str, pre: str | None) -> PreTokenizer | None:
     """The rules named by `pre`, or else by the file; None for a kind that has none."""
-    path, known = printable(str(file.path), 400), ", ".join(sorted(PRE_TOKENIZERS))
-    if kind == "llama":
-        if pre is not None:
-            raise OptionError(f"--tokenizer-pre: the tokenizer of {path} uses none; leave it out")
+    path = printable(str(file.path), 400)
+    if kind == "gpt2":
+        return chosen(path, file.get_str("tokenizer.ggml.pre", ""), pre)
+    if pre is None:
         return None
-    name = file.get_str("tokenizer.ggml.pre", "") if pre is None else pre
-    if name in PRE_TOKENIZERS:
-        return PRE_TOKENIZERS[name]
-    if pre is not None:
-        raise OptionError(f'--tokenizer-pre: there is no "{printable(pre)}"; choose one of: {known}')
-    named = f'names the pre-tokenizer "{printable(name)}"' if name else "names no pre-tokenizer"
-    raise UnsupportedModelError(
-        f"{path}: {named}, but this version has only: {known}; try one of them with --tokenizer-pre"
-    )
+    raise OptionError(f"--tokenizer-pre: the tokenizer of {path} uses none; leave it out")

@@ -3,18 +3,20 @@
 Keys and type numbers are those of the GGUF specification (ggml/docs/gguf.md, "Tokenizer").
 """
 
-from itertools import compress
-from typing import NoReturn
+from itertools import compress, repeat
+from typing import NoReturn, cast
 
 from edgellm.gguf import GGUFFile
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
-# Files in the wild type these as plain tokens too, and often name only one of them as the end.
+# Files in the wild type these as plain tokens too, and often name only one of them as the end. The last three end
+# what is written between two parts of a file.
 _END_TEXTS = frozenset(
     b"<|eot_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> _<EOT> <|end_of_text|> "
-    b"<end_of_utterance> <|return|> <|call|> <|endofprompt|>".split()
+    b"<end_of_utterance> <|return|> <|call|> <|endofprompt|> <|fim_pad|> <|repo_name|> <|file_sep|>".split()
 )
+_CONTROL_TEXTS = _END_TEXTS | frozenset(b"<|fim_prefix|> <|fim_suffix|> <|fim_middle|>".split())
 _END_ROLES = ("eos", "eot", "eom")
 
 
@@ -29,8 +31,9 @@ class Vocabulary:
         self.texts: list[bytes] = list(file.get_strings("tokenizer.ggml.tokens").raws())
         if not self.texts:
             self.fail("tokenizer.ggml.tokens is empty")
-        self._known_ends = {text: i for i, text in enumerate(self.texts) if text in _END_TEXTS}
+        self._known = {text: i for i, text in enumerate(self.texts) if text in _CONTROL_TEXTS}
         self.types = self._read_types()
+        self._special = [i for i, kind in enumerate(self.types) if kind != NORMAL]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -62,19 +65,27 @@ class Vocabulary:
 
     def ends(self, eos: int | None) -> frozenset[int]:
         """Every id that ends a generation: those with an ending role, and those with a known ending text."""
-        known = dict(self._known_ends)
+        known = {text: i for text, i in self._known.items() if text in _END_TEXTS}
         if b"<|return|>" in known and b"<|call|>" in known:
             known.pop(b"<|end|>", None)  # in this dialect it ends a message, and the reply goes on
         roles = (eos, *(self.role(name) for name in _END_ROLES))
         return frozenset(known.values()) | {i for i in roles if i is not None}
 
     def of_type(self, *types: int) -> list[int]:
-        """The ids of the tokens of these types, in order."""
-        return list(compress(range(len(self)), (t in types for t in self.types)))
+        """The ids of the tokens of these types, in order; NORMAL is none of them."""
+        return [i for i in self._special if self.types[i] in types]
+
+    def ids_by_text(self, errors: str, *hidden: int) -> dict[str, int]:
+        """Ids by text, as `errors` decodes it, but for the tokens of `hidden` types and those without a text."""
+        kept = [kind not in hidden for kind in self.types]
+        texts = map(bytes.decode, self.texts, repeat("utf-8"), repeat(errors))
+        ids = dict(compress(zip(texts, range(len(self)), strict=True), kept))
+        ids.pop("", None)
+        return ids
 
     def _read_types(self) -> list[int]:
-        """A type for each token; a known end is a control token whatever the file says."""
-        types = [int(t) for t in self.numbers("token_type", int) or [NORMAL] * len(self)]
-        for i in self._known_ends.values():
+        """A type for each token; a known one is a control token whatever the file says."""
+        types = cast(list[int], self.numbers("token_type", int)) or [NORMAL] * len(self)
+        for i in self._known.values():
             types[i] = CONTROL
         return types

@@ -1,0 +1,59 @@
+"""What imports what: the floors of the design, and that nothing heavy is loaded before it is needed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"numpy", "numba", "llvmlite", "gguf", "llama_cpp", "tokenizers", "jinja2", "psutil", "requests", "textual"}
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that a fresh process has loaded after `code`, which may end in SystemExit."""
+    script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_a_lower_floor_never_imports_a_higher_one() -> None:
+    """The contract in pyproject.toml, over all modules, lazy imports too."""
+    pytest.importorskip("importlinter", reason="needs import-linter")
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["'--help'", "'--version'", "'generate', '--help'"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.cli import main; main()")
+    assert "edgellm.cli" in modules
+    assert not modules & HEAVY
+
+
+def test_the_package_alone_loads_nothing_heavy() -> None:
+    assert not loaded("import edgellm, edgellm.errors, edgellm.options, kquants") & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("module", "unknown"),
+    [
+        ("kquants.kernels", "edgellm"),
+        ("kquants.jit", "edgellm"),
+        ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.session edgellm.cli"),
+        ("edgellm.engine.engine", "edgellm.text edgellm.session edgellm.generation edgellm.cli"),
+        ("edgellm.text.tokenizer", "edgellm.engine edgellm.arch edgellm.session"),
+        ("edgellm.text.sampling", "edgellm.engine edgellm.gguf edgellm.session"),
+        ("edgellm.generation", "edgellm.cli edgellm.model edgellm.chat tui converters"),
+    ],
+)
+def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:
+    modules = loaded(f"import {module}")
+    assert module in modules
+    assert not modules & set(unknown.split())
+
+
+def test_opening_a_model_needs_no_compiler() -> None:
+    assert not loaded("from edgellm import Model, Tokenizer, Chat") & {"numba", "gguf", "llama_cpp", "textual"}
