@@ -29,6 +29,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kquants.decorators import inline, kernel
@@ -76,8 +77,9 @@ def _indirect(result: Any, given: list[Any], variadic: bool = False) -> Any:
 def _call_kernel(context: Any, address: Any, op: Any, batch: Any, first: Any, last: Any, scratch: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
-        # Numba's own calling convention: a place for the result and one for an error come first.
-        spare = builder.alloca(_I64)
+        # Numba's own calling convention: a place for the result and one for an error come first. One place for
+        # all calls: `alloca` here, inside the loop over chunks, would take more of the stack with each.
+        spare = cgutils.alloca_once(builder, _I64)
         call = _indirect(_I32, [pointer, pointer] + [_I64] * 5)
         call(builder, values[0], builder.bitcast(spare, pointer), ir.Constant(pointer, None), *values[1:])
         return context.get_dummy_value()
