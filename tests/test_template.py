@@ -1,6 +1,5 @@
 """Chat templates: rendered as Hugging Face does, bounded, and closed to forged control tokens."""
 
-import importlib.util
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_vocab import SHARED, write_bpe, write_spm
+from tiny_vocab import write_bpe, write_spm
 
 from edgellm.errors import EdgeLLMError
 from edgellm.text.template import ChatTemplate, chat_tokens
@@ -28,8 +27,6 @@ CHAT = [
     {"role": "assistant", "content": "<think>\nx\n</think>\n\nYes "},
     {"role": "user", "content": "Why?"},
 ]
-FUNCTION = {"name": "f", "description": "<é> 'q'", "parameters": {"type": "object"}}
-TOOL = {"type": "function", "function": FUNCTION}
 
 
 def render(source: str, **args: Any) -> str:
@@ -63,28 +60,6 @@ def test_what_hugging_face_gives_to_templates() -> None:
     assert render("{{ messages | map(attribute='role') | join(',') }}") == "user"
     assert render("{{ messages[::-1] | length }}") == "1"
     assert render("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f('é'.upper()) }}") == "<É>"
-
-
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is the oracle")
-@pytest.mark.parametrize("path", sorted((SHARED / "templates").glob("*.jinja")), ids=lambda path: path.stem)
-@pytest.mark.parametrize("prompt", [True, False])
-@pytest.mark.parametrize("tools", [None, [TOOL]])
-def test_published_templates_render_as_in_transformers(path: Path, prompt: bool, tools: Any) -> None:
-    from transformers.utils.chat_template_utils import render_jinja_template
-
-    source = path.read_text(encoding="utf-8")
-    names = {"tools": tools, "add_generation_prompt": prompt}
-    for messages in (USER, CHAT, CHAT[1:]):
-        try:
-            expected = render_jinja_template(
-                [messages], chat_template=source, bos_token="<s>", eos_token="</s>", **names
-            )[0][0]
-        except Exception as error:
-            with pytest.raises(EdgeLLMError) as ours:
-                ChatTemplate(source, "<s>", "</s>").render(messages, **names)
-            assert str(error) in str(ours.value)
-        else:
-            assert ChatTemplate(source, "<s>", "</s>").render(messages, **names) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from edgellm.options import GenerationOptions, LoadOptions
 @click.option("-f", "--file", "files", metavar="FILE", multiple=True, help="A file with more of the prompt.")
 @click.option("--chat", is_flag=True, help="Send the prompt as a message, in the model's chat template.")
 @click.option("--system", metavar="TEXT", help="The system prompt of --chat.")
-@click.option("--template", metavar="FILE", help="A Jinja2 chat template in place of the model's.")
+@click.option("--template", metavar="NAME|FILE", help="Another chat template: chatml, llama3, ..., or a Jinja2 file.")
 @click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: text, tokens, finish_reason, stats.")
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
@@ -55,7 +55,7 @@ def command(
     # Wrong values are told before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
-    source = None if template is None else _read(template)
+    source = None if template is None else _template(template)
     context.exit(_generate(model, text, chat, system, source, template_arg, as_json, jsonl, load, given))
 
 
@@ -113,6 +113,12 @@ def _prompt(text: str | None, files: Iterable[str]) -> str:
     if not parts:
         raise click.UsageError("no prompt: give -p TEXT, -f FILE, or text on stdin.")
     return "".join(parts)
+
+
+def _template(name: str) -> str:
+    from edgellm.text.template import template_source  # brings numpy and jinja2
+
+    return template_source(name)
 
 
 def _read(path: str) -> str:

@@ -2,19 +2,37 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from jinja2 import TemplateSyntaxError
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable
 from edgellm.text.sandbox import Sandbox
 from edgellm.text.tokenizer import Tokenizer, without_surrogates
 
 Message = Mapping[str, Any]
+_FOLDER = Path(__file__).with_name("templates")
 _LONGEST_SOURCE = 1 << 18
 _PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE))
+
+
+def template_source(name_or_path: str) -> str:
+    """The Jinja2 source of the built-in template of that name, or else of the file at that path.
+
+    Raises OptionError, which lists the names, if there is neither, or if the file is no UTF-8 text.
+    """
+    names = ", ".join(sorted(path.stem for path in _FOLDER.glob("*.jinja")))
+    path = _FOLDER / f"{name_or_path}.jinja" if name_or_path in names.split(", ") else Path(name_or_path)
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 text at byte {error.start}"
+    except (OSError, ValueError) as error:
+        problem = f"is no built-in template and cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise OptionError(f"--template: {printable(name_or_path, 400)} {problem}; give a file or one of: {names}")
 
 
 class ChatTemplate:
@@ -28,7 +46,7 @@ class ChatTemplate:
         self._names = {"bos_token": bos, "eos_token": eos, "tools": None, "documents": None}
         self._sandbox, self._lock = Sandbox(), Lock()
         if len(source) > _LONGEST_SOURCE:
-            raise EdgeLLMError("the chat template is too long; give a smaller one as --template")
+            raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
         try:
             self._template = self._sandbox.from_string(source)
         except TemplateSyntaxError as error:
@@ -127,4 +145,4 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _refused(how: str, problem: str) -> EdgeLLMError:
-    return EdgeLLMError(f"the chat template {how}: {printable(problem, 300)}; choose another with --template")
+    return EdgeLLMError(f"the chat template {how}: {printable(problem, 300)}; choose another as --template NAME|FILE")
