@@ -19,6 +19,7 @@ def object_code(name: str) -> bytes:
     `int32 NAME(void *result, void *error, int64…)`. The two leading pointers are Numba's; kernels return
     nothing and raise nothing, so callers pass a spare word for the one and null for the other.
     """
+    machine = jit.target_machine()  # first: it gives LLVM the assembler that Numba needs for inline assembly
     function, signature = KERNELS[name]
     function.compile(signature)
     compiled = function.overloads[signature.args]
@@ -28,7 +29,7 @@ def object_code(name: str) -> bytes:
         raise jit.KernelError(f"{name} calls {', '.join(outside)}, which a kernel must not")
     module.get_function(compiled.fndesc.llvm_func_name).name = name
     module.link_in(llvm.parse_assembly(LIBCALLS))
-    return bytes(jit.target_machine().emit_object(module))
+    return bytes(machine.emit_object(module))
 
 
 def main(folder: Path, names: list[str]) -> None:
