@@ -41,6 +41,7 @@ class CPUDevice:
 
     def run(self, batch: Batch, vocab: int) -> NDArray[np.float32] | None:
         """Run the program over a batch: its logits, a float32 copy [outputs, vocab], or None if stopped."""
+        self._batch = batch  # kept: see ThreadPool.run
         if not self.threads.run(self._ops.ctypes.data, len(self._ops), batch.record.ctypes.data):
             return None
         return self._logits[: batch.outputs, :vocab].copy()

@@ -8,6 +8,8 @@ import ctypes
 import platform
 import sys
 import threading
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from edgellm.errors import EdgeLLMError
 from kquants.layout import COUNTERS, STOP, STOPPED
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 9)
+_Job = tuple[int, int, int, int]  # number, program, ops, batch
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 
@@ -42,10 +45,11 @@ class ThreadPool:
         self._system = _system_calls()
         self._control = np.zeros(COUNTERS // 8 + ops, np.int64)
         self._scratch = [np.empty(scratch_bytes, np.uint8) for _ in range(count)]
-        self._lock = threading.Lock()
-        self._start, self._done = threading.Condition(self._lock), threading.Condition(self._lock)
-        self._job, self._busy = 0, 0
-        self._call: tuple[int, int, int] | None = (0, 0, 0)
+        # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
+        self._job: _Job = (0, 0, 0, 0)
+        self._jobs: list[SimpleQueue[_Job | None]] = [SimpleQueue() for _ in range(count)]
+        self._finished = [0] * count
+        self._done: SimpleQueue[None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         try:
             for i in range(count):
@@ -73,59 +77,59 @@ class ThreadPool:
         """Run a program, by its address; False if it was stopped before its end.
 
         An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
-        as no thread works any more.
+        as no thread works any more. (A second one in the same microsecond may come before: `batch` must live until
+        the next run.)
         """
+        self._settle()
         self._control[COUNTERS // 8 :] = 0
-        job = self._job + 1
+        self._job = (self._job[0] + 1, program, ops, batch)
         try:
-            with self._lock:
-                # `_job` comes last: from then on the threads start, and all else must be in place.
-                self._call, self._busy, self._job = (program, ops, batch), self.count, job
-                self._start.notify_all()
+            self._start()
             self._wait()
         except BaseException:
-            self.stop()
-            self._wait_whatever_comes(job)
-            self.clear()
+            self._settle()
             raise
         return not self._control[STOPPED // 8]
 
     def close(self) -> None:
         """Let the threads end. Nothing may be running."""
-        with self._lock:
-            self._call, self._job = None, self._job + 1
-            self._start.notify_all()
+        self._settle()
+        for jobs in self._jobs:
+            jobs.put(None)
         for thread in self._threads:
             thread.join()
 
-    def _wait(self) -> None:
-        with self._lock:
-            self._done.wait_for(lambda: self._busy == 0)
+    def _start(self) -> None:
+        for jobs in self._jobs:
+            jobs.put(self._job)
 
-    def _wait_whatever_comes(self, job: int) -> None:
-        """Wait for a job that may or may not have begun, through any number of interrupts."""
-        while True:
-            try:
-                with self._lock:
-                    self._start.notify_all()
-                if self._job == job:
-                    self._wait()
-                return
-            except BaseException:
-                continue
+    def _is_done(self) -> bool:
+        return all(number == self._job[0] for number in self._finished)
+
+    def _wait(self) -> None:
+        while not self._is_done():
+            # With an end: on Windows no Ctrl-C interrupts a wait, and Python acts on it only in between.
+            with suppress(Empty):
+                self._done.get(timeout=0.05)
+
+    def _settle(self) -> None:
+        """Stop a job that was interrupted, and wait for its end, through any number of further interrupts."""
+        while not self._is_done():
+            with suppress(BaseException):
+                self.stop()
+                self._start()  # for those threads that it has not reached; the others know its number
+                self._wait()
+            self.clear()
 
     def _work(self, index: int) -> None:
         scratch, control = self._scratch[index].ctypes.data, self._control.ctypes.data
         spare = ctypes.c_int64()
-        job = 0
-        while True:
-            with self._lock:
-                self._start.wait_for(lambda: self._job != job)  # noqa: B023 (called only here)
-                job, call = self._job, self._call
-            if call is None:
-                return
-            self._run(ctypes.addressof(spare), None, *call, control, scratch, self.count, *self._system)
-            with self._lock:
-                self._busy -= 1
-                if self._busy == 0:
-                    self._done.notify_all()
+        while (job := self._jobs[index].get()) is not None:
+            number, program, ops, batch = job
+            if number == self._finished[index]:
+                continue
+            call = (program, ops, batch, control, scratch, self.count, *self._system)
+            self._run(ctypes.addressof(spare), None, *call)
+            self._finished[index] = number
+            if self._is_done():
+                self._done.put(None)
