@@ -35,7 +35,8 @@ class Chat:
         source = template if template is not None else tokenizer.chat_template
         if source is None:
             raise EdgeLLMError(
-                f"{writer.session.name} has no chat template: it may not be a chat model; give one as --template FILE"
+                f"{writer.session.name} has no chat template: it may not be a chat model; "
+                "give one as --template NAME|FILE"
             )
         writer.options(**options)
         self._writer, self._args, self._options = writer, dict(template_args or {}), options
