@@ -62,14 +62,17 @@ class Pages:
 
 
 class Rows:
-    """A batch of rows of several sequences: for each row the page table and the cells that it sees."""
+    """A batch of rows of several sequences: for each row the page table and the cells that it sees.
+
+    Rows of one sequence have one list for a table: kernels tell sequences by the address of the table.
+    """
 
     def __init__(
         self, pages: Pages, tables: list[list[int]], visible: list[int], rotations: Array | None = None
     ) -> None:
-        self.kept = [np.array(table, np.int32) for table in tables]
+        self.kept = {id(table): np.array(table, np.int32) for table in tables}
         self.parts: dict[str, Array] = {
-            "tables": np.array([table.ctypes.data for table in self.kept], np.int64),
+            "tables": np.array([self.kept[id(table)].ctypes.data for table in tables], np.int64),
             "visible": np.array(visible, np.int32),
             "rotations": np.zeros(1, F32) if rotations is None else rotations,
             "pages": pages.addresses,
@@ -146,6 +149,48 @@ def test_earlier_rows_of_a_sequence_do_not_see_later_cells() -> None:
     q = rng.standard_normal((3, 2, 16)).astype(F32)
     result = attend(shape, pages, [[2, 0, 1]] * 3, [1, 64, 70], q, 0.25)
     for row, n in enumerate([1, 64, 70]):
+        assert np.abs(result[row] - softmax_attention(shape, q[row], k[:n], v[:n], 0.25)).max() < 1e-6
+
+
+GROUPED = [(1, 1, 8), (2, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 16), (24, 2, 8)]
+
+
+@pytest.mark.parametrize("kv", TYPES)
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), GROUPED)
+def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
+    # Kernels take rows of one sequence together. Here they cross into new pages, change between sequences in the
+    # middle, go back, leave one out, and each sees one cell more; what none of them may see is NaN.
+    shape, rng = Shape(heads, kv_heads, head_dim, kv), np.random.default_rng(heads)
+    first, second = [4, 2, 0], [1, 3]
+    runs = [(first, range(58, 69)), (second, range(1, 4)), (first, range(126, 131)), (second, range(60, 63)),
+            (second, range(64, 68)), (first, range(66, 63, -1))]  # fmt: skip
+    tables = [table for table, visible in runs for _ in visible]
+    visible = [n for _, numbers in runs for n in numbers]
+    q = rng.standard_normal((len(visible), heads, head_dim)).astype(F32)
+    pages, cells = Pages(shape, 5), {id(table): some_cells(rng, shape, 130) for table in (first, second)}
+    for table in (first, second):
+        k, v = cells[id(table)]
+        pages.put(table, k[: 64 * len(table)], v[: 64 * len(table)])
+    together = attend(shape, pages, tables, visible, q, 0.25)
+    for row, (table, n) in enumerate(zip(tables, visible, strict=True)):
+        k, v = cells[id(table)]
+        assert np.abs(together[row] - softmax_attention(shape, q[row], k[:n], v[:n], 0.25)).max() < 1e-6
+        own = Pages(shape, 5)
+        own.put(table, k[:n], v[:n])
+        alone = attend(shape, own, [table], [n], q[row : row + 1], 0.25)
+        assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
+
+
+def test_a_later_row_that_is_nan_stays_unseen() -> None:
+    shape, rng, table = Shape(2, 1, 16, "f32"), np.random.default_rng(5), [0, 1]
+    k, v = some_cells(rng, shape, 72)
+    k[67:], v[67:] = np.nan, np.nan
+    pages, q = Pages(shape, 2), rng.standard_normal((12, 2, 16)).astype(F32)
+    pages.put(table, k, v)
+    result = attend(shape, pages, [table] * 12, list(range(61, 73)), q, 0.25)
+    assert np.isnan(result).all(axis=(1, 2)).tolist() == [False] * 7 + [True] * 5
+    for row in range(7):
+        n = 61 + row
         assert np.abs(result[row] - softmax_attention(shape, q[row], k[:n], v[:n], 0.25)).max() < 1e-6
 
 
