@@ -9,7 +9,7 @@ from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError
 
 PrefillProgress = Callable[[int, int], None]
-"""Called with (tokens computed, tokens to compute) after each part of a prompt."""
+"""Called with (tokens computed, tokens to compute) at the beginning of a prompt and after each part of it."""
 
 
 class Cancel:
@@ -90,12 +90,13 @@ class Session:
         Raises Stopped after `cancel`; the sequence then holds the parts that were complete.
         """
         start = cached = len(sequence)
+        progress = progress or (lambda done, total: None)
+        progress(0, len(ids) - cached)
         while True:
             part = ids[start : start + self.engine.max_rows]
             logits = self.forward(Segment(sequence, part, [len(part) - 1]), cancel)
             start += len(part)
-            if progress:
-                progress(start - cached, len(ids) - cached)
+            progress(start - cached, len(ids) - cached)
             if start == len(ids):
                 last: Logits = logits[0]
                 return last

@@ -35,9 +35,9 @@ class Stats:
         if self.ttft_s is not None:
             parts.append(f"TTFT {self.ttft_s:.3f} s")
         if self.prefill_tps is not None:
-            parts.append(f"prefill {self.prefill_tps:,.1f} tokens/s")
+            parts.append(f"prefill {self.prefill_tps:,.1f} t/s")
         if self.decode_tps is not None:
-            parts.append(f"decode {self.decode_tps:,.1f} tokens/s")
+            parts.append(f"decode {self.decode_tps:,.1f} t/s")
         return " · ".join(parts)
 
 

@@ -214,7 +214,7 @@ def test_a_long_prompt_is_read_in_parts_with_progress(model: Model) -> None:
     generation: Generation = model.stream(prompt, max_tokens=1, progress=lambda *at: seen.append(at))
     assert seen == []
     list(generation)
-    assert seen == [(256, n), (n, n)]
+    assert seen == [(0, n), (256, n), (n, n)]
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

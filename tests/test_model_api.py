@@ -41,7 +41,7 @@ def once(action: Callable[[], object]) -> Callable[[int, int], None]:
     timers: list[threading.Timer] = []
 
     def progress(done: int, total: int) -> None:
-        if not timers:
+        if done and not timers:
             timers.append(threading.Timer(0.02, action))
             timers[0].start()
 

@@ -88,6 +88,6 @@ def test_an_interrupted_prefill_has_no_speed(clock: Clock) -> None:
 
 
 def test_in_words(clock: Clock) -> None:
-    words = "prompt 40 (10 cached) · generated 5 · TTFT 2.750 s · prefill 15.0 tokens/s · decode 5.0 tokens/s"
+    words = "prompt 40 (10 cached) · generated 5 · TTFT 2.750 s · prefill 15.0 t/s · decode 5.0 t/s"
     assert str(run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()) == words
     assert str(Meter(DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
