@@ -1,6 +1,9 @@
 """Sequences, their pages and batches: whatever happened to a sequence, it computes as a fresh one does."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,3 +192,11 @@ def test_wanted_rows_come_in_order(engine: Engine) -> None:
 def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:
     with GGUFFile.open(model_file(**TINY)) as file, pytest.raises(OptionError, match="ctx cannot be 513"):
         Engine(file, threads=1, ctx=513, kv_type="f16", cache=cache_folder())
+
+
+def test_the_interpreter_compiles_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """As on machines with many cores, where no other kernel comes before it in the same process."""
+    command = [sys.executable, "-m", "kquants.compile", str(tmp_path), "run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("run-*"))
