@@ -24,5 +24,6 @@ def describe(file: GGUFFile) -> Description:
     name = file.architecture
     if name not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
-        refuse(file, f"architecture {printable(name)} is not supported; edgellm runs {known}; others may run with --engine llama.cpp")
+        what = f"architecture {printable(name)} is not supported; edgellm runs {known}"
+        refuse(file, f"{what}; others may run with --engine llama.cpp")
     return ARCHITECTURES[name](file)
