@@ -212,7 +212,9 @@ Child = subprocess.Popen[bytes]
 def interrupted(path: Path, prompt: bytes, *args: str, after: Callable[[Child], object]) -> tuple[int, bytes, str]:
     """Run until `after` returns, then SIGINT: exit code, the rest of stdout, stderr."""
     command = [*EDGELLM, "generate", str(path), "--temp", "0", "--logit-bias", "2=-inf", *args]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    # Unbuffered: what `after` did not read must be left for `communicate`.
+    with subprocess.Popen(command, bufsize=0, **pipes) as child:
         assert child.stdin
         child.stdin.write(prompt)
         child.stdin.close()
