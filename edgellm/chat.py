@@ -5,6 +5,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.generation import Completion, Generation
+from edgellm.options import check_text
 from edgellm.session import PrefillProgress
 from edgellm.text.template import ChatTemplate, chat_tokens
 from edgellm.text.tokenizer import Tokenizer
@@ -46,6 +47,7 @@ class Chat:
         self._running: Generation | None = None
         self.messages: list[dict[str, str]] = []
         if system is not None:
+            check_text("system", system)
             self.messages.append({"role": "system", "content": system})
 
     def send(self, text: str, **options: Any) -> Completion:
@@ -58,6 +60,7 @@ class Chat:
         A reply that is still being made ends first. Of one cut short the part that has come is kept; if nothing
         has, what was said is forgotten too.
         """
+        check_text("text", text)
         if self._running:
             self._running.close()
         writer, messages, asked = self._writer, self.messages, {"role": "user", "content": text}

@@ -21,7 +21,7 @@ from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
 from edgellm.llamacpp.engine import LlamaCppEngine
 from edgellm.machine import available_memory, default_threads
-from edgellm.options import LoadOptions, file_defaults
+from edgellm.options import LoadOptions, check_text, file_defaults
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.writer import Writer
@@ -60,6 +60,7 @@ class Model:
         Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
         """
         chosen = LoadOptions.from_kwargs(**options)
+        check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         _refuse_what_is_missing(chosen)
         file = GGUFFile.open(path)
         try:
@@ -87,6 +88,7 @@ class Model:
         """
         writer = self._writer
         meter, chosen = writer.meter(), writer.options(**options)
+        check_text("prompt", prompt)
         ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
         return writer.start(ids, chosen, meter, self._slot, progress)
 
@@ -109,7 +111,7 @@ class Model:
         """
         if chunk is not None and chunk < 1:
             raise OptionError(f"option chunk cannot be {chunk}: give a whole number from 1 on")
-        session, ids = self._writer.session, list(map(index, token_ids))
+        session, ids = self._writer.session, _token_ids(token_ids)
         session.check_open()
         session.check_fits(ids)
         engine = session.engine
@@ -138,6 +140,17 @@ class Model:
 def _refuse_what_is_missing(options: LoadOptions) -> None:
     if options.gpu is not None or options.gpu_layers not in ("auto", 0):
         raise EdgeLLMError("this version computes on the CPU alone; leave --gpu out and --gpu-layers at auto or 0")
+
+
+def _token_ids(given: Sequence[int]) -> list[int]:
+    """Token ids as plain integers; OptionError for anything else, and for none."""
+    try:
+        ids = list(map(index, given))
+    except TypeError:
+        raise OptionError("token_ids must be a sequence of whole numbers") from None
+    if not ids:
+        raise OptionError("token_ids must have at least one id")
+    return ids
 
 
 def _engine(file: GGUFFile, options: LoadOptions, progress: Progress | None) -> protocol.Engine:

@@ -89,11 +89,17 @@ def _advice(name: str, known: list[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"the options here are {', '.join(known)}"
 
 
+def check_text(name: str, value: object) -> None:
+    """Raises OptionError unless the value is text."""
+    if not isinstance(value, str):
+        raise OptionError(f"{name} cannot be {_shown(value)}: give text")
+
+
 @dataclass(frozen=True, slots=True)
 class LoadOptions(_Options):
     """How a model is opened. None: found out from the machine or the file."""
 
-    threads: int | None = _option(whole(1), None)
+    threads: int | None = _option(whole(1, 512), None)
     ctx: int | None = _option(whole(1), None)
     gpu_layers: int | str = _option(layers, "auto")
     gpu: str | None = _option(text, None)

@@ -67,7 +67,7 @@ class Session:
         if over > 0:
             raise ContextOverflowError(
                 f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: "
-                "shorten it or raise --ctx"
+                "shorten it, or raise ctx if the model allows more"
             )
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")

@@ -35,7 +35,11 @@ def object_code(name: str) -> bytes:
 def main(folder: Path, names: list[str]) -> None:
     """Compile the named kernels into `folder`."""
     for name in names:
-        jit.store(folder, name, object_code(name))
+        code = object_code(name)
+        try:
+            jit.store(folder, name, code)
+        except OSError:
+            sys.exit(jit.NOT_KEPT)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -29,21 +30,42 @@ class KernelError(RuntimeError):
     """A kernel could not be compiled or loaded; the message holds the compiler's last line."""
 
 
+class NotKeptError(KernelError):
+    """A compiled kernel could not be written to its folder."""
+
+
+NOT_KEPT = 3
+"""Exit code of the compiler's process for NotKeptError."""
+
+
 def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:
     """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
 
-    `folder` is created with mode 0700 if it is missing; if it cannot be written or is another user's, a
-    temporary one serves this process. Raises KernelError.
+    `folder` is created with mode 0700 if it is missing; if nothing can be kept there or it is another user's, a
+    temporary one serves this process, with a warning. Raises KernelError.
     """
     wanted = sorted(set(names) - _ADDRESSES.keys())
-    if wanted:
-        home = _private_folder(folder)
-        if home is None:
-            with tempfile.TemporaryDirectory(prefix="edgellm-") as temporary:
-                _load_from(Path(temporary), wanted, progress)
-        else:
-            _load_from(home, wanted, progress)
+    if wanted and not _load_kept(folder, wanted, progress):
+        warnings.warn(
+            f"compiled kernels cannot be kept in {folder}, so every start compiles them anew; "
+            "make room or choose another folder with EDGELLM_CACHE",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        with tempfile.TemporaryDirectory(prefix="edgellm-") as temporary:
+            _load_from(Path(temporary), wanted, progress)
     return {name: _ADDRESSES[name] for name in names}
+
+
+def _load_kept(folder: Path, names: Sequence[str], progress: Progress | None) -> bool:
+    """Load from the folder; False if it cannot be used."""
+    home = _private_folder(folder)
+    try:
+        if home:
+            _load_from(home, names, progress)
+    except NotKeptError:
+        return False
+    return home is not None
 
 
 _ADDRESSES: dict[str, int] = {}
@@ -68,9 +90,13 @@ def _path(folder: Path, name: str) -> Path:
 def store(folder: Path, name: str, code: bytes) -> None:
     """Keep a kernel's object code, its SHA-256 in front; the file appears whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    with os.fdopen(handle, "wb") as file:
-        file.write(hashlib.sha256(code).digest() + code)
-    Path(temporary).replace(_path(folder, name))
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        Path(temporary).replace(_path(folder, name))
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _read(folder: Path, name: str) -> bytes | None:
@@ -102,6 +128,8 @@ def _compile_in_child(names: Sequence[str], folder: Path) -> Sequence[str]:
     child = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
     )
+    if child.returncode == NOT_KEPT:
+        raise NotKeptError(f"{folder} cannot be written")
     if child.returncode != 0:
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]
         raise KernelError(f"compiling {', '.join(names)} failed: {last}")

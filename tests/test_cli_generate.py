@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -59,8 +60,9 @@ def only_line(done: Done, code: int) -> str:
 
 
 def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:
+    expected = text_of("the time")  # first: it compiles what is not there yet, which the command would tell
     done = generate(path, "-p", "the time", *GREEDY)
-    assert (done.returncode, done.stdout.decode()) == (0, text_of("the time"))
+    assert (done.returncode, done.stdout.decode()) == (0, expected)
     assert done.stderr.decode().startswith("prompt ")
     assert "generated 8 · TTFT " in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
@@ -70,8 +72,25 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
     (tmp_path / "a").write_text("was é")
     (tmp_path / "b").write_text(" in\n")
     done = generate(path, "-f", tmp_path / "a", "-p", "he ", "-f", tmp_path / "b", *GREEDY, stdin=b" on\r\n")
-    assert done.stdout.decode() == text_of("he was é in\n on\r\n")
+    assert done.stdout.decode() == text_of("he was é in\n on")
     assert generate(path, *GREEDY, stdin=b"on").stdout.decode() == text_of("on")
+    # The line end behind the last part is none of the prompt; those before it are, and so is one given with -p.
+    assert generate(path, *GREEDY, stdin=b"on\n\n").stdout.decode() == text_of("on\n")
+    assert generate(path, "-f", tmp_path / "b", *GREEDY).stdout.decode() == text_of(" in")
+    assert generate(path, "-p", "on\n", *GREEDY).stdout.decode() == text_of("on\n")
+
+
+def test_figures_do_not_stick_to_the_text(path: Path) -> None:
+    command = [*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]
+    one_pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=True, **one_pipe)
+    assert done.stdout.rsplit(b"\n", 2)[1].startswith(b"prompt ")
+
+
+def test_a_stderr_that_is_closed_is_no_reason_to_fail(path: Path, text_of: Callable[[str], str]) -> None:
+    shell = shlex.join([*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]) + " 2>&-"
+    done = subprocess.run(["sh", "-c", shell], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout.decode()) == (0, text_of("the time"))
 
 
 def test_json_is_one_object(path: Path, text_of: Callable[[str], str]) -> None:
@@ -239,7 +258,7 @@ def test_ctrl_c_in_a_long_prompt(model_file: ModelFile) -> None:
     reply = json.loads(out)
     assert (reply["text"], reply["tokens"], reply["finish_reason"]) == ("", [], "cancelled")
     assert reply["stats"]["prompt_tokens"] == 30_002
-    assert err.splitlines()[-1] == "prompt 30002 (0 cached) · generated 0"
+    assert err.splitlines()[-1] == "prompt 30,002 (0 cached) · generated 0"
     assert "Traceback" not in err
 
 
@@ -250,7 +269,7 @@ def test_ctrl_c_while_writing_json(model_file: ModelFile) -> None:
     reply = json.loads(out)
     assert reply["finish_reason"] == "cancelled"
     assert len(reply["tokens"]) == reply["stats"]["generated_tokens"] > 0
-    assert f"generated {len(reply['tokens'])} · " in err.splitlines()[-1]
+    assert f"generated {len(reply['tokens']):,} · " in err.splitlines()[-1]
 
 
 @posix
@@ -266,7 +285,7 @@ def test_ctrl_c_while_writing_json_lines(model_file: ModelFile) -> None:
     tokens = [json.loads(line) for line in [*read, *out.splitlines()]]
     assert code == 130
     assert len(tokens) >= 3
-    assert f"generated {len(tokens)} · " in err.splitlines()[-1]
+    assert f"generated {len(tokens):,} · " in err.splitlines()[-1]
 
 
 def test_a_warm_generation_imports_no_compiler(path: Path) -> None:

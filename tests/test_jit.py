@@ -124,16 +124,21 @@ def test_left_over_and_foreign_files_do_not_matter(compiled: Path) -> None:
     assert (compiled / "abandoned.tmp").exists()
 
 
-def test_what_stands_in_the_way_is_an_error(compiled: Path, fresh: None) -> None:
+def test_an_object_that_cannot_be_written(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     path = only_object(compiled)
     path.unlink()
-    path.mkdir()
-    with pytest.raises(jit.KernelError, match=rf"^compiling {SMALL} failed: .*Error"):
-        jit.load([SMALL], compiled)
+    path.mkdir()  # in the way, as a full disk is
+    assert load_and_look(compiled, monkeypatch) != compiled
+    assert list(compiled.iterdir()) == [path], "what was written in part is removed"
+
+
+def test_a_kernel_that_does_not_compile(tmp_path: Path, fresh: None) -> None:
+    with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: .*no_such_kernel"):
+        jit.load(["no_such_kernel"], tmp_path)
 
 
 def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Load SMALL with `folder` given; the folder where it was really compiled."""
+    """Load SMALL with `folder` given, which cannot be used; the folder where it was compiled in the end."""
     used: list[Path] = []
     compile_there = jit._compile
 
@@ -143,9 +148,11 @@ def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(jit, "_compile", spy)
     x, y = np.array([0x4040], np.uint16), np.zeros(1, np.float32)
-    call_address(jit.load([SMALL], folder)[SMALL], x.ctypes.data, 1, y.ctypes.data)
+    with pytest.warns(RuntimeWarning, match="cannot be kept in .*EDGELLM_CACHE"):
+        address = jit.load([SMALL], folder)[SMALL]
+    call_address(address, x.ctypes.data, 1, y.ctypes.data)
     assert y[0] == 3
-    return used[0]
+    return used[-1]
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:

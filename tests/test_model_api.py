@@ -223,11 +223,20 @@ def test_logits(slow: Model) -> None:
     assert np.array_equal(slow.logits(ids), logits)  # no state in between
     with pytest.raises(OptionError, match="chunk cannot be 0"):
         slow.logits(ids, chunk=0)
-    for wrong, words in (([], "empty"), ([320], "token id 320"), ([1, -1], "token id -1")):
+    wrong: list[tuple[Any, str]] = [([], "at least one id"), ([320], "token id 320"), ([1, -1], "token id -1")]
+    wrong += [(ids, "whole numbers") for ids in (["a"], [1.5], [[1, 2]], "abc", None)]
+    for ids, words in wrong:
         with pytest.raises(EdgeLLMError, match=words):
-            slow.logits(wrong)
-    with pytest.raises(TypeError):
-        slow.logits([1.5])  # type: ignore[list-item]
+            slow.logits(ids)
+
+
+def test_what_should_be_text(slow: Model) -> None:
+    for prompt in (None, 5, b"x", [1, 5]):
+        with pytest.raises(OptionError, match="prompt cannot be .*: give text"):
+            slow.stream(prompt)  # type: ignore[arg-type]
+    for path in (None, b"x", 3):
+        with pytest.raises(OptionError, match="path cannot be"):
+            Model.open(path)  # type: ignore[arg-type]
 
 
 WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [

@@ -78,7 +78,7 @@ def test_impossible_generation_options_are_refused_by_name_in_one_line(name: str
 
 
 def test_an_impossible_value_cannot_be_made_by_any_road() -> None:
-    with pytest.raises(OptionError, match="threads cannot be 0: give a whole number, at least 1"):
+    with pytest.raises(OptionError, match="threads cannot be 0: give a whole number, from 1 to 512"):
         LoadOptions(threads=0)
     with pytest.raises(OptionError, match="top_p"):
         dataclasses.replace(GenerationOptions(), top_p=2.0)

@@ -1,6 +1,7 @@
 """`edgellm generate`: stream a completion to stdout; all else goes to stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,6 +14,9 @@ from edgellm.cli.options import generation_options, load_options, pairs
 from edgellm.cli.screen import Progress, notices
 from edgellm.errors import EdgeLLMError
 from edgellm.options import GenerationOptions, LoadOptions
+
+_LONGEST = 64 << 20
+"""Most bytes of a part of a prompt: longer than any context, short enough for the memory."""
 
 
 @click.command()
@@ -90,10 +94,18 @@ def _generate(
         progress.clear()
         if as_json:
             click.echo(json.dumps(asdict(generation.completion())))
-        elif not jsonl and sys.stdout and sys.stdout.isatty():
+        elif not jsonl and _needs_line_end():
             click.echo()
         click.echo(generation.stats, err=True)
         return 130 if interrupted else 0
+
+
+def _needs_line_end() -> bool:
+    """Whether what follows would stick to the text: on a terminal, and where stderr goes the same way as stdout."""
+    try:
+        return sys.stdout.isatty() or os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _show(token: Any, as_json: bool, jsonl: bool) -> None:
@@ -105,14 +117,16 @@ def _show(token: Any, as_json: bool, jsonl: bool) -> None:
 
 
 def _prompt(text: str | None, files: Iterable[str]) -> str:
-    """All parts of the prompt joined; a terminal on stdin is no part."""
-    parts = [] if text is None else [text]
-    parts += [_read(file) for file in files]
+    """All parts of the prompt joined; a terminal on stdin is no part.
+
+    The line end that editors and `echo` put behind the last part is none of the prompt.
+    """
+    parts = [_read(file) for file in files]
     if sys.stdin and not sys.stdin.isatty():
-        parts.append(_decode(sys.stdin.buffer.read(), "stdin"))
-    if not parts:
+        parts.append(_decode(sys.stdin.buffer.read(_LONGEST + 1), "stdin"))
+    if not parts and text is None:
         raise click.UsageError("no prompt: give -p TEXT, -f FILE, or text on stdin.")
-    return "".join(parts)
+    return (text or "") + "".join(parts).removesuffix("\n").removesuffix("\r")
 
 
 def _template(name: str) -> str:
@@ -129,6 +143,8 @@ def _read(path: str) -> str:
 
 
 def _decode(data: bytes, origin: str) -> str:
+    if len(data) > _LONGEST:
+        raise _fault(origin, f"is longer than {_LONGEST >> 20} MiB; give a text that fits the context")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

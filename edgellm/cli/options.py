@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import click
+
+from edgellm.options import GenerationOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +37,12 @@ def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str,
     return given or None
 
 
+def _sampling(name: str, kind: type[float], help_text: str) -> Callable[[F], F]:
+    """An option of the sampler; the default in its help is ours, which the model's file may replace."""
+    default = {option.name: option.default for option in fields(GenerationOptions)}[name[2:].replace("-", "_")]
+    return click.option(name, type=kind, help=f"{help_text} [{default}].")
+
+
 def generation_options(function: F) -> F:
     """Add how text is sampled and when it ends: the fields of `GenerationOptions`."""
     for option in (
@@ -41,13 +50,13 @@ def generation_options(function: F) -> F:
         click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before it; repeatable."),
         click.option("--seed", type=int, help="The same seed gives the same text."),
         click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a logit."),
-        click.option("--frequency-penalty", type=float, help="Lower a logit by this for each time its token came."),
-        click.option("--presence-penalty", type=float, help="Lower the logits of tokens that came by this."),
-        click.option("--repeat-penalty", type=float, help="Divide the logits of tokens that came by this; 1 is off."),
-        click.option("--min-p", type=float, help="Drop tokens below this share of the likeliest; 0 is off."),
-        click.option("--top-p", type=float, help="Keep the likeliest tokens of this total probability; 1 is off."),
-        click.option("--top-k", type=int, help="Keep so many of the likeliest tokens; 0 is off."),
-        click.option("--temp", type=float, help="Temperature; 0 always takes the likeliest token."),
+        _sampling("--frequency-penalty", float, "Lower a logit by this for each time its token came"),
+        _sampling("--presence-penalty", float, "Lower the logits of tokens that came by this"),
+        _sampling("--repeat-penalty", float, "Divide the logits of tokens that came by this; 1 is off"),
+        _sampling("--min-p", float, "Drop tokens below this share of the likeliest; 0 is off"),
+        _sampling("--top-p", float, "Keep the likeliest tokens of this total probability; 1 is off"),
+        _sampling("--top-k", int, "Keep so many of the likeliest tokens; 0 is off"),
+        _sampling("--temp", float, "Temperature; 0 always takes the likeliest token"),
         click.option("-n", "--max-tokens", type=int, help="Most tokens to generate; else until the model ends."),
     ):
         function = option(function)

@@ -11,13 +11,14 @@ from typing import Any, Self
 import click
 
 _PATIENCE_S = 0.5
+_LONG_PROMPT = 256
 
 
 class Progress:
     """One line of progress that overwrites itself; without a terminal, only word of a first compilation."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
+        self._live = bool(sys.stderr and sys.stderr.isatty())
         self._shown = False
         self._since = monotonic()
 
@@ -30,7 +31,7 @@ class Progress:
 
     def prefilling(self, done: int, total: int) -> None:
         """The prompt is being read; short ones are not worth a line."""
-        if self._live and monotonic() - self._since > _PATIENCE_S:
+        if self._live and (total > _LONG_PROMPT or monotonic() - self._since > _PATIENCE_S):
             self._line(f"reading the prompt: {done:,} of {total:,} tokens")
 
     def clear(self) -> None:

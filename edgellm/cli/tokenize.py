@@ -36,7 +36,7 @@ def command(
 def read_text() -> str:
     """All of stdin, line ends kept as they are; EdgeLLMError if it is not UTF-8."""
     try:
-        return sys.stdin.buffer.read().decode()
+        return sys.stdin.buffer.read().decode() if sys.stdin else ""
     except UnicodeDecodeError as error:
         raise EdgeLLMError(f"stdin: byte {error.start} is not UTF-8; convert the input") from None
 

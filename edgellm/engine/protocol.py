@@ -118,5 +118,6 @@ def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
     over = len(segment.sequence) + len(segment.tokens) - engine.ctx
     if over > 0:
         raise ContextOverflowError(
-            f"the text is {over} tokens too long for the context of {engine.ctx}: shorten it or raise --ctx"
+            f"the text is {over} tokens too long for the context of {engine.ctx}: "
+            "shorten it, or raise ctx if the model allows more"
         )
