@@ -187,9 +187,51 @@ def test_wanted_rows_come_in_order(engine: Engine) -> None:
     a, b = engine.new_sequence(), engine.new_sequence()
     every = engine.forward([Segment(a, [5, 6, 7], range(3)), Segment(b, [8, 9], range(2))])
     a.trim(0), b.trim(0)
-    some = engine.forward([Segment(a, [5, 6, 7], [2, 0]), Segment(b, [8, 9], [1])])
-    assert np.array_equal(some, every[[2, 0, 4]])
+    some = engine.forward([Segment(a, [5, 6, 7], [0, 2]), Segment(b, [8, 9], [1])])
+    assert np.array_equal(some, every[[0, 2, 4]])
     assert engine.forward([Segment(a, [5])]).shape == (0, 320)
+
+
+@pytest.mark.parametrize("wanted", [[3], [-1], [10**6], [1, 0], [0, 0], [0] * 20_000])
+def test_logits_of_what_is_not_there_are_refused(engine: Engine, wanted: list[int]) -> None:
+    sequence = engine.new_sequence()
+    with pytest.raises(EdgeLLMError, match="tokens 0 to 2, each once, in order"):
+        engine.forward([Segment(sequence, [5, 6, 7], wanted)])
+    assert len(sequence) == 0
+
+
+def test_sequences_of_another_engine_are_refused(engine: Engine, model_file: ModelFile) -> None:
+    with GGUFFile.open(model_file(**TINY)) as file:
+        other = Engine(file, threads=1, ctx=CTX, kv_type="f16", cache=cache_folder())
+        with pytest.raises(EdgeLLMError, match="belongs to the engine that made it"):
+            engine.forward([Segment(other.new_sequence(), [5])])
+        other.close()
+
+
+def test_the_map_lives_as_long_as_the_engine(model_file: ModelFile) -> None:
+    file = GGUFFile.open(model_file(**TINY))
+    engine = Engine(file, threads=1, ctx=CTX, kv_type="f16", cache=cache_folder())
+    before = last_logits(engine, (engine.new_sequence(), [5, 6, 7]))
+    file.close()
+    assert np.array_equal(last_logits(engine, (engine.new_sequence(), [5, 6, 7])), before)
+    engine.close()
+    engine.close()
+    with pytest.raises(EdgeLLMError, match="was closed"):
+        engine.forward([Segment(engine.new_sequence(), [5])])
+
+
+def test_wide_models_take_fewer_rows_at_once(model_file: ModelFile) -> None:
+    wide = {**TINY, "heads": 64, "kv_heads": 64, "head_dim": 512}
+    with GGUFFile.open(model_file(**wide)) as file:
+        engine = Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
+        assert 16 <= engine.max_rows < 128
+        engine.close()
+
+
+def test_trimming_below_nothing_leaves_nothing(engine: Engine) -> None:
+    sequence = engine.new_sequence()
+    engine.forward([Segment(sequence, [5, 6, 7])])
+    assert (sequence.trim(-1), sequence.tokens, sequence.pages) == (0, [], [])
 
 
 def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:

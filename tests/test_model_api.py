@@ -232,7 +232,7 @@ def test_logits(slow: Model) -> None:
 
 def test_what_should_be_text(slow: Model) -> None:
     for prompt in (None, 5, b"x", [1, 5]):
-        with pytest.raises(OptionError, match="prompt cannot be .*: give text"):
+        with pytest.raises(OptionError, match=r"prompt cannot be .*: give text"):
             slow.stream(prompt)  # type: ignore[arg-type]
     for path in (None, b"x", 3):
         with pytest.raises(OptionError, match="path cannot be"):

@@ -71,7 +71,8 @@ def _kept_by_yarn(file: GGUFFile, base: float, dims: int) -> Frequencies:
     """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
 
     Pairs that turn more than `beta_fast` times within the original context stay, those that turn less than
-    `beta_slow` times are slowed down by the factor, and between lies a straight ramp over whole pairs.
+    `beta_slow` times are slowed down by the factor, and between lies a straight ramp over whole pairs. A file may
+    set both; llama.cpp 0.3.36 keeps to 32 and 1 for these architectures, so such a file gives other logits there.
     """
     prefix = f"{file.architecture}.rope.scaling"
     original = file.get_int(f"{prefix}.original_context_length", file.get_int(f"{file.architecture}.context_length"))

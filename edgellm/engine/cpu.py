@@ -29,28 +29,33 @@ class CPUDevice:
         try:
             self._kernels = jit.load([*program.kernels, "run"], cache, progress)
             self._buffers = {b: np.zeros((rows + MOST_TOKENS, b.row_bytes), np.uint8) for b in program.buffers}
+            ops, scratch = len(program.ops), program.scratch_bytes
+            self.threads = ThreadPool(threads, self._kernels["run"], ops, scratch)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            needed = rows * sum(b.row_bytes for b in program.buffers)
+            needed = rows * sum(b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
+        self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self.pages = PagePool(program.page_bytes)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
         self._logits = self._buffers[program.logits].view(np.float32)
-        self.threads = ThreadPool(threads, self._kernels["run"], len(program.ops), program.scratch_bytes)
 
     def run(self, batch: Batch, vocab: int) -> NDArray[np.float32] | None:
-        """Run the program over a batch: its logits, a float32 copy [outputs, vocab], or None if stopped."""
-        self._batch = batch  # kept: see ThreadPool.run
+        """Run the program over a batch: its logits, a float32 copy [outputs, vocab], or None if stopped.
+
+        The threads must be settled: what an interrupted run may still use goes with the next batch.
+        """
+        self._batch = batch
         if not self.threads.run(self._ops.ctypes.data, len(self._ops), batch.record.ctypes.data):
             return None
         return self._logits[: batch.outputs, :vocab].copy()
 
     def close(self) -> None:
-        """End the threads and let go of buffers and pages. Nothing may be running."""
+        """End the threads and let go of buffers, pages and tensors. Nothing may be running."""
         self.threads.close()
         self.pages.clear()
-        del self._buffers, self._logits
+        del self._buffers, self._logits, self._program
 
     def _record(self, op: Op) -> Sequence[int]:
         """The 16 words of an op; their meaning is in `kquants.interpreter`."""

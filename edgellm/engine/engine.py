@@ -13,13 +13,16 @@ from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.pages import Sequence
 from edgellm.engine.program import build
 from edgellm.engine.protocol import Segment, Stopped, check_batch
-from edgellm.errors import OptionError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from kquants.jit import Progress
 
 MAX_ROWS = 256
 """Rows of the largest batch: enough to read each weight once for many tokens, small enough to stop soon."""
+
+MOST_ACTIVATIONS, LEAST_ROWS = 48 << 20, 16
+"""Bytes that activations may take, with fewer rows for very wide models; but never less rows than this."""
 
 
 class Engine:
@@ -50,9 +53,11 @@ class Engine:
             )
         self.ctx = ctx or model.context_length
         self.vocab = model.vocab
-        self.max_rows = min(MAX_ROWS, self.ctx)
+        program = build(model, kv_type)
+        self.max_rows = min(MAX_ROWS, self.ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
         self._rope = model.rope
-        self._device = CPUDevice(build(model, kv_type), self.max_rows, threads, cache, progress)
+        self._device = CPUDevice(program, self.max_rows, threads, cache, progress)
+        self._closed = False
         self._layers = len(model.layers)
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
 
@@ -76,7 +81,12 @@ class Engine:
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
         ids that the model does not have; in each case the sequences hold what they held before.
         """
+        if self._closed:
+            raise EdgeLLMError("the engine was closed; open the model again")
+        self._device.threads.settle()  # before anything that an interrupted run may still use is touched
         check_batch(self, segments)
+        if not all(segment.sequence.belongs_to(self._device.pages) for segment in segments):
+            raise EdgeLLMError("a sequence belongs to the engine that made it")
         for segment in segments:
             segment.sequence.reserve(len(segment.tokens))
         pages = self._device.pages.addresses
@@ -96,5 +106,7 @@ class Engine:
         self._device.threads.clear()
 
     def close(self) -> None:
-        """End the threads and let go of the memory. Nothing may be computing."""
-        self._device.close()
+        """End the threads and let go of the memory. Nothing may be computing; only the first call does something."""
+        if not self._closed:
+            self._device.close()
+            self._closed = True

@@ -52,13 +52,14 @@ class PagePool:
         """Release pages before the next `acquire`. Any thread may call this at any time."""
         self._dropped.append(pages)
 
-    def own(self, page: int) -> int:
-        """A page with the same contents that nobody else holds: itself, or a copy in exchange for it."""
-        if self._references[page] == 1:
-            return page
+    def shared(self, page: int) -> bool:
+        """Whether more than one sequence holds a page."""
+        return self._references[page] > 1
+
+    def copy(self, page: int) -> int:
+        """A page of its own with the same contents."""
         copy = self.acquire()
         self._pages[copy][:] = self._pages[page]
-        self.release(page)
         return copy
 
     def clear(self) -> None:
@@ -100,9 +101,12 @@ class Sequence(protocol.Sequence):
 
     def reserve(self, n: int) -> None:
         """Make room for `n` more tokens in pages of our own. Raises EdgeLLMError without memory for them."""
-        if n and len(self.tokens) % PAGE:
-            last = len(self.tokens) // PAGE
-            self.pages[last] = self._pool.own(self.pages[last])
+        last = len(self.tokens) // PAGE
+        if n and len(self.tokens) % PAGE and self._pool.shared(self.pages[last]):
+            # An interrupt between these lines may lose a page, but never leaves one with two owners.
+            copy, page = self._pool.copy(self.pages[last]), self.pages[last]
+            self.pages[last] = copy
+            self._pool.release(page)
         while len(self.pages) * PAGE < len(self.tokens) + n:
             self.pages.append(self._pool.acquire())
 
@@ -119,9 +123,13 @@ class Sequence(protocol.Sequence):
 
     def trim(self, n: int) -> int:
         """Forget all but the first `n` tokens; return how many are left (a KV cache reaches any n)."""
-        n = min(n, len(self.tokens))
+        n = max(0, min(n, len(self.tokens)))
         keep = -(-n // PAGE)
-        for page in self.pages[keep:]:
-            self._pool.release(page)
-        del self.pages[keep:], self.tokens[n:]
+        gone = self.pages[keep:]
+        del self.tokens[n:], self.pages[keep:]
+        self._pool.drop(gone)
         return n
+
+    def belongs_to(self, pool: PagePool) -> bool:
+        """Whether the pages are of this pool."""
+        return self._pool is pool

@@ -75,6 +75,11 @@ class Program:
         return list(dict.fromkeys(a for op in self.ops for a in op.arguments if isinstance(a, Buffer)))
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of activations for each row of a batch; logits are apart, as few rows have any."""
+        return sum(buffer.row_bytes for buffer in self.buffers if buffer != self.logits)
+
+    @property
     def kernels(self) -> set[str]:
         """The names of all kernels."""
         return {op.kernel for op in self.ops}

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -115,6 +116,8 @@ def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
     for token in segment.tokens:
         if not 0 <= token < engine.vocab:
             raise EdgeLLMError(f"token id {token} is not in the vocabulary of {engine.vocab}")
+    if not all(0 <= i < j for i, j in pairwise([*segment.wanted, len(segment.tokens)])):
+        raise EdgeLLMError(f"logits can be wanted of tokens 0 to {len(segment.tokens) - 1}, each once, in order")
     over = len(segment.sequence) + len(segment.tokens) - engine.ctx
     if over > 0:
         raise ContextOverflowError(

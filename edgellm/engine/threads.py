@@ -77,23 +77,23 @@ class ThreadPool:
         """Run a program, by its address; False if it was stopped before its end.
 
         An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
-        as no thread works any more. (A second one in the same microsecond may come before: `batch` must live until
-        the next run.)
+        as no thread works any more, or, if more interrupts follow, before: what the program uses must live until
+        `settle` has returned.
         """
-        self._settle()
+        self.settle()
         self._control[COUNTERS // 8 :] = 0
         self._job = (self._job[0] + 1, program, ops, batch)
         try:
             self._start()
             self._wait()
         except BaseException:
-            self._settle()
+            self.settle()
             raise
         return not self._control[STOPPED // 8]
 
     def close(self) -> None:
         """Let the threads end. Nothing may be running."""
-        self._settle()
+        self.settle()
         for jobs in self._jobs:
             jobs.put(None)
         for thread in self._threads:
@@ -112,7 +112,7 @@ class ThreadPool:
             with suppress(Empty):
                 self._done.get(timeout=0.05)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Stop a job that was interrupted, and wait for its end, through any number of further interrupts."""
         while not self._is_done():
             with suppress(BaseException):
