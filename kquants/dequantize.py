@@ -26,5 +26,6 @@ def dequantize(kind: GGMLType, data: NDArray[np.uint8], folder: Path) -> NDArray
     kernel = _Kernel(jit.load([name], folder)[name])
     data = np.ascontiguousarray(data)
     weights = np.empty(len(data) // kind.nbytes * kind.block, np.float32)
-    kernel(ctypes.addressof(ctypes.c_int64()), None, data.ctypes.data, len(weights), weights.ctypes.data)
+    spare = ctypes.c_int64()
+    kernel(ctypes.addressof(spare), None, data.ctypes.data, len(weights), weights.ctypes.data)
     return weights

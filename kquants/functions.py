@@ -3,7 +3,17 @@
 import numba as nb
 
 from kquants.decorators import Vector, inline
-from kquants.simd import add_f32, exp2_of_whole, fma_f32, max_f32, min_f32, mul_f32, round_f32, splat_f32
+from kquants.simd import (
+    add_f32,
+    exp2_of_whole,
+    fma_f32,
+    max_f32,
+    min_f32,
+    mul_f32,
+    round_f32,
+    splat_f32,
+    unless_nan,
+)
 
 _LOWEST = nb.float32(-88.02969)  # -127 ln 2: from here on 2**n is written as a plain zero
 _HIGHEST = nb.float32(88.0)  # 2**127 is the last power; beyond it exp stays at 1.65e38
@@ -22,7 +32,8 @@ _P5 = nb.float32(5.0000001201e-1)
 
 @inline
 def exp(x: Vector) -> Vector:
-    """e**x in each lane, within 2 units in the last place; 0 below -87.69 and for NaN, at most 1.7e38."""
+    """e**x in each lane, within 2 units in the last place; 0 below -87.69, at most 1.7e38; NaN stays NaN."""
+    given = x
     x = min_f32(max_f32(x, splat_f32(_LOWEST)), splat_f32(_HIGHEST))
     n = round_f32(mul_f32(x, splat_f32(_LOG2_E)))
     r = fma_f32(n, splat_f32(_LN2_LOW), fma_f32(n, splat_f32(_LN2_HIGH), x))
@@ -32,4 +43,4 @@ def exp(x: Vector) -> Vector:
     p = fma_f32(p, r, splat_f32(_P4))
     p = fma_f32(p, r, splat_f32(_P5))
     p = fma_f32(mul_f32(p, r), r, add_f32(r, splat_f32(nb.float32(1))))
-    return mul_f32(p, exp2_of_whole(n))
+    return unless_nan(mul_f32(p, exp2_of_whole(n)), given)

@@ -42,8 +42,9 @@ def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -
     """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
 
     `folder` is created with mode 0700 if it is missing; if nothing can be kept there or it is another user's, a
-    temporary one serves this process, with a warning. Raises KernelError.
+    temporary one serves this process, with a warning; so it is for one that others may write to. Raises KernelError.
     """
+    names = list(names)
     wanted = sorted(set(names) - _ADDRESSES.keys())
     if wanted and not _load_kept(folder, wanted, progress):
         warnings.warn(
@@ -137,15 +138,13 @@ def _compile_in_child(names: Sequence[str], folder: Path) -> Sequence[str]:
 
 
 def _private_folder(folder: Path) -> Path | None:
-    """The folder if it is ours alone and can be written, else None: what lies in it gets executed."""
+    """The folder if nobody else could write into it, and we can, else None: what lies in it gets executed."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix":
-            owner = folder.stat()
-            if owner.st_uid != os.getuid():
+            status = folder.stat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o022:
                 return None
-            if owner.st_mode & 0o077:
-                folder.chmod(0o700)
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None

@@ -1,7 +1,7 @@
 """What LLVM calls where an x86 CPU has no such instruction (before F16C and FMA: about 2013, some laptops 2020).
 
-A compiler's run-time library would define these functions, but kernels link to nothing: without a definition of
-our own the call would go to address 0. The names and the conventions are LLVM's.
+A compiler's run-time library would define these functions, but kernels link to nothing but memcpy and memset of the
+C library: without a definition of our own the call would go to address 0. The names and conventions are LLVM's.
 """
 
 LIBCALLS = """

@@ -253,6 +253,12 @@ def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
     return b.select(_lanes_below(b, count), x, _splat(b, other))
 
 
+@_define(F32, F32, F32)
+def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
+    """`x`, but NaN where y is NaN."""
+    return b.select(b.fcmp_unordered("uno", y, y), y, x)
+
+
 @_define(F32, F32)
 def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
     """2**n for whole n in [-126, 127], made by writing the exponent bits."""

@@ -210,6 +210,14 @@ def test_a_score_far_above_the_others_takes_all(peak: int, kv: str) -> None:
     assert same_bits(attend(shape, pages, [[0, 1, 2]], [130], q, 1.0)[0], v[peak].astype(F32))
 
 
+def test_nan_in_a_visible_key_shows() -> None:
+    shape = Shape(1, 1, 16, "f32")
+    pages, q = Pages(shape, 2, 0), np.ones((1, 1, 16), F32)
+    pages.keys[1, 0, 5, 3] = np.nan
+    assert np.isnan(attend(shape, pages, [[0, 1]], [70], q, 1.0)).all()
+    assert np.isfinite(attend(shape, pages, [[0, 1]], [60], q, 1.0)).all()  # which does not see it
+
+
 def test_nan_in_a_visible_value_shows() -> None:
     shape = Shape(1, 1, 16, "f32")
     pages, q = Pages(shape, 2, 0), np.ones((1, 1, 16), F32)
