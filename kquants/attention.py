@@ -78,6 +78,33 @@ def _merge(merged: int, part: int, state: int) -> None:
     store_f32x16(merged, add_f32(kept, mul_f32(load_f32x16(part), splat_f32(load_f32(state + 12)))))
 
 
+@inline
+def _begin(op: int, t: int, h: int, heads: int, queries: int, q: int, merged: int, state: int) -> None:
+    """Bring the queries together, and nothing merged yet."""
+    head_dim = argument(op, 6)
+    width = head_width(head_dim)
+    for i in range(queries):
+        source = argument(op, 0) + (t + i // heads) * argument(op, 1) + 4 * (h + i % heads) * head_dim
+        copy(q + 4 * head_dim * i, source, 4 * head_dim)
+        store_f32(state + 16 * i, _MINUS_INFINITY)
+        store_f32(state + 16 * i + 4, nb.float32(0))
+        for d in range(0, width, 16):
+            store_f32x16(merged + 4 * (i * width + d), splat_f32(nb.float32(0)))
+
+
+@inline
+def _finish(op: int, t: int, h: int, heads: int, queries: int, merged: int, state: int) -> None:
+    """Divide what was merged by the sum of the weights, and write it out."""
+    head_dim = argument(op, 6)
+    width = head_width(head_dim)
+    for i in range(queries):
+        out = argument(op, 2) + (t + i // heads) * argument(op, 3) + 4 * (h + i % heads) * head_dim
+        share = splat_f32(nb.float32(1) / load_f32(state + 16 * i + 4))
+        for d in range(0, head_dim, 16):
+            result = mul_f32(load_f32x16(merged + 4 * (i * width + d)), share)
+            store_f32x16_part(out + 4 * d, result, head_dim - d)
+
+
 def _define(name: str, element: int, lanes: Any) -> None:
     @inline
     def scores(q: int, keys: int, cells: int, head_dim: int, p: int, ahead: int) -> None:
@@ -110,7 +137,7 @@ def _define(name: str, element: int, lanes: Any) -> None:
     def attend(op: int, batch: int, t: int, rows: int, g: int, h: int, heads: int, scratch: int) -> None:
         """Heads h, h + 1, … (`heads` of them, of KV head g) of rows t, t + 1, … (`rows`) of one sequence.
 
-        Each row sees one cell more than the row before it.
+        Each row sees one cell more than the row before it. Query i is head h + i mod heads of row t + i / heads.
         """
         kv_heads, head_dim, scale = argument(op, 5), argument(op, 6), load_f32(op + 8 * 13)
         width, queries = head_width(head_dim), rows * heads
@@ -118,18 +145,13 @@ def _define(name: str, element: int, lanes: Any) -> None:
         merged = p + TOKENS * 4 * PAGE
         part = merged + TOKENS * 4 * width
         state = part + TOKENS * 64
-        for i in range(queries):
-            source = argument(op, 0) + (t + i // heads) * argument(op, 1) + 4 * (h + i % heads) * head_dim
-            copy(q + 4 * head_dim * i, source, 4 * head_dim)
-            store_f32(state + 16 * i, _MINUS_INFINITY)
-            store_f32(state + 16 * i + 4, nb.float32(0))
-            for d in range(0, width, 16):
-                store_f32x16(merged + 4 * (i * width + d), splat_f32(nb.float32(0)))
+        _begin(op, t, h, heads, queries, q, merged, state)
         visible = load_i32(load_i64(batch + 32) + 4 * t)
         for start in range(0, visible + rows - 1, PAGE):
             cells = min(PAGE, visible + rows - 1 - start)
             page = page_address(batch, t, start // PAGE) + argument(op, 7)
             values = page + (kv_heads * head_dim * PAGE + g * PAGE * width) * element
+            # Pages lie anywhere in memory: the CPU cannot guess the next one, so it is asked for ahead of time.
             next_page = page
             if start + PAGE < visible + rows - 1:
                 next_page = page_address(batch, t, start // PAGE + 1) + argument(op, 7)
@@ -151,12 +173,7 @@ def _define(name: str, element: int, lanes: Any) -> None:
                             v = gather(p + 4 * PAGE * i, values + d * element, own, width)
                             store_f32x16(part + 64 * i, v)
                         _merge(merged + 4 * (i * width + d), part + 64 * i, state + 16 * i)
-        for i in range(queries):
-            out = argument(op, 2) + (t + i // heads) * argument(op, 3) + 4 * (h + i % heads) * head_dim
-            share = splat_f32(nb.float32(1) / load_f32(state + 16 * i + 4))
-            for d in range(0, head_dim, 16):
-                result = mul_f32(load_f32x16(merged + 4 * (i * width + d)), share)
-                store_f32x16_part(out + 4 * d, result, head_dim - d)
+        _finish(op, t, h, heads, queries, merged, state)
 
     @kernel(f"attention_{name}")
     def attention(op: int, batch: int, first: int, last: int, scratch: int) -> None:

@@ -6,6 +6,9 @@ TILE_ROWS = 16
 SCRATCH_WEIGHT_BYTES = 4
 """Scratch that a product needs for each weight of a tile: float weights are unpacked to float32."""
 
+DECODE_ROWS = 3
+"""Up to this many rows of x, unpacking a tile costs more than it saves."""
+
 MOST_TOKENS = 8
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 

@@ -17,13 +17,10 @@ from kquants import UNPACKED_FORMATS
 from kquants.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import SCRATCH_WEIGHT_BYTES, TILE_ROWS
+from kquants.layout import DECODE_ROWS, SCRATCH_WEIGHT_BYTES, TILE_ROWS
 from kquants.rows import WEIGHTS, row_of
 from kquants.simd import fma_f32, load_f32, load_f32x16, splat_f32, store_f32, store_f32x16, sum_f32
 from kquants.tiles import TOKENS, fma_tokens, store_totals, zero_sums
-
-DECODE_ROWS = 3
-"""Up to this many rows of x, unpacking a tile costs more than it saves."""
 
 
 @inline

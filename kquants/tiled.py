@@ -18,8 +18,7 @@ import numba as nb
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats import q4_k, q6_k, q8_0
 from kquants.interpreter import argument, row_count
-from kquants.layout import QUANTIZED_BLOCK_BYTES as SCALE
-from kquants.layout import TILE_ROWS
+from kquants.layout import DECODE_ROWS, QUANTIZED_BLOCK_BYTES, TILE_ROWS
 from kquants.simd import (
     add_f32,
     fma_f32,
@@ -55,9 +54,6 @@ from kquants.tiles import (
 
 BLOCK_WEIGHTS, BLOCK_SCALES = 8 * 64, 2 * 64
 """Bytes of an unpacked block: eight vectors of weights, two of scales (or a scale and a minimum)."""
-
-DECODE_ROWS = 3
-"""Up to this many rows of x, unpacking a tile costs more than it saves."""
 
 
 @inline
@@ -155,7 +151,7 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
                 block = tile_weights(w, row_bytes, i, j)
                 for t in range(rows):
                     parts = dot_rows(block, load_twice(x + t * x_bytes + 32 * b))
-                    x_scale = x + t * x_bytes + n + SCALE * b
+                    x_scale = x + t * x_bytes + n + QUANTIZED_BLOCK_BYTES * b
                     total = load_f32x16(sums + 64 * t)
                     store_f32x16(sums + 64 * t, decode_block(total, parts, scales + BLOCK_SCALES * j, x_scale))
         for t in range(rows):
@@ -173,7 +169,7 @@ def _define(name: str, fmt: Any, blocks: int, decode_block: Any, prefill_block: 
         for t in range(0, rows, TOKENS):
             sums, at = zero_sums(), x + t * x_bytes
             for b in range(n // 32):
-                to_scale = at + n + SCALE * b
+                to_scale = at + n + QUANTIZED_BLOCK_BYTES * b
                 unpacked, unpacked_scales = weights + b * BLOCK_WEIGHTS, scales + b * BLOCK_SCALES
                 sums = prefill_block(sums, unpacked, unpacked_scales, at + 32 * b, to_scale, x_bytes)
             store_sums(scratch, sums, 64)

@@ -29,7 +29,7 @@ _V32, _VF = I32.vector, F32.vector
 Tile = Any
 """A block of a tile, as seen by a reader of annotations: eight vectors of unsigned bytes."""
 
-Block = types.UniTuple(I8_64, 8)
+_TILE = types.UniTuple(I8_64, 8)
 Parts = types.UniTuple(I32, 8)
 Halves = types.UniTuple(I32, 2)
 IntSums = types.UniTuple(I32, TOKENS)
@@ -79,7 +79,7 @@ def _sext(b: ir.IRBuilder, s: Any, wide: Any) -> Any:
 # --- loading rows --------------------------------------------------------------------------------------
 
 
-@_define(Block, types.int64, types.int64)
+@_define(_TILE, types.int64, types.int64)
 def load_rows(b: ir.IRBuilder, address: Any, stride: Any) -> Any:
     """32 bytes of each of the 16 rows `stride` bytes apart."""
     half = ir.VectorType(_BYTE, 32)
@@ -137,19 +137,19 @@ def _shift_left(b: ir.IRBuilder, v: Any, n: Any) -> Any:
     return b.bitcast(b.shl(b.bitcast(v, _V32), _splat(b, n)), v.type)
 
 
-nibbles = _define(Block, Block, types.int32)(_each(lambda b, v, n: _mask(b, _shift_right(b, v, n), 15)))
+nibbles = _define(_TILE, _TILE, types.int32)(_each(lambda b, v, n: _mask(b, _shift_right(b, v, n), 15)))
 """Bits n … n + 3 of each byte."""
 
-high_pairs = _define(Block, Block, types.int32)(
+high_pairs = _define(_TILE, _TILE, types.int32)(
     _each(lambda b, v, n: _shift_left(b, _mask(b, _shift_right(b, v, n), 3), _INT(4)))
 )
 """Bits n and n + 1 of each byte, as bits 4 and 5."""
 
-flip_signs = _define(Block, Block)(_each(lambda b, v: b.xor(v, ir.Constant(v.type, [128] * 64))))
+flip_signs = _define(_TILE, _TILE)(_each(lambda b, v: b.xor(v, ir.Constant(v.type, [128] * 64))))
 """Signed bytes plus 128, as unsigned ones."""
 
 
-@_define(Block, Block, Block)
+@_define(_TILE, _TILE, _TILE)
 def merge(b: ir.IRBuilder, x: Any, y: Any) -> Any:
     """The bits of both."""
     return _pack(b, [b.or_(p, q) for p, q in zip(_unpack(b, x), _unpack(b, y), strict=True)])
@@ -175,7 +175,7 @@ to_f32 = _define(F32, I32)(lambda b, x: b.sitofp(x, _VF))
 # --- decode: sums across the lanes of a row ------------------------------------------------------------
 
 
-@_define(Parts, Block, I8_64)
+@_define(Parts, _TILE, I8_64)
 def dot_rows(b: ir.IRBuilder, block: Any, x: Any) -> Any:
     """Products of 16 rows of unsigned weights with the 32 signed values that `load_twice` gave, in 8 lanes a row."""
     return _pack(b, [_dot4(b, ir.Constant(_V32, None), w, x) for w in _unpack(b, block)])
@@ -214,7 +214,7 @@ def sum_halves(b: ir.IRBuilder, parts: Any) -> Any:
 # --- prefill: rows across lanes ------------------------------------------------------------------------
 
 
-@_define(types.none, Block, types.int64)
+@_define(types.none, _TILE, types.int64)
 def store_interleaved(b: ir.IRBuilder, block: Any, address: Any) -> None:
     """Eight vectors of 64 bytes: vector k holds weights 4k … 4k + 3 of row i in lane i."""
     v = [b.bitcast(x, _V32) for x in _unpack(b, block)]
