@@ -3,12 +3,12 @@
 Each layer only wraps the one below, and every item of the stream carries its own figures.
 """
 
-import threading
 from collections.abc import Callable, Generator
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from secrets import randbits
+from threading import Lock, get_ident
 from typing import NamedTuple, Self
 
 from edgellm.engine.protocol import Sequence, Stopped
@@ -76,8 +76,8 @@ def generate_ids(
         sampler.accept(token)
     meter.prompt_tokens = len(prompt)
     with lease as sequence:
-        meter.cached_tokens = session.rewind(sequence, prompt)
-        with meter.prefill():
+        meter.cached_tokens = session.rewind(sequence, prompt, cancel)
+        with meter.prefill(sequence):
             logits = session.prefill(sequence, prompt, cancel, progress)
         while True:
             token = draw(sampler.apply(logits), seed, 0, len(sequence))
@@ -89,9 +89,9 @@ def generate_ids(
 class Generation:
     """A running generation: iterate over its tokens, `cancel()` it from any thread.
 
-    `finish_reason` is None until it has ended; `text` and `tokens` are what has come so far. `lease` gives it a
-    sequence for as long as it runs. `on_end` gets the text when it has ended, unless it ended before its first
-    token.
+    `finish_reason` is None until it has ended; `text` and `tokens` are what has come so far; after `cancel` `text` also
+    has what might have become a stop string. `lease` gives it a sequence for as long as it runs. `on_end` gets the
+    text when it has ended, unless it ended before its first token.
     """
 
     def __init__(
@@ -116,7 +116,8 @@ class Generation:
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop)
         self._meter, self._on_end = meter, on_end
-        self._turn = threading.Lock()
+        self._turn = Lock()
+        self._owner: int | None = None
         self._wish = Cancel(session.engine)
         seed = randbits(64) if options.seed is None else options.seed
         sampler = Sampler(options, session.engine.vocab)
@@ -127,18 +128,25 @@ class Generation:
 
     def __next__(self) -> Token:
         with self._turn:
-            if self._limit == 0:
-                self._end("length")
-            if self.finish_reason:
-                raise StopIteration
+            self._owner = get_ident()
             try:
-                return self._token(next(self._ids))
-            except Stopped:
-                self._end("cancelled")
-                raise StopIteration from None
-            except BaseException:
-                self._end("cancelled")
-                raise
+                return self._next()
+            finally:
+                self._owner = None
+
+    def _next(self) -> Token:
+        if self._limit == 0:
+            self._end("length")
+        if self.finish_reason:
+            raise StopIteration
+        try:
+            return self._token(next(self._ids))
+        except Stopped:
+            self._end("cancelled")
+            raise StopIteration from None
+        except BaseException:
+            self._end("cancelled")
+            raise
 
     @property
     def stats(self) -> Stats:
@@ -156,14 +164,14 @@ class Generation:
         self._stop(wait=False)
 
     def close(self) -> None:
-        """`cancel`, and wait for what is being computed."""
+        """`cancel`, and wait for what is being computed; a progress callback, which is part of that, cannot wait."""
         self._stop(wait=True)
 
     def _stop(self, wait: bool) -> None:
         if not self.finish_reason:
             self._wish()
             # Whoever has the turn ends it; between two tokens nobody has it, and perhaps nobody asks for more.
-            if self._turn.acquire(blocking=wait):
+            if self._turn.acquire(blocking=wait and self._owner != get_ident()):
                 try:
                     self._end("cancelled")
                 finally:
@@ -191,6 +199,8 @@ class Generation:
     def _end(self, reason: str) -> None:
         """Note why it ended, if it had not; give the sequence back."""
         if not self.finish_reason:
+            if reason == "cancelled":
+                self.text += self._stops.flush()
             self.finish_reason = reason
             self._ids.close()
             if self.tokens or reason != "cancelled":

@@ -4,25 +4,43 @@ import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from contextlib import contextmanager
+from typing import TypeVar
 
 from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError
+from edgellm.turns import GivenUp, Turns
+
+T = TypeVar("T")
 
 PrefillProgress = Callable[[int, int], None]
 """Called with (tokens computed, tokens to compute) at the beginning of a prompt and after each part of it."""
 
 
 class Cancel:
-    """A request's wish to stop, which any thread may set."""
+    """A request's wish to stop, which any thread may set, also while a signal is handled."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lock = threading.RLock()
+        self._computing = False
         self.wanted = False
 
     def __call__(self) -> None:
-        """Stop the request: what is being computed ends within milliseconds."""
-        self.wanted = True
-        self._engine.stop()
+        """Stop the request: what is being computed for it ends within milliseconds, and so does its waiting."""
+        with self._lock:
+            self.wanted = True
+            if self._computing:
+                self._engine.stop()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """While the engine computes for this request, the wish stops it; at other times it would stop another's."""
+        try:
+            self._computing = True
+            yield
+        finally:
+            with self._lock:
+                self._computing = False
 
 
 class Slot:
@@ -46,19 +64,20 @@ class Slot:
 
 
 class Session:
-    """Prefill and decode for any number of requests; they queue for the engine, part by part.
+    """Prefill and decode for any number of requests; they take turns at the engine, part by part.
 
-    `name` is the model's, for messages. Once `closed`, every request is an error.
+    `name` is the model's, for messages. Every request is an error from the beginning of `close` on; `closed` tells
+    that it came to its end.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine, self.name = engine, name
-        self.closed = False
-        self._lock = threading.Lock()
+        self.closed = self._closing = False
+        self._turns = Turns()
 
     def check_open(self) -> None:
         """Raises EdgeLLMError if the model was closed."""
-        if self.closed:
+        if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
     def check_fits(self, ids: Ids[int]) -> None:
@@ -72,11 +91,10 @@ class Session:
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")
 
-    def rewind(self, sequence: Sequence, ids: Ids[int]) -> int:
-        """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left."""
+    def rewind(self, sequence: Sequence, ids: Ids[int], cancel: Cancel) -> int:
+        """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left. Stopped after `cancel`."""
         # The last token is computed even if it is there already: its logits are what is asked for.
-        with self._lock:
-            return sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1))
+        return self._take_turn(lambda: sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1)), cancel)
 
     def prefill(
         self,
@@ -111,28 +129,38 @@ class Session:
 
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
         """
-        while True:
-            with self._lock:
-                # In this order: a wish that comes after `clear_stop` stops the engine, an earlier one is seen.
-                self.engine.clear_stop()
+        return self._take_turn(lambda: self._compute(segment, cancel), cancel)
+
+    def _compute(self, segment: Segment[Sequence], cancel: Cancel) -> Logits:
+        with cancel.computing():
+            # In this order: a wish that comes after `clear_stop` stops the engine, an earlier one is seen.
+            self.engine.clear_stop()
+            self.check_open()
+            if cancel.wanted:
+                raise Stopped
+            try:
+                return self.engine.forward([segment])
+            except Stopped:
                 self.check_open()
-                if cancel.wanted:
-                    raise Stopped
-                try:
-                    return self.engine.forward([segment])
-                except Stopped:
-                    # Unless it was ours, the wish was that of a request that had its turn before.
-                    if cancel.wanted:
-                        raise
+                raise
+
+    def _take_turn(self, work: Callable[[], T], cancel: Cancel) -> T:
+        """Do something when it is this request's turn. Raises Stopped if `cancel` comes before that."""
+        try:
+            return self._turns.take(work, lambda: cancel.wanted)
+        except GivenUp:
+            raise Stopped from None
 
     def fork(self, sequence: Sequence) -> Sequence:
         """Another sequence with the same tokens, sharing their state."""
-        with self._lock:
-            return sequence.fork()
+        return self._turns.take(sequence.fork)
 
     def close(self) -> None:
-        """Stop what is being computed, for whomever, and end the engine."""
-        self.closed = True
+        """Stop what is being computed, for whomever, and end the engine. If interrupted it can be called again."""
+        self._closing = True
         self.engine.stop()
-        with self._lock:
-            self.engine.close()
+        self._turns.take(self._end)
+
+    def _end(self) -> None:
+        self.engine.close()
+        self.closed = True

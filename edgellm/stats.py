@@ -1,10 +1,9 @@
 """What a generation cost: counted and timed where it happens."""
 
-from collections.abc import Iterator
+from bisect import insort
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import quantiles
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +13,7 @@ class Stats:
     """The figures of a generation; None where there is nothing to divide by yet.
 
     `ttft_s` runs from the request to the delivery of the first token, tokenizing included. `prefill_tps` counts
-    uncached prompt tokens per second, `decode_tps` tokens after the first. `itl_ms` are the 50th and 95th
+    prompt tokens computed per second, `decode_tps` tokens after the first. `itl_ms` are the 50th and 95th
     percentile of the time between tokens. `mbu` is the share of the memory bandwidth that decoding used: None
     until that bandwidth has been measured. `devices` lists name, blocks and bytes of what computed.
     """
@@ -50,41 +49,51 @@ class Meter:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     prefill_s: float = 0.0
-    delivered: list[float] = field(default_factory=list)
+    prefilled: int = 0
+    _delivered: list[float] = field(default_factory=list)
+    _gaps: list[float] = field(default_factory=list)
+    _percentiles: list[dict[str, float] | None] = field(default_factory=list)
 
     @contextmanager
-    def prefill(self) -> Iterator[None]:
-        """Time the computation of the prompt."""
-        started = perf_counter()
-        yield
-        self.prefill_s = perf_counter() - started
+    def prefill(self, sequence: Sized) -> Iterator[None]:
+        """Time the computation of the prompt, whose tokens come into `sequence`: all, or those before it is stopped."""
+        started, cached = perf_counter(), len(sequence)
+        try:
+            yield
+        finally:
+            self.prefill_s = perf_counter() - started
+            self.prefilled = len(sequence) - cached
 
     def deliver(self) -> int:
         """A token is handed over now; returns how many there are."""
-        self.delivered.append(perf_counter())
-        return len(self.delivered)
+        now = perf_counter()
+        if self._delivered:
+            insort(self._gaps, 1000 * (now - self._delivered[-1]))
+        # Noted for every token, so that its figures cost the same whenever and however often they are asked for.
+        self._percentiles.append({"p50": _at(self._gaps, 0.5), "p95": _at(self._gaps, 0.95)} if self._gaps else None)
+        self._delivered.append(now)
+        return len(self._delivered)
 
     def stats(self, count: int | None = None) -> Stats:
         """The figures after the first `count` tokens, or after all."""
-        times = self.delivered[:count]
-        gaps = [1000 * (after - before) for before, after in pairwise(times)]
-        span = times[-1] - times[0] if times else 0.0
-        uncached = self.prompt_tokens - self.cached_tokens
+        n = len(self._delivered) if count is None else count
+        first, last = (self._delivered[0], self._delivered[n - 1]) if n else (self.started, self.started)
         return Stats(
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
-            generated_tokens=len(times),
-            ttft_s=times[0] - self.started if times else None,
-            prefill_tps=uncached / self.prefill_s if self.prefill_s else None,
-            decode_tps=len(gaps) / span if span else None,
-            itl_ms=_percentiles(gaps),
+            generated_tokens=n,
+            ttft_s=first - self.started if n else None,
+            prefill_tps=self.prefilled / self.prefill_s if self.prefilled and self.prefill_s else None,
+            decode_tps=(n - 1) / (last - first) if last > first else None,
+            itl_ms=self._percentiles[n - 1] if n else None,
             mbu=None,
             devices=self.devices,
         )
 
 
-def _percentiles(gaps: list[float]) -> dict[str, float] | None:
-    if not gaps:
-        return None
-    cuts = quantiles(gaps, n=20, method="inclusive") if len(gaps) > 1 else gaps * 19
-    return {"p50": cuts[9], "p95": cuts[18]}
+def _at(ordered: list[float], share: float) -> float:
+    """The value at a share of an ordered list, between two neighbours in proportion."""
+    place = (len(ordered) - 1) * share
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

@@ -169,6 +169,25 @@ def test_what_might_have_become_a_stop_string_comes_in_the_end(model: Model) -> 
     assert (reply.text, reply.finish_reason) == (text, "length")
 
 
+def test_what_might_have_become_a_stop_string_is_kept_after_cancel(model: Model) -> None:
+    generation = model.stream(PROMPT, **GREEDY)
+    texts = [next(generation).text for _ in range(8)]
+    assert all(texts[6:])
+    held = model.stream(PROMPT, stop="".join(texts[6:]) + "and what never came", **GREEDY)
+    told = "".join(next(held).text for _ in range(8))
+    assert told == held.text == "".join(texts[:6])
+    held.cancel()
+    assert held.text == held.completion().text == "".join(texts)
+
+
+def test_half_a_character_is_not_kept_after_cancel(model: Model) -> None:
+    only = {i: NEVER for i in range(320) if i != BYTES[0xE2]}
+    generation = model.stream(PROMPT, logit_bias=only)
+    next(generation)
+    generation.cancel()
+    assert generation.text == ""
+
+
 def test_cached_tokens_are_those_shared_with_the_last_request(model_path: Path) -> None:
     with Model.open(model_path, threads=1) as model:
         first = model.generate(PROMPT, max_tokens=5, temp=0, logit_bias=NO_END)

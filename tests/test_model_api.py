@@ -82,6 +82,22 @@ def test_cancel_between_tokens_ends_at_once(slow: Model, started: bool) -> None:
     assert slow.generate(PROMPT, max_tokens=1).stats.cached_tokens == (n - 1 if started else 0)
 
 
+@pytest.mark.parametrize("end", ["cancel", "close"])
+def test_ended_by_its_own_progress(slow: Model, expected: str, end: str) -> None:
+    generation = slow.stream(LONG, progress=lambda done, total: getattr(generation, end)())
+    assert list(generation) == []
+    assert generation.finish_reason == "cancelled"
+    assert generation.stats.prefill_tps is None
+    assert slow.generate(PROMPT, **GREEDY).text == expected
+
+
+def test_a_stopped_prefill_has_a_speed(slow: Model) -> None:
+    generation = slow.stream(LONG, progress=lambda done, total: generation.close() if done else None)
+    assert list(generation) == []
+    assert (generation.stats.prefill_tps or 0) > 0
+    assert slow.generate(LONG, max_tokens=0).stats.prefill_tps is None
+
+
 def test_cancel_after_the_end_changes_nothing(slow: Model) -> None:
     generation = slow.stream(PROMPT, **GREEDY)
     reply = generation.completion()
@@ -92,7 +108,6 @@ def test_cancel_after_the_end_changes_nothing(slow: Model) -> None:
 
 
 def test_cancelling_one_request_disturbs_no_other(slow: Model, expected: str) -> None:
-    """The engine stops for whoever computes; others compute that part again."""
     quit_ = threading.Event()
 
     def nuisance() -> None:

@@ -32,8 +32,10 @@ def run(clock: Clock, gaps: list[float]) -> Meter:
     meter = Meter(DEVICES, clock())
     clock.now += 0.5
     meter.prompt_tokens, meter.cached_tokens = 40, 10
-    with meter.prefill():
+    sequence = [0] * 10
+    with meter.prefill(sequence):
         clock.now += 2
+        sequence += [0] * 30
     for gap in gaps:
         clock.now += gap
         meter.deliver()
@@ -78,13 +80,15 @@ def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:
     assert meter.stats(2).generated_tokens == 2
 
 
-def test_an_interrupted_prefill_has_no_speed(clock: Clock) -> None:
-    meter = Meter(DEVICES, clock())
-    meter.prompt_tokens = 40
-    with pytest.raises(KeyboardInterrupt), meter.prefill():
-        clock.now += 1
+@pytest.mark.parametrize(("computed", "speed"), [(0, None), (12, 6)])
+def test_an_interrupted_prefill_counts_what_was_computed(clock: Clock, computed: int, speed: float | None) -> None:
+    meter, sequence = Meter(DEVICES, clock()), [0] * 10
+    meter.prompt_tokens, meter.cached_tokens = 40, 10
+    with pytest.raises(KeyboardInterrupt), meter.prefill(sequence):
+        sequence += [0] * computed
+        clock.now += 2
         raise KeyboardInterrupt
-    assert meter.stats().prefill_tps is None
+    assert meter.stats().prefill_tps == speed
 
 
 def test_in_words(clock: Clock) -> None:
