@@ -130,6 +130,12 @@ def test_it_runs_what_our_engine_cannot(model_file: ModelFile, path: Path) -> No
     assert np.abs(logits - llama_cpp_logits(model_file(**options), IDS, flash_attention=True)).max() < 1e-4
 
 
+def test_logits_belong_to_whoever_asked(engine: LlamaCppEngine) -> None:
+    logits = engine.forward([Segment(engine.new_sequence(), [1, 5, 9], [0, 2])])
+    assert logits.shape == (2, engine.vocab)
+    logits += 1.0
+
+
 def test_sequences_part_and_go_back(engine: LlamaCppEngine) -> None:
     def last(sequence: object, tokens: list[int]) -> np.ndarray:
         return engine.forward([Segment(sequence, tokens, [len(tokens) - 1])])[0]
@@ -183,7 +189,7 @@ def test_bad_batches_are_refused(engine: LlamaCppEngine) -> None:
     for tokens in ([engine.vocab], [-1], [], [1] * (engine.max_rows + 1)):
         with pytest.raises(EdgeLLMError):
             engine.forward([Segment(sequence, tokens)])
-    with pytest.raises(ContextOverflowError, match="--ctx"):
+    with pytest.raises(ContextOverflowError, match="raise ctx"):
         engine.forward([Segment(sequence, [1] * 100)])
         engine.forward([Segment(sequence, [1] * 29)])
     assert len(sequence) == 100

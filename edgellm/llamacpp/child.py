@@ -152,13 +152,14 @@ def _end(
     """Let a process end and forget it; nothing may be computing, or else it is killed."""
     requests.close()
     try:
-        process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+    finally:  # also if interrupted: this is called only once
         process.kill()
         process.wait()
-    talker.shutdown()
-    replies.close()
-    log.close()
+        talker.shutdown()
+        replies.close()
+        log.close()
 
 
 def _signal_name(number: int) -> str:

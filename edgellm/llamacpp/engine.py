@@ -99,7 +99,7 @@ class LlamaCppEngine:
             for segment in segments:
                 segment.sequence.held += len(segment.tokens)
                 segment.sequence.torn = False
-            return np.frombuffer(payload, np.float32).reshape(-1, self.vocab)
+            return np.frombuffer(payload, np.float32).reshape(-1, self.vocab).copy()
 
     def _refusal(self, reply: Reply, payload: bytes) -> Exception:
         if reply is Reply.STOPPED:
