@@ -24,9 +24,7 @@ def llama_cpp_logits(
     path: Path, ids: list[int], *, n_threads: int = 2, flash_attention: bool = False, kv_type: str = "f16"
 ) -> NDArray[np.float32]:
     """llama.cpp's logits of every position, (n, vocab) float32. `kv_type` is f16 or f32."""
-    return _ask(
-        "logits", path, ids=ids, n_threads=n_threads, flash_attention=flash_attention, kv_type=kv_type
-    )
+    return _ask("logits", path, ids=ids, n_threads=n_threads, flash_attention=flash_attention, kv_type=kv_type)
 
 
 def llama_cpp_greedy(path: Path, prompt: str, n: int) -> str:
@@ -47,9 +45,7 @@ def _ask(task: str, path: Path, **job: object) -> NDArray[Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "answer.npy"
         asked = json.dumps(job | {"task": task, "path": str(path), "out": str(out)})
-        child = subprocess.run(
-            [sys.executable, __file__], input=asked, text=True, capture_output=True, check=False
-        )
+        child = subprocess.run([sys.executable, __file__], input=asked, text=True, capture_output=True, check=False)
         assert child.returncode == 0, f"llama.cpp failed on {path}: exit {child.returncode}, {child.stderr}"
         answer: NDArray[Any] = np.load(out)
     return answer

@@ -31,15 +31,11 @@ class Reference:
         }
         prefix = self.arch + "."
         self.meta: dict[str, Any] = {
-            key.removeprefix(prefix): field.contents()
-            for key, field in reader.fields.items()
-            if key.startswith(prefix)
+            key.removeprefix(prefix): field.contents() for key, field in reader.fields.items() if key.startswith(prefix)
         }
         self.heads: int = self.meta["attention.head_count"]
         self.kv_heads: int = self.meta.get("attention.head_count_kv", self.heads)
-        self.head_dim: int = self.meta.get(
-            "attention.key_length", self.meta["embedding_length"] // self.heads
-        )
+        self.head_dim: int = self.meta.get("attention.key_length", self.meta["embedding_length"] // self.heads)
 
     def logits(self, ids: list[int]) -> Array:
         """x = embeddings; x += attention(norm(x)); x += feed_forward(norm(x)); logits = head(norm(x))."""

@@ -147,9 +147,7 @@ def test_a_file_of_the_gguf_package_reads_back_equal(tmp_path: Path) -> None:
         assert file.metadata["n.f32"] == struct.unpack("<f", struct.pack("<f", 0.1))[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["models/stories260K/stories260K-f32", "vocab/llama-spm", "vocab/gpt-2"]
-)
+@pytest.mark.parametrize("name", ["models/stories260K/stories260K-f32", "vocab/llama-spm", "vocab/gpt-2"])
 def test_shared_files_read_as_the_gguf_package_reads_them(shared: Path, name: str) -> None:
     assert_equal_to_package(shared / f"{name}.gguf")
 

@@ -169,9 +169,7 @@ def test_counts_that_lie(tmp_path: Path, field: str, lie: int) -> None:
     assert "it can hold" in error_of_bytes(tmp_path, model.build())
 
 
-def q8(
-    name: str | bytes = "w", dims: tuple[int, ...] = (32, 2), offset: int = 0, kind: int = Q8_0
-) -> raw.RawTensor:
+def q8(name: str | bytes = "w", dims: tuple[int, ...] = (32, 2), offset: int = 0, kind: int = Q8_0) -> raw.RawTensor:
     return raw.RawTensor(name, dims, kind, offset, bytes(68 if offset < 1 << 30 else 0))
 
 

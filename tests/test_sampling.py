@@ -196,9 +196,7 @@ def test_draws_follow_the_distribution() -> None:
     assert ((found - n * shares) ** 2 / (n * shares)).sum() < 16.27
 
 
-def naive(
-    logits: Logits, o: GenerationOptions, history: list[int], allowed: NDArray[np.bool_]
-) -> dict[int, float]:
+def naive(logits: Logits, o: GenerationOptions, history: list[int], allowed: NDArray[np.bool_]) -> dict[int, float]:
     """The chain as its definition reads, stage by stage, in Python floats."""
     x = [logit + o.logit_bias.get(i, 0.0) for i, logit in enumerate(logits.tolist())]
     window = history if o.penalty_last_n < 0 else history[max(0, len(history) - o.penalty_last_n) :]

@@ -55,9 +55,18 @@ def test_words_by_hand(tmp_path: Path, pre: str) -> None:
 def strange_texts(n: int) -> list[str]:
     """Short texts drawn from one, two or all of these alphabets, always the same ones."""
     alphabets = (
-        "abzAZIsStTmMdDlLvVeErR'’ſK  ", "0123456789 .,٣४", "\n\r\t \x0b\x0c\x1c\x85\xa0\u2003\u3000",
-        "éÉßÑñЖжΣσςǅʔªºԱա", "中文かなカナ한글ㄅ々〇、。！？", "\u0301\u093e\u0e31\u200d\u200b\ufe0f", "😀👩🏽‍🚀🇩🇪",
-        "~!@#$%^&*()_+-=[]{}|\\:;\"'<>,./?`", "½²Ⅷ①৪", "कखगि ไทย عربي עברית", "𝐀𝒷𐐀𐲀𞤀𑢠", "\x00\x07\x7f\xad\ue000\u0378",
+        "abzAZIsStTmMdDlLvVeErR'’ſK  ",
+        "0123456789 .,٣४",
+        "\n\r\t \x0b\x0c\x1c\x85\xa0\u2003\u3000",
+        "éÉßÑñЖжΣσςǅʔªºԱա",
+        "中文かなカナ한글ㄅ々〇、。！？",
+        "\u0301\u093e\u0e31\u200d\u200b\ufe0f",
+        "😀👩🏽‍🚀🇩🇪",
+        "~!@#$%^&*()_+-=[]{}|\\:;\"'<>,./?`",
+        "½²Ⅷ①৪",
+        "कखगि ไทย عربي עברית",
+        "𝐀𝒷𐐀𐲀𞤀𑢠",
+        "\x00\x07\x7f\xad\ue000\u0378",
     )
     dice = random.Random(1)
     pools = ["".join(dice.sample(alphabets, dice.choice((1, 2, len(alphabets))))) for _ in range(n)]

@@ -8,8 +8,7 @@ from edgellm.text.tokenizer import Tokenizer
 
 NAMES = ("llama-spm", "gpt-2", "llama-bpe", "falcon", "qwen2")
 STRANGE = (
-    "\t\x1c\x85\u00a0x\u2003 y\u200b\u3000z ǅ ſS 'S 'ſ ¼½ ٣٤٥٦ 中文 คน 👩‍🚀\ufe0f é e\u0301 "
-    "I'LL we'Re\r\n\n \n  a  \n"
+    "\t\x1c\x85\u00a0x\u2003 y\u200b\u3000z ǅ ſS 'S 'ſ ¼½ ٣٤٥٦ 中文 คน 👩‍🚀\ufe0f é e\u0301 I'LL we'Re\r\n\n \n  a  \n"
 )
 pytestmark = pytest.mark.skipif(not (SHARED / "vocab").is_dir(), reason="no shared data beside the project")
 

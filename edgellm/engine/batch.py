@@ -21,9 +21,7 @@ class Batch:
         starts = np.cumsum([0, *lengths])
         tables = [np.array(s.sequence.pages, np.int32) for s in segments]
         tokens = np.concatenate([np.asarray(s.tokens, np.int32) for s in segments])
-        positions = np.concatenate(
-            [np.arange(len(s.sequence), len(s.sequence) + len(s.tokens)) for s in segments]
-        )
+        positions = np.concatenate([np.arange(len(s.sequence), len(s.sequence) + len(s.tokens)) for s in segments])
         outputs = [start + i for s, start in zip(segments, starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(tokens), len(outputs)
         self._kept = (

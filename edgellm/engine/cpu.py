@@ -23,9 +23,7 @@ class CPUDevice:
     Raises EdgeLLMError where a kernel cannot be compiled or memory is short.
     """
 
-    def __init__(
-        self, program: Program, rows: int, threads: int, cache: Path, progress: jit.Progress | None
-    ) -> None:
+    def __init__(self, program: Program, rows: int, threads: int, cache: Path, progress: jit.Progress | None) -> None:
         try:
             self._kernels = jit.load([*program.kernels, "run"], cache, progress)
             self._buffers = {b: np.zeros((rows + MOST_TOKENS, b.row_bytes), np.uint8) for b in program.buffers}

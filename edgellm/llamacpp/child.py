@@ -39,9 +39,7 @@ class Child:
         self._lock = threading.RLock()
         self._stopped: float | None = None
         self._hung = False
-        self.close = weakref.finalize(
-            self, _end, self._process, self._requests, self._replies, self._log, self._talker
-        )
+        self.close = weakref.finalize(self, _end, self._process, self._requests, self._replies, self._log, self._talker)
 
     @property
     def pid(self) -> int:
@@ -125,8 +123,7 @@ class Child:
             how = f"did not stop within {_GRACE_S:g} s and was killed"
         said = self.last_words()
         return (
-            f"{self.name}: llama.cpp {how}{f' ({said})' if said else ''}; "
-            "open the model again, or leave --engine out"
+            f"{self.name}: llama.cpp {how}{f' ({said})' if said else ''}; open the model again, or leave --engine out"
         )
 
 
@@ -137,9 +134,7 @@ def _start(log: IO[bytes]) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # Without the last, ggml has a debugger look at the process that it is about to abort.
     env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1"}
-    return subprocess.Popen(
-        command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env
-    )
+    return subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
 
 
 def _end(

@@ -42,9 +42,7 @@ def _look(name: str, model: Stored) -> Found:
     try:
         with GGUFFile.open(path) as file:
             context = file.get_int(f"{file.architecture}.context_length", None)
-            return Found(
-                name, model.source, str(path), file.nbytes, _quantization(file), file.architecture, context
-            )
+            return Found(name, model.source, str(path), file.nbytes, _quantization(file), file.architecture, context)
     except ModelFileError as error:
         problem = str(error).removeprefix(f"{printable(str(path), 400)}: ")
         return Found(name, model.source, str(path), _size(path), problem=problem)

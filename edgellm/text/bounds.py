@@ -11,9 +11,27 @@ LARGEST = 1 << 25  # characters, an item counting as 64: several times what the 
 _ITEM = 64
 AMPLIFYING = frozenset(
     [
-        "batch", "center", "expandtabs", "format", "format_map", "indent", "join", "ljust", "pprint",
-        "replace", "rjust", "round", "slice", "strftime_now", "string", "tojson", "translate", "urlize",
-        "wordwrap", "xmlattr", "zfill",
+        "batch",
+        "center",
+        "expandtabs",
+        "format",
+        "format_map",
+        "indent",
+        "join",
+        "ljust",
+        "pprint",
+        "replace",
+        "rjust",
+        "round",
+        "slice",
+        "strftime_now",
+        "string",
+        "tojson",
+        "translate",
+        "urlize",
+        "wordwrap",
+        "xmlattr",
+        "zfill",
     ]
 )
 _FORMATTING = frozenset(["format", "format_map", "strftime_now"])

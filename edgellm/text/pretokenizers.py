@@ -44,9 +44,7 @@ _UPPER, _LOWER = r"[\p{L}&&[^a-z]]", r"[\p{L}&&[^A-Z]]"
 _LLAMA3_WORDS = rf"{_CONTRACTION}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}|{_MARKS}[\r\n]*|{_SPACES}"
 _QWEN2_WORDS = rf"{_CONTRACTION}|{_LEAD}\p{{L}}+|\p{{N}}|{_MARKS}[\r\n]*|{_SPACES}"
 _QWEN35_WORDS = rf"{_CONTRACTION}|{_LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
-_TEKKEN_WORDS = (
-    rf"{_LEAD}{_UPPER}*{_LOWER}+|{_LEAD}{_UPPER}+{_LOWER}*|\p{{N}}|{_MARKS}[\r\n/]*|{_SPACES}"
-)
+_TEKKEN_WORDS = rf"{_LEAD}{_UPPER}*{_LOWER}+|{_LEAD}{_UPPER}+{_LOWER}*|\p{{N}}|{_MARKS}[\r\n/]*|{_SPACES}"
 _GPT4O_WORDS = (
     rf"{_LEAD}{_UPPER}*{_LOWER}+(?:{_CONTRACTION})?|{_LEAD}{_UPPER}+{_LOWER}*(?:{_CONTRACTION})?"
     rf"|\p{{N}}{{1,3}}|{_MARKS}[\r\n/]*|{_SPACES}"

@@ -1,7 +1,7 @@
 """BF16: a row is the upper halves of its float32 values, little-endian.
 
-    bit  15  14 … 7   6 … 0
-         sign exponent mantissa        a float32 whose low 16 bits are zero
+bit  15  14 … 7   6 … 0
+     sign exponent mantissa        a float32 whose low 16 bits are zero
 """
 
 from kquants.simd import load_bf16x16 as lanes

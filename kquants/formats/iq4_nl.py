@@ -1,10 +1,10 @@
 """IQ4_NL: blocks of 32 weights in 18 bytes, w = d · value[q], q in 0 … 15 (ggml: block_iq4_nl).
 
-    byte  0       2                    18
-          [ d f16 | q: 16 bytes        ]
+byte  0       2                    18
+      [ d f16 | q: 16 bytes        ]
 
-    byte 2 + l    low nibble is weight l, high nibble weight l + 16
-    value         sixteen int8, closer together near 0, where most weights are (ggml: kvalues_iq4nl)
+byte 2 + l    low nibble is weight l, high nibble weight l + 16
+value         sixteen int8, closer together near 0, where most weights are (ggml: kvalues_iq4nl)
 """
 
 import numba as nb

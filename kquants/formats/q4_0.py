@@ -1,9 +1,9 @@
 """Q4_0: blocks of 32 weights in 18 bytes, w = d · (q - 8), q in 0 … 15 (ggml: block_q4_0).
 
-    byte  0       2                    18
-          [ d f16 | q: 16 bytes        ]
+byte  0       2                    18
+      [ d f16 | q: 16 bytes        ]
 
-    byte 2 + l    low nibble is weight l, high nibble weight l + 16
+byte 2 + l    low nibble is weight l, high nibble weight l + 16
 """
 
 import numba as nb

@@ -1,9 +1,9 @@
 """Q4_1: blocks of 32 weights in 20 bytes, w = d · q + m, q in 0 … 15 (ggml: block_q4_1).
 
-    byte  0       2       4                    20
-          [ d f16 | m f16 | q: 16 bytes        ]
+byte  0       2       4                    20
+      [ d f16 | m f16 | q: 16 bytes        ]
 
-    byte 4 + l    low nibble is weight l, high nibble weight l + 16
+byte 4 + l    low nibble is weight l, high nibble weight l + 16
 """
 
 import numba as nb

@@ -1,10 +1,10 @@
 """Q5_0: blocks of 32 weights in 22 bytes, w = d · (q - 16), q in 0 … 31 (ggml: block_q5_0).
 
-    byte  0       2                  6                          22
-          [ d f16 | qh: 32 bits, LE  | ql: 16 bytes             ]
+byte  0       2                  6                          22
+      [ d f16 | qh: 32 bits, LE  | ql: 16 bytes             ]
 
-        q of weight l   low bits   low nibble of ql[l] for l < 16, else high nibble of ql[l - 16]
-                        bit 4      bit l of qh
+    q of weight l   low bits   low nibble of ql[l] for l < 16, else high nibble of ql[l - 16]
+                    bit 4      bit l of qh
 """
 
 import numba as nb

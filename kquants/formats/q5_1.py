@@ -1,10 +1,10 @@
 """Q5_1: blocks of 32 weights in 24 bytes, w = d · q + m, q in 0 … 31 (ggml: block_q5_1).
 
-    byte  0       2       4                  8                          24
-          [ d f16 | m f16 | qh: 32 bits, LE  | ql: 16 bytes             ]
+byte  0       2       4                  8                          24
+      [ d f16 | m f16 | qh: 32 bits, LE  | ql: 16 bytes             ]
 
-        q of weight l   low bits   low nibble of ql[l] for l < 16, else high nibble of ql[l - 16]
-                        bit 4      bit l of qh
+    q of weight l   low bits   low nibble of ql[l] for l < 16, else high nibble of ql[l - 16]
+                    bit 4      bit l of qh
 """
 
 import numba as nb

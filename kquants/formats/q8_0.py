@@ -1,7 +1,7 @@
 """Q8_0: blocks of 32 weights in 34 bytes, w = d · q (ggml: block_q8_0).
 
-    byte  0       2                      34
-          [ d f16 | q0 q1 … q31 (int8) ]
+byte  0       2                      34
+      [ d f16 | q0 q1 … q31 (int8) ]
 """
 
 import numba as nb
