@@ -77,6 +77,11 @@ class Model:
             file.close()
             raise
 
+    @property
+    def ctx(self) -> int:
+        """The most tokens that prompt and reply may have together."""
+        return self._writer.session.engine.ctx
+
     def stream(self, prompt: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
         """Continue `prompt`, token by token: an iterator of `Token` that can be cancelled from any thread.
 

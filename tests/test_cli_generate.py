@@ -80,6 +80,12 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
     assert generate(path, "-p", "on\n", *GREEDY).stdout.decode() == text_of("on\n")
 
 
+def test_a_full_context_is_told(path: Path) -> None:
+    done = generate(path, "-p", "the time", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
+    assert b"note: the context of 20 tokens is full" in done.stderr
+    assert b"note" not in generate(path, "-p", "the time", *GREEDY).stderr
+
+
 def test_figures_do_not_stick_to_the_text(path: Path) -> None:
     command = [*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]
     one_pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

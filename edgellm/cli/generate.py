@@ -96,6 +96,8 @@ def _generate(
             click.echo(json.dumps(asdict(generation.completion())))
         elif not jsonl and _needs_line_end():
             click.echo()
+        if generation.finish_reason == "length" and len(generation.tokens) != given["max_tokens"]:
+            click.echo(f"edgellm: note: the context of {model.ctx:,} tokens is full", err=True)
         click.echo(generation.stats, err=True)
         return 130 if interrupted else 0
 
