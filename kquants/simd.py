@@ -49,7 +49,7 @@ I8_64 = VectorType("i8x64", _BYTE, 64)
 Emit = Callable[..., Any]
 
 
-def _define(result: types.Type, *arguments: types.Type) -> Callable[[Emit], Any]:
+def define(result: types.Type, *arguments: types.Type) -> Callable[[Emit], Any]:
     """Turn `emit(builder, *values) -> value` into an intrinsic of the given Numba types."""
 
     def decorate(emit: Emit) -> Any:
@@ -81,7 +81,8 @@ def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
     return intrinsic(wrapper)
 
 
-def _pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
+def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
+    """An address as LLVM's pointer. All addresses must go through here."""
     # LLVM may turn base + t · stride into an offset from the pointer t · stride. Where t is 0 that is null, and it
     # would drop the access as impossible, unless told that null is an address like any other: llvmlite's list of
     # attributes lacks this one.
@@ -89,17 +90,19 @@ def _pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
     return b.inttoptr(address, to.as_pointer())
 
 
-def _call(b: ir.IRBuilder, name: str, result: ir.Type, *values: Any) -> Any:
+def call(b: ir.IRBuilder, name: str, result: ir.Type, *values: Any) -> Any:
+    """The result of an LLVM intrinsic."""
     function = ir.FunctionType(result, [v.type for v in values])
     return b.call(cgutils.get_or_insert_function(b.module, function, name), values)
 
 
-def _splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
+def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
+    """A value in all lanes."""
     one = b.insert_element(ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), value, _INT(0))
     return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT, lanes), [0] * lanes))
 
 
-def _fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combine all lanes in one fixed tree: lane i with lane i + n/2, and so on down."""
     n = v.type.count
     while n > 1:
@@ -112,7 +115,7 @@ def _fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
 
 def _lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
     index = ir.Constant(ir.VectorType(_LONG, lanes), list(range(lanes)))
-    return b.icmp_signed("<", index, _splat(b, count, lanes))
+    return b.icmp_signed("<", index, splat(b, count, lanes))
 
 
 # --- scalars in memory ---------------------------------------------------------------------------------
@@ -120,10 +123,10 @@ def _lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
 
 def _scalar_load(element: ir.Type, result: types.Type, widen: Emit | None = None) -> Any:
     def emit(b: ir.IRBuilder, address: Any) -> Any:
-        value = b.load(_pointer(b, address, element), align=1)
+        value = b.load(pointer(b, address, element), align=1)
         return widen(b, value) if widen else value
 
-    return _define(result, types.int64)(emit)
+    return define(result, types.int64)(emit)
 
 
 load_u8 = _scalar_load(_BYTE, types.int32, lambda b, v: b.zext(v, _INT))
@@ -136,9 +139,9 @@ load_f16 = _scalar_load(_HALF, types.float32, lambda b, v: b.fpext(v, _FLOAT))
 
 def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = None) -> Any:
     def emit(b: ir.IRBuilder, address: Any, value: Any) -> None:
-        b.store(narrow(b, value) if narrow else value, _pointer(b, address, element), align=1)
+        b.store(narrow(b, value) if narrow else value, pointer(b, address, element), align=1)
 
-    return _define(types.none, types.int64, given)(emit)
+    return define(types.none, types.int64, given)(emit)
 
 
 store_i32 = _scalar_store(_INT, types.int32)
@@ -166,15 +169,15 @@ def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
     """(load 16 elements at an address, load the first `count` of them and zero the other lanes)."""
     memory = ir.VectorType(element, 16)
 
-    @_define(F32, types.int64)
+    @define(F32, types.int64)
     def load(b: ir.IRBuilder, address: Any) -> Any:
-        return widen(b, b.load(_pointer(b, address, memory), align=1))
+        return widen(b, b.load(pointer(b, address, memory), align=1))
 
-    @_define(F32, types.int64, types.int64)
+    @define(F32, types.int64, types.int64)
     def load_part(b: ir.IRBuilder, address: Any, count: Any) -> Any:
         name = f"llvm.masked.load.v16{_SUFFIX[element]}.p0"
-        pointer, mask = _pointer(b, address, memory), _lanes_below(b, count)
-        return widen(b, _call(b, name, memory, pointer, _INT(1), mask, ir.Constant(memory, None)))
+        place, mask = pointer(b, address, memory), _lanes_below(b, count)
+        return widen(b, call(b, name, memory, place, _INT(1), mask, ir.Constant(memory, None)))
 
     return load, load_part
 
@@ -185,35 +188,35 @@ load_f16x16, load_f16x16_part = _vector_loads(_HALF, _widen_f16)
 load_bf16x16, load_bf16x16_part = _vector_loads(ir.IntType(16), _widen_bf16)
 
 
-@_define(types.none, types.int64, F32)
+@define(types.none, types.int64, F32)
 def store_f32x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
     """Store 16 float32."""
-    b.store(v, _pointer(b, address, v.type), align=1)
+    b.store(v, pointer(b, address, v.type), align=1)
 
 
-@_define(types.none, types.int64, F32, types.int64)
+@define(types.none, types.int64, F32, types.int64)
 def store_f32x16_part(b: ir.IRBuilder, address: Any, v: Any, count: Any) -> None:
     """Store the first `count` lanes."""
-    pointer, mask = _pointer(b, address, v.type), _lanes_below(b, count)
-    _call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, pointer, _INT(1), mask)
+    place, mask = pointer(b, address, v.type), _lanes_below(b, count)
+    call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, place, _INT(1), mask)
 
 
-@_define(I8, types.int64)
+@define(I8, types.int64)
 def load_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     """Load 32 bytes."""
-    return b.load(_pointer(b, address, I8.vector), align=1)
+    return b.load(pointer(b, address, I8.vector), align=1)
 
 
-@_define(I8, types.int64)
+@define(I8, types.int64)
 def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     """Load 16 bytes: lanes 0-15 are their low nibbles, lanes 16-31 the high ones."""
     half = ir.VectorType(_BYTE, 16)
-    packed = b.load(_pointer(b, address, half), align=1)
+    packed = b.load(pointer(b, address, half), align=1)
     low, high = b.and_(packed, ir.Constant(half, [15] * 16)), b.lshr(packed, ir.Constant(half, [4] * 16))
     return b.shuffle_vector(low, high, ir.Constant(ir.VectorType(_INT, 32), list(range(32))))
 
 
-@_define(types.float32, types.int32)
+@define(types.float32, types.int32)
 def f32_of_bits(b: ir.IRBuilder, bits: Any) -> Any:
     """The float32 that has these bits."""
     return b.bitcast(bits, _FLOAT)
@@ -221,68 +224,68 @@ def f32_of_bits(b: ir.IRBuilder, bits: Any) -> Any:
 
 # --- float arithmetic ----------------------------------------------------------------------------------
 
-splat_f32 = _define(F32, types.float32)(_splat)
-add_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fadd(x, y))
-sub_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fsub(x, y))
-mul_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fmul(x, y))
-div_f32 = _define(F32, F32, F32)(lambda b, x, y: b.fdiv(x, y))
-fma_f32 = _define(F32, F32, F32, F32)(lambda b, x, y, z: _call(b, "llvm.fma.v16f32", F32.vector, x, y, z))
-max_f32 = _define(F32, F32, F32)(lambda b, x, y: _call(b, "llvm.maxnum.v16f32", F32.vector, x, y))
-min_f32 = _define(F32, F32, F32)(lambda b, x, y: _call(b, "llvm.minnum.v16f32", F32.vector, x, y))
-abs_f32 = _define(F32, F32)(lambda b, x: _call(b, "llvm.fabs.v16f32", F32.vector, x))
-round_f32 = _define(F32, F32)(lambda b, x: _call(b, "llvm.rint.v16f32", F32.vector, x))
-square_root = _define(types.float32, types.float32)(lambda b, x: _call(b, "llvm.sqrt.f32", _FLOAT, x))
-sum_f32 = _define(types.float32, F32)(lambda b, x: _fold(b, x, b.fadd))
+splat_f32 = define(F32, types.float32)(splat)
+add_f32 = define(F32, F32, F32)(lambda b, x, y: b.fadd(x, y))
+sub_f32 = define(F32, F32, F32)(lambda b, x, y: b.fsub(x, y))
+mul_f32 = define(F32, F32, F32)(lambda b, x, y: b.fmul(x, y))
+div_f32 = define(F32, F32, F32)(lambda b, x, y: b.fdiv(x, y))
+fma_f32 = define(F32, F32, F32, F32)(lambda b, x, y, z: call(b, "llvm.fma.v16f32", F32.vector, x, y, z))
+max_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.maxnum.v16f32", F32.vector, x, y))
+min_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.minnum.v16f32", F32.vector, x, y))
+abs_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.fabs.v16f32", F32.vector, x))
+round_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.rint.v16f32", F32.vector, x))
+square_root = define(types.float32, types.float32)(lambda b, x: call(b, "llvm.sqrt.f32", _FLOAT, x))
+sum_f32 = define(types.float32, F32)(lambda b, x: fold(b, x, b.fadd))
 
 
-@_define(types.float32, F32)
+@define(types.float32, F32)
 def first_f32(b: ir.IRBuilder, x: Any) -> Any:
     """Lane 0."""
     return b.extract_element(x, _INT(0))
 
 
-@_define(types.float32, F32)
+@define(types.float32, F32)
 def largest_f32(b: ir.IRBuilder, x: Any) -> Any:
     """The largest lane."""
-    return _fold(b, x, lambda p, q: _call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))
+    return fold(b, x, lambda p, q: call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))
 
 
-@_define(F32, F32, types.int64, types.float32)
+@define(F32, F32, types.int64, types.float32)
 def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
     """`x` in the first `count` lanes, `other` in the rest."""
-    return b.select(_lanes_below(b, count), x, _splat(b, other))
+    return b.select(_lanes_below(b, count), x, splat(b, other))
 
 
-@_define(F32, F32, F32)
+@define(F32, F32, F32)
 def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
     """`x`, but NaN where y is NaN."""
     return b.select(b.fcmp_unordered("uno", y, y), y, x)
 
 
-@_define(F32, F32)
+@define(F32, F32)
 def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
     """2**n for whole n in [-126, 127], made by writing the exponent bits."""
     biased = b.add(b.fptosi(n, I32.vector), ir.Constant(I32.vector, [127] * 16))
     return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
 
 
-@_define(types.none, types.int64, F32)
+@define(types.none, types.int64, F32)
 def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
     """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
     narrow = ir.VectorType(_BYTE, 16)
-    b.store(_call(b, "llvm.fptosi.sat.v16i8.v16f32", narrow, x), _pointer(b, address, narrow), align=1)
+    b.store(call(b, "llvm.fptosi.sat.v16i8.v16f32", narrow, x), pointer(b, address, narrow), align=1)
 
 
 # --- integer arithmetic --------------------------------------------------------------------------------
 
-and_i8 = _define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, _splat(b, b.trunc(bits, _BYTE), 32)))
-or_i8 = _define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
-add_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.add(x, _splat(b, b.trunc(n, _BYTE), 32)))
-shift_left_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.shl(x, _splat(b, b.trunc(n, _BYTE), 32)))
-shift_right_i8 = _define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, _splat(b, b.trunc(n, _BYTE), 32)))
+and_i8 = define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, splat(b, b.trunc(bits, _BYTE), 32)))
+or_i8 = define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
+add_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.add(x, splat(b, b.trunc(n, _BYTE), 32)))
+shift_left_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.shl(x, splat(b, b.trunc(n, _BYTE), 32)))
+shift_right_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, splat(b, b.trunc(n, _BYTE), 32)))
 
 
-@_define(I8, types.int32)
+@define(I8, types.int32)
 def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
     """Bit i of `bits`, 0 or 1, in lane i."""
     return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
@@ -291,7 +294,7 @@ def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
 def lookup_i8(table: tuple[int, ...]) -> Any:
     """An operation that looks up each lane, 0 … 15, in a table of 16 int8."""
 
-    @_define(I8, I8)
+    @define(I8, I8)
     def look_up(b: ir.IRBuilder, index: Any) -> Any:
         # A tournament over the bits of the index: LLVM finds no byte shuffle in 32 single look-ups.
         found = [ir.Constant(I8.vector, [value % 256] * 32) for value in table]
@@ -307,7 +310,7 @@ def lookup_i8(table: tuple[int, ...]) -> Any:
 def _half_to_f32(first: int) -> Any:
     """16 of the 32 int8, from lane `first` on, as float32."""
     lanes = ir.Constant(ir.VectorType(_INT, 16), list(range(first, first + 16)))
-    return _define(F32, I8)(lambda b, x: b.sitofp(b.shuffle_vector(x, x, lanes), F32.vector))
+    return define(F32, I8)(lambda b, x: b.sitofp(b.shuffle_vector(x, x, lanes), F32.vector))
 
 
 low_i8_to_f32 = _half_to_f32(0)
@@ -317,19 +320,19 @@ high_i8_to_f32 = _half_to_f32(16)
 # --- threads -------------------------------------------------------------------------------------------
 
 
-@_define(types.int64, types.int64, types.int64)
+@define(types.int64, types.int64, types.int64)
 def atomic_add(b: ir.IRBuilder, address: Any, value: Any) -> Any:
     """Add to the int64 at an address; return what was there before. Sequentially consistent."""
-    return b.atomic_rmw("add", _pointer(b, address, _LONG), value, "seq_cst")
+    return b.atomic_rmw("add", pointer(b, address, _LONG), value, "seq_cst")
 
 
-@_define(types.int64, types.int64)
+@define(types.int64, types.int64)
 def atomic_load(b: ir.IRBuilder, address: Any) -> Any:
     """The int64 at an address; what another thread wrote before it is visible afterwards."""
-    return b.load_atomic(_pointer(b, address, _LONG), "seq_cst", 8)
+    return b.load_atomic(pointer(b, address, _LONG), "seq_cst", 8)
 
 
-@_define(types.none, types.int64, types.int64)
+@define(types.none, types.int64, types.int64)
 def atomic_store(b: ir.IRBuilder, address: Any, value: Any) -> None:
     """Write the int64 at an address, after all that this thread wrote before."""
-    b.store_atomic(value, _pointer(b, address, _LONG), "seq_cst", 8)
+    b.store_atomic(value, pointer(b, address, _LONG), "seq_cst", 8)

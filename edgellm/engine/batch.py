@@ -13,7 +13,7 @@ from edgellm.engine.protocol import Segment
 class Batch:
     """Segments of different sequences, laid out as rows for the kernels (see `kquants.interpreter`).
 
-    Making one reserves the cells that its rows write. Row i of the logits belongs to the i-th wanted token.
+    The cells that its rows write must be reserved. Row i of the logits belongs to the i-th wanted token.
     """
 
     def __init__(self, segments: Ids[Segment[Sequence]], rope: Rope, pages: NDArray[np.int64]) -> None:
