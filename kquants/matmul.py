@@ -18,8 +18,8 @@ from kquants.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
 from kquants.layout import DECODE_ROWS, SCRATCH_WEIGHT_BYTES, TILE_ROWS
-from kquants.rows import WEIGHTS, row_of
-from kquants.simd import fma_f32, load_f32, load_f32x16, splat_f32, store_f32, store_f32x16, sum_f32
+from kquants.rows import WEIGHTS, float_row_of, row_of
+from kquants.simd import fma_f32, load_f32, load_f32x16, splat_f32, store_f32, sum_f32
 from kquants.tiles import TOKENS, fma_tokens, store_totals, zero_sums
 
 
@@ -85,15 +85,7 @@ def _define_float(name: str, fmt: Any) -> None:
             y = fma_f32(lanes_part(row + size * whole, n - whole), load_f32x16(x + 4 * whole), y)
         return sum_f32(y)
 
-    @inline
-    def unpack(row: int, n: int, tile: int) -> None:
-        whole = n & ~15
-        for k in range(0, whole, 16):
-            store_f32x16(tile + 4 * k, lanes(row + size * k))
-        if whole < n:
-            store_f32x16(tile + 4 * whole, lanes_part(row + size * whole, n - whole))
-
-    _define(name, dot, unpack)
+    _define(name, dot, float_row_of(fmt, padded=True))
 
 
 def _define_unpacked(name: str, weights: Any) -> None:

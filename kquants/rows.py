@@ -73,7 +73,8 @@ def row_of(weights: Any) -> Any:
     return row_to_f32
 
 
-def _define_float(name: str, fmt: Any) -> None:
+def float_row_of(fmt: Any, padded: bool) -> Any:
+    """`row_to_f32(source, n, target)` for a float format; `padded` writes zeros up to a multiple of 16."""
     lanes, lanes_part, size = fmt.lanes, fmt.lanes_part, fmt.WEIGHT_BYTES
 
     @inline
@@ -83,13 +84,15 @@ def _define_float(name: str, fmt: Any) -> None:
             store_f32x16(target + 4 * k, lanes(source + size * k))
         if whole < n:
             tail = lanes_part(source + size * whole, n - whole)
-            store_f32x16_part(target + 4 * whole, tail, n - whole)
+            if padded:
+                store_f32x16(target + 4 * whole, tail)
+            else:
+                store_f32x16_part(target + 4 * whole, tail, n - whole)
 
-    _define(name, row_to_f32)
+    return row_to_f32
 
 
 for _name, _weights in WEIGHTS.items():
     _define(_name, row_of(_weights))
-_define_float("f32", f32)
-_define_float("f16", f16)
-_define_float("bf16", bf16)
+for _name, _format in {"f32": f32, "f16": f16, "bf16": bf16}.items():
+    _define(_name, float_row_of(_format, padded=False))
