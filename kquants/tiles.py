@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kquants.dot4 import dot4
 from kquants.jit import cpu_features
 from kquants.layout import MOST_TOKENS
 from kquants.simd import F32, I8_64, I32, call, define, fold, pointer, splat
@@ -54,26 +55,6 @@ def _shuffle(b: ir.IRBuilder, x: Any, y: Any, lanes: list[int]) -> Any:
 def _in_each_quarter(low: list[int], n: int = 16) -> list[int]:
     """A two-source mask that does the same in each 128 bits: entries 0-3 of the first, 4-7 of the second."""
     return [q + (i if i < 4 else n + i - 4) for q in range(0, n, 4) for i in low]
-
-
-# --- the product of four bytes -------------------------------------------------------------------------
-
-
-def _dot4(b: ir.IRBuilder, sums: Any, u: Any, s: Any) -> Any:
-    """Each int32 lane of `sums` plus the product of four unsigned bytes of u with four signed ones of s."""
-    if "+avx512vnni" in cpu_features():
-        u, s = b.bitcast(u, _V32), b.bitcast(s, _V32)
-        return call(b, "llvm.x86.avx512.vpdpbusd.512", _V32, sums, u, s)
-    wide, pairs = ir.VectorType(_INT, 64), list(range(0, 64, 2))
-    product = b.mul(b.zext(b.zext(u, ir.VectorType(ir.IntType(16), 64)), wide), _sext(b, s, wide))
-    product = b.add(_shuffle(b, product, product, pairs), _shuffle(b, product, product, [i + 1 for i in pairs]))
-    quads = pairs[:16]
-    four = b.add(_shuffle(b, product, product, quads), _shuffle(b, product, product, [i + 1 for i in quads]))
-    return b.add(sums, four)
-
-
-def _sext(b: ir.IRBuilder, s: Any, wide: Any) -> Any:
-    return b.sext(b.sext(s, ir.VectorType(ir.IntType(16), 64)), wide)
 
 
 # --- loading rows --------------------------------------------------------------------------------------
@@ -178,7 +159,7 @@ to_f32 = define(F32, I32)(lambda b, x: b.sitofp(x, _VF))
 @define(Parts, _TILE, I8_64)
 def dot_rows(b: ir.IRBuilder, block: Any, x: Any) -> Any:
     """Products of 16 rows of unsigned weights with the 32 signed values that `load_twice` gave, in 8 lanes a row."""
-    return _pack(b, [_dot4(b, ir.Constant(_V32, None), w, x) for w in _unpack(b, block)])
+    return _pack(b, [dot4(b, ir.Constant(_V32, None), w, x) for w in _unpack(b, block)])
 
 
 def _quarters(b: ir.IRBuilder, parts: Any) -> tuple[Any, Any]:
@@ -263,7 +244,7 @@ def no_sums(b: ir.IRBuilder) -> Any:
 def dot_tokens(b: ir.IRBuilder, sums: Any, w: Any, x: Any, stride: Any) -> Any:
     """Add the products of four weights of each row with the four signed bytes of each token at `x`."""
     values = zip(_unpack(b, sums), _tokens(b, x, stride, _INT), strict=True)
-    return _pack(b, [_dot4(b, s, w, b.bitcast(v, I8_64.vector)) for s, v in values])
+    return _pack(b, [dot4(b, s, w, b.bitcast(v, I8_64.vector)) for s, v in values])
 
 
 @define(FloatSums, FloatSums, IntSums, F32, types.int64, types.int64)
