@@ -80,7 +80,12 @@ class Model:
     @property
     def ctx(self) -> int:
         """The most tokens that prompt and reply may have together."""
-        return self._writer.session.engine.ctx
+        return self.engine.ctx
+
+    @property
+    def engine(self) -> protocol.Engine:
+        """What computes. Not for several threads at once, nor while anything of this model generates."""
+        return self._writer.session.engine
 
     def stream(self, prompt: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
         """Continue `prompt`, token by token: an iterator of `Token` that can be cancelled from any thread.

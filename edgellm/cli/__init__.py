@@ -11,6 +11,7 @@ from edgellm import __version__
 from edgellm.errors import EdgeLLMError, OptionError
 
 COMMANDS = {
+    "bench": "Measure how fast a model runs here.",
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
     "list": "List the models on this machine.",

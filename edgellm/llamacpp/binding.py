@@ -86,7 +86,7 @@ def _pointer(array: NDArray[Any] | None, kind: Any) -> Any:
 
 def _context_params(opening: Opening, stop: StopFlag) -> Any:
     params = lib.llama_context_default_params()
-    params.n_ctx, params.n_seq_max, params.kv_unified = opening.ctx, opening.slots, True
+    params.n_ctx, params.n_seq_max, params.kv_unified = opening.ctx, opening.slots, opening.unified
     params.n_batch = params.n_ubatch = opening.rows
     params.n_threads = params.n_threads_batch = opening.threads
     params.type_k = params.type_v = opening.kv_type

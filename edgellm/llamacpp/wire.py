@@ -56,7 +56,10 @@ class Column(IntEnum):
 
 @dataclass(frozen=True)
 class Opening:
-    """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` a batch."""
+    """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` a batch.
+
+    The slots share the cells if `unified`; else each has an equal part, over which its attention is faster.
+    """
 
     path: str
     ctx: int
@@ -64,6 +67,7 @@ class Opening:
     slots: int
     rows: int
     threads: int
+    unified: bool = True
 
 
 def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:

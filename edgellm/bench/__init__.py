@@ -1,0 +1,1 @@
+"""Floor 5: how fast a model runs here, and what the machine would allow; against llama.cpp on request."""

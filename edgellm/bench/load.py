@@ -1,0 +1,67 @@
+"""What is timed, alike on both sides: a prompt in batches, then tokens one by one, behind `depth` others."""
+
+from collections.abc import Sequence as Ids
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from edgellm.engine.protocol import Segment, Sequence
+
+
+class Computes(Protocol):
+    """The part of an engine that is timed; see `edgellm.engine.protocol.Engine`."""
+
+    vocab: int
+    max_rows: int
+
+    def new_sequence(self) -> Sequence:
+        """An empty sequence."""
+
+    def forward(self, segments: Ids[Segment[Any]]) -> object:
+        """Compute up to `max_rows` rows, and the logits of those wanted."""
+
+
+class Load:
+    """`parallel` sequences that hold `depth` tokens whenever the clock starts.
+
+    Each has state and tokens of its own, so that none is served from what another left in a cache. The tokens are
+    random, but the same in every process.
+    """
+
+    def __init__(self, engine: Computes, depth: int, parallel: int) -> None:
+        self._engine, self._depth = engine, depth
+        self._random = np.random.default_rng(1)
+        self._sequences = [engine.new_sequence() for _ in range(parallel)]
+
+    def prefill(self, n: int) -> float:
+        """Seconds to read a prompt of `n` tokens to the logits of its last one, in one sequence."""
+        first, tokens = self._sequences[0], self._tokens(n)
+        self._rewind(first)
+        begin = perf_counter()
+        self._read(first, tokens)
+        return perf_counter() - begin
+
+    def decode(self, n: int) -> float:
+        """Seconds for `n` steps, each one token in all sequences and their logits."""
+        for sequence in self._sequences:
+            self._rewind(sequence)
+        steps = [self._tokens(len(self._sequences)) for _ in range(n)]
+        begin = perf_counter()
+        for tokens in steps:
+            self._engine.forward([Segment(s, [t], [0]) for s, t in zip(self._sequences, tokens, strict=True)])
+        return perf_counter() - begin
+
+    def _rewind(self, sequence: Sequence) -> None:
+        """Let a sequence hold the first `depth` tokens; those that are still there are not computed again."""
+        left = sequence.trim(self._depth)
+        if left < self._depth:
+            self._read(sequence, self._tokens(self._depth - left))
+
+    def _read(self, sequence: Sequence, tokens: list[int]) -> None:
+        for start in range(0, len(tokens), self._engine.max_rows):
+            part = tokens[start : start + self._engine.max_rows]
+            self._engine.forward([Segment(sequence, part, [len(part) - 1])])
+
+    def _tokens(self, n: int) -> list[int]:
+        return self._random.integers(0, self._engine.vocab, n).tolist()

@@ -1,0 +1,114 @@
+"""The child process that times llama.cpp: `python -m edgellm.bench.worker`, a line of JSON for each request and reply.
+
+    {"open": fields of Opening, "depth": tokens, "parallel": sequences}    {"vocab": width of the logits}
+    {"prefill": tokens}                                                    {"seconds": time it took}
+    {"decode": steps}                                                      {"seconds": time it took}
+
+The clock is here, so that nothing between the processes counts as llama.cpp's. What fails is {"error": a line}.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence as Ids
+from typing import Any
+
+import numpy as np
+
+from edgellm.bench.load import Load
+from edgellm.engine import protocol
+from edgellm.engine.protocol import Segment
+from edgellm.llamacpp.stopflag import StopFlag
+from edgellm.llamacpp.wire import Column, Opening, Reply
+
+
+class Slot(protocol.Sequence):
+    """A sequence in a slot of llama.cpp's cache."""
+
+    def __init__(self, context: Any, number: int) -> None:
+        super().__init__()
+        self._context, self.number = context, number
+
+    def fork(self) -> "Slot":
+        """Nothing here is shared."""
+        raise NotImplementedError
+
+    def trim(self, n: int) -> int:
+        """Forget all but the first `n` tokens; how many are left."""
+        if n < len(self.tokens):
+            del self.tokens[self._context.trim(self.number, n) :]
+        return len(self.tokens)
+
+
+class Direct:
+    """llama.cpp without anything between: a `Computes` over its context."""
+
+    def __init__(self, opening: Opening) -> None:
+        from edgellm.llamacpp.binding import Context  # here, so that an import that fails is told in a reply
+
+        self._context = Context(opening, StopFlag())
+        self.vocab, self.max_rows = self._context.vocab, opening.rows
+        self._slots = 0
+
+    def new_sequence(self) -> Slot:
+        """An empty sequence in the next slot."""
+        self._slots += 1
+        return Slot(self._context, self._slots - 1)
+
+    def forward(self, segments: Ids[Segment[Slot]]) -> bytes:
+        """Compute rows; the float32 logits of those wanted."""
+        reply, logits = self._context.decode(np.concatenate([_rows(segment) for segment in segments]))
+        if reply is not Reply.OK:
+            raise RuntimeError("has no room for so many tokens in its context")
+        for segment in segments:
+            segment.sequence.tokens.extend(segment.tokens)
+        return logits
+
+
+def _rows(segment: Segment[Slot]) -> Any:
+    """The rows of llama.cpp's batch, int32 [tokens, 4]."""
+    n, held = len(segment.tokens), len(segment.sequence)
+    rows = np.zeros((n, len(Column)), np.int32)
+    rows[:, Column.TOKEN] = segment.tokens
+    rows[:, Column.POSITION] = np.arange(held, held + n)
+    rows[:, Column.SLOT] = segment.sequence.number
+    rows[list(segment.wanted), Column.WANTED] = 1
+    return rows
+
+
+class Server:
+    """Answers requests, one after the other."""
+
+    def __init__(self) -> None:
+        self._load: Load | None = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What to reply; whatever goes wrong is a line of text."""
+        try:
+            if "open" in request:
+                return self._open(request)
+            assert self._load, "open comes first"
+            name, n = next(iter(request.items()))
+            return {"seconds": getattr(self._load, name)(n)}
+        except Exception as error:
+            return {"error": " ".join(f"{error or type(error).__name__}".split())}
+
+    def _open(self, request: dict[str, Any]) -> dict[str, Any]:
+        direct = Direct(Opening(**request["open"]))
+        self._load = Load(direct, request["depth"], request["parallel"])
+        return {"vocab": direct.vocab}
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, and it knows what is meant
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints must not get between the replies
+    server = Server()
+    for line in sys.stdin:
+        print(json.dumps(server.answer(json.loads(line))), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()
