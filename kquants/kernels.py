@@ -1,6 +1,6 @@
 """All kernels, by name: importing this module registers them. Only `kquants.compile` needs to."""
 
-from kquants import attention, elementwise, interpreter, matmul, pages, rows, tiled
+from kquants import attention, bandwidth, elementwise, interpreter, matmul, pages, rows, tiled
 from kquants.decorators import KERNELS
 
-__all__ = ["KERNELS", "attention", "elementwise", "interpreter", "matmul", "pages", "rows", "tiled"]
+__all__ = ["KERNELS", "attention", "bandwidth", "elementwise", "interpreter", "matmul", "pages", "rows", "tiled"]

@@ -24,6 +24,9 @@ PAGE = 64
 OP_WORDS = 16
 """int64 words of an op record."""
 
+PEAK_PRODUCTS = 12
+"""Products of 64 int8 in one round of the kernel that measures the peak."""
+
 FIRST_ARGUMENT = 5
 """Word of an op record where its arguments begin."""
 

@@ -1,0 +1,121 @@
+"""What this CPU can do at most: read memory, and multiply int8. Yardsticks for the kernels that compute.
+
+They run as ops of a program, so that the same threads are measured in the same way as a model's. What they compute
+is of no use; it is stored so that nothing of it can be left out.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants.decorators import inline, kernel
+from kquants.dot4 import dot4
+from kquants.interpreter import argument
+from kquants.jit import cpu_features
+from kquants.layout import PEAK_PRODUCTS
+from kquants.simd import I8_64, I32, call, define, fold, pointer, store_i32
+
+_AHEAD = 2048
+"""Bytes that the prefetch runs ahead; from 1 to 2 KiB were the best."""
+
+_SUMS = 12 if "+avx512f" in cpu_features() else 4
+"""Sums of one thread: enough to hide the latency of the product, few enough for the registers."""
+
+_INT, _LONG, _BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
+
+
+@define(I32)
+def _zero(b: ir.IRBuilder) -> Any:
+    return ir.Constant(I32.vector, None)
+
+
+@define(I32, I32, types.int64)
+def _add_line(b: ir.IRBuilder, x: Any, address: Any) -> Any:
+    """Add the 64 bytes at an address, and prefetch into the second cache those that are read a little later."""
+    ahead = pointer(b, b.add(address, _LONG(_AHEAD)), _BYTE)
+    call(b, "llvm.prefetch.p0", ir.VoidType(), ahead, _INT(0), _INT(2), _INT(1))
+    return b.add(x, b.load(pointer(b, address, I32.vector), align=1))
+
+
+_add = define(I32, I32, I32)(lambda b, x, y: b.add(x, y))
+_total = define(types.int32, I32)(lambda b, x: fold(b, x, b.add))
+
+
+@inline
+def _read(address: int, nbytes: int) -> int:
+    """The sum of all int32 in memory; `nbytes` is a multiple of 256."""
+    one, two, three, four = _zero(), _zero(), _zero(), _zero()
+    for at in range(address, address + nbytes, 256):
+        one, two = _add_line(one, at), _add_line(two, at + 64)
+        three, four = _add_line(three, at + 128), _add_line(four, at + 192)
+    return _total(_add(_add(one, two), _add(three, four)))
+
+
+@kernel("read_sum")
+def read_sum(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Read memory, one piece a unit: its int32 summed up, without carry.
+
+    Arguments: address, bytes of a piece (a multiple of 256), sums (int32, one a piece).
+    """
+    piece = argument(op, 1)
+    for unit in range(first, last):
+        store_i32(argument(op, 2) + 4 * unit, _read(argument(op, 0) + unit * piece, piece))
+
+
+_ALL = types.UniTuple(I32, _SUMS)
+_FACTORS = types.UniTuple(I8_64, _SUMS)
+
+
+def _load(b: ir.IRBuilder, address: Any, index: int) -> Any:
+    return b.load(pointer(b, b.add(address, _LONG(64 * index)), I8_64.vector), align=1)
+
+
+@define(_FACTORS, types.int64)
+def _load_factors(b: ir.IRBuilder, address: Any) -> Any:
+    factors: Any = ir.Constant(ir.ArrayType(I8_64.vector, _SUMS), ir.Undefined)
+    for i in range(_SUMS):
+        factors = b.insert_value(factors, _load(b, address, 1 + i), i)
+    return factors
+
+
+@define(_ALL)
+def _zeros(b: ir.IRBuilder) -> Any:
+    return ir.Constant(ir.ArrayType(I32.vector, _SUMS), None)
+
+
+@define(_ALL, _ALL, _FACTORS, types.int64)
+def _products(b: ir.IRBuilder, sums: Any, factors: Any, address: Any) -> Any:
+    """PEAK_PRODUCTS products of 64 int8, in turn added to the sums."""
+    for i in range(PEAK_PRODUCTS):
+        place = i % _SUMS
+        if place == 0:
+            # For all LLVM knows, memory has changed: so it can neither keep a product nor merge several. One load
+            # for each turn costs nothing; with one for each product the CPU was at a third of its peak.
+            b.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
+            signed = _load(b, address, 0)
+        product = dot4(b, b.extract_value(sums, place), b.extract_value(factors, place), signed)
+        sums = b.insert_value(sums, product, place)
+    return sums
+
+
+@define(types.int32, _ALL)
+def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
+    total = b.extract_value(sums, 0)
+    for i in range(1, _SUMS):
+        total = b.add(total, b.extract_value(sums, i))
+    return fold(b, total, b.add)
+
+
+@kernel("int8_peak")
+def int8_peak(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Multiply int8 as fast as it goes; a unit is so many rounds of PEAK_PRODUCTS products of 64.
+
+    Arguments: rounds, factors (int8[64 · (PEAK_PRODUCTS + 1)]), sums (int32, one a unit).
+    """
+    factors = _load_factors(argument(op, 1))
+    for unit in range(first, last):
+        sums = _zeros()
+        for _ in range(argument(op, 0)):
+            sums = _products(sums, factors, argument(op, 1))
+        store_i32(argument(op, 2) + 4 * unit, _total_of_all(sums))
