@@ -23,8 +23,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-_BOOL, _BYTE, _INT, _LONG = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_HALF, _FLOAT = ir.HalfType(), ir.FloatType()
+from kquants import cpu, old_x86
+
+_BOOL, _BYTE, _SHORT = ir.IntType(1), ir.IntType(8), ir.IntType(16)
+_INT, _LONG, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_FMA = not cpu.is_x86() or cpu.has("fma")
+_F16C = not cpu.is_x86() or cpu.has("f16c")
 
 
 class VectorType(types.Type):
@@ -102,6 +106,24 @@ def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
     return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT, lanes), [0] * lanes))
 
 
+def pieces(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
+    """A vector in so many equal parts."""
+    n = v.type.count // count
+    return [_lanes(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
+
+
+def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
+    """What `pieces` took apart; a power of two of them."""
+    while len(parts) > 1:
+        lanes = range(2 * parts[0].type.count)
+        parts = [_lanes(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def _lanes(b: ir.IRBuilder, x: Any, y: Any, lanes: range) -> Any:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes)))
+
+
 def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combine all lanes in one fixed tree: lane i with lane i + n/2, and so on down."""
     n = v.type.count
@@ -113,9 +135,27 @@ def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     return b.extract_element(v, _INT(0))
 
 
-def _lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
-    index = ir.Constant(ir.VectorType(_LONG, lanes), list(range(lanes)))
-    return b.icmp_signed("<", index, splat(b, count, lanes))
+def _lanes_below(b: ir.IRBuilder, count: Any) -> Any:
+    few = call(b, "llvm.smin.i64", _LONG, count, _LONG(16))
+    return b.icmp_signed("<", ir.Constant(I32.vector, list(range(16))), splat(b, b.trunc(few, _INT)))
+
+
+def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
+    """x · y + z of 16 float32, rounded once."""
+    return call(b, "llvm.fma.v16f32", F32.vector, x, y, z) if _FMA else old_x86.fma(b, x, y, z)
+
+
+def half_to_float(b: ir.IRBuilder, half: Any) -> Any:
+    """The float32 of float16 bits, a scalar or 16 lanes."""
+    if not _F16C:
+        return old_x86.half_to_float(b, half)
+    many = isinstance(half.type, ir.VectorType)
+    halves, floats = (ir.VectorType(ir.HalfType(), 16), F32.vector) if many else (ir.HalfType(), _FLOAT)
+    return b.fpext(b.bitcast(half, halves), floats)
+
+
+def _float_to_half(b: ir.IRBuilder, x: Any) -> Any:
+    return b.bitcast(b.fptrunc(x, ir.HalfType()), _SHORT) if _F16C else old_x86.float_to_half(b, x)
 
 
 # --- scalars in memory ---------------------------------------------------------------------------------
@@ -134,7 +174,7 @@ load_i8 = _scalar_load(_BYTE, types.int32, lambda b, v: b.sext(v, _INT))
 load_i32 = _scalar_load(_INT, types.int32)
 load_i64 = _scalar_load(_LONG, types.int64)
 load_f32 = _scalar_load(_FLOAT, types.float32)
-load_f16 = _scalar_load(_HALF, types.float32, lambda b, v: b.fpext(v, _FLOAT))
+load_f16 = _scalar_load(_SHORT, types.float32, half_to_float)
 
 
 def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = None) -> Any:
@@ -146,7 +186,7 @@ def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = Non
 
 store_i32 = _scalar_store(_INT, types.int32)
 store_f32 = _scalar_store(_FLOAT, types.float32)
-store_f16 = _scalar_store(_HALF, types.float32, lambda b, v: b.fptrunc(v, _HALF))
+store_f16 = _scalar_store(_SHORT, types.float32, _float_to_half)
 
 
 # --- vectors in memory ---------------------------------------------------------------------------------
@@ -154,10 +194,6 @@ store_f16 = _scalar_store(_HALF, types.float32, lambda b, v: b.fptrunc(v, _HALF)
 
 def _widen_f32(b: ir.IRBuilder, v: Any) -> Any:
     return v
-
-
-def _widen_f16(b: ir.IRBuilder, v: Any) -> Any:
-    return b.fpext(v, F32.vector)
 
 
 def _widen_bf16(b: ir.IRBuilder, v: Any) -> Any:
@@ -182,10 +218,10 @@ def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
     return load, load_part
 
 
-_SUFFIX = {_FLOAT: "f32", _HALF: "f16", ir.IntType(16): "i16"}
+_SUFFIX = {_FLOAT: "f32", _SHORT: "i16"}
 load_f32x16, load_f32x16_part = _vector_loads(_FLOAT, _widen_f32)
-load_f16x16, load_f16x16_part = _vector_loads(_HALF, _widen_f16)
-load_bf16x16, load_bf16x16_part = _vector_loads(ir.IntType(16), _widen_bf16)
+load_f16x16, load_f16x16_part = _vector_loads(_SHORT, half_to_float)
+load_bf16x16, load_bf16x16_part = _vector_loads(_SHORT, _widen_bf16)
 
 
 @define(types.none, types.int64, F32)
@@ -229,7 +265,7 @@ add_f32 = define(F32, F32, F32)(lambda b, x, y: b.fadd(x, y))
 sub_f32 = define(F32, F32, F32)(lambda b, x, y: b.fsub(x, y))
 mul_f32 = define(F32, F32, F32)(lambda b, x, y: b.fmul(x, y))
 div_f32 = define(F32, F32, F32)(lambda b, x, y: b.fdiv(x, y))
-fma_f32 = define(F32, F32, F32, F32)(lambda b, x, y, z: call(b, "llvm.fma.v16f32", F32.vector, x, y, z))
+fma_f32 = define(F32, F32, F32, F32)(fma)
 max_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.maxnum.v16f32", F32.vector, x, y))
 min_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.minnum.v16f32", F32.vector, x, y))
 abs_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.fabs.v16f32", F32.vector, x))
@@ -272,8 +308,12 @@ def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
 @define(types.none, types.int64, F32)
 def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
     """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
+    # By steps, as LLVM has no vector instructions for a saturating conversion to bytes before AVX-512.
+    low, high, zero = (ir.Constant(x.type, [limit] * 16) for limit in (-128.0, 127.0, 0.0))
+    x = b.select(b.fcmp_ordered(">", x, low), x, b.select(b.fcmp_unordered("uno", x, x), zero, low))
+    x = b.select(b.fcmp_ordered("<", x, high), x, high)
     narrow = ir.VectorType(_BYTE, 16)
-    b.store(call(b, "llvm.fptosi.sat.v16i8.v16f32", narrow, x), pointer(b, address, narrow), align=1)
+    b.store(b.trunc(b.fptosi(x, I32.vector), narrow), pointer(b, address, narrow), align=1)
 
 
 # --- integer arithmetic --------------------------------------------------------------------------------
@@ -291,20 +331,38 @@ def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
     return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
 
 
+def _byte_shuffle() -> tuple[int, str] | None:
+    """(Bytes that one instruction looks up in a table of 16, its name), if there is one."""
+    if cpu.is_arm():
+        return 16, "llvm.aarch64.neon.tbl1.v16i8"
+    if cpu.has("avx2"):
+        return 32, "llvm.x86.avx2.pshuf.b"
+    return (16, "llvm.x86.ssse3.pshuf.b.128") if cpu.has("ssse3") else None
+
+
+def look_up(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
+    """Each byte of the index, 0 … 15, looked up in a table of 16 int8."""
+    shuffle = _byte_shuffle()
+    if shuffle is None:
+        return _choose(b, table, index)
+    size, name = shuffle
+    values = ir.Constant(ir.VectorType(_BYTE, size), [v % 256 for v in table] * (size // 16))
+    return joined(b, [call(b, name, values.type, values, v) for v in pieces(b, index, index.type.count // size)])
+
+
+def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
+    """A tournament over the bits of the index, as LLVM finds only single look-ups."""
+    found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]
+    for bit in (1, 2, 4, 8):
+        masked = b.and_(index, ir.Constant(index.type, [bit] * index.type.count))
+        is_set = b.icmp_unsigned("!=", masked, ir.Constant(index.type, [0] * index.type.count))
+        found = [b.select(is_set, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
+
+
 def lookup_i8(table: tuple[int, ...]) -> Any:
     """An operation that looks up each lane, 0 … 15, in a table of 16 int8."""
-
-    @define(I8, I8)
-    def look_up(b: ir.IRBuilder, index: Any) -> Any:
-        # A tournament over the bits of the index: LLVM finds no byte shuffle in 32 single look-ups.
-        found = [ir.Constant(I8.vector, [value % 256] * 32) for value in table]
-        for bit in (1, 2, 4, 8):
-            masked = b.and_(index, ir.Constant(I8.vector, [bit] * 32))
-            is_set = b.icmp_unsigned("!=", masked, ir.Constant(I8.vector, [0] * 32))
-            found = [b.select(is_set, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
-        return found[0]
-
-    return look_up
+    return define(I8, I8)(lambda b, index: look_up(b, table, index))
 
 
 def _half_to_f32(first: int) -> Any:

@@ -1,0 +1,41 @@
+"""What the CPU that kernels are compiled for can do. Imports no compiler."""
+
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from kquants.jit import cpu_features, cpu_name
+
+_LOWERINGS = {
+    "AVX-512 VNNI": "avx512vnni",
+    "AVX-VNNI": "avxvnni",
+    "AVX-512": "avx512bw",
+    "AVX2": "avx2",
+    "SSSE3": "ssse3",
+    "Arm dot product": "dotprod",
+}
+"""Ways to multiply bytes, best first, and the feature each needs."""
+
+
+@cache
+def has(feature: str) -> bool:
+    """Whether the CPU has a feature, by LLVM's name for it."""
+    # LLVM lists no features on a Mac, but it names the CPU, and all of Apple's have this one.
+    if feature == "dotprod" and cpu_name().startswith("apple-m"):
+        return True
+    return f"+{feature}" in cpu_features().split(",")
+
+
+def is_x86() -> bool:
+    """Whether it is a 64-bit x86 CPU: the only ones that may lack half floats and fused products."""
+    return str(llvm.get_default_triple()).startswith("x86_64")
+
+
+def is_arm() -> bool:
+    """Whether it is a 64-bit Arm CPU: they all have NEON."""
+    return str(llvm.get_default_triple()).startswith(("aarch64", "arm64"))
+
+
+def lowering() -> str:
+    """What products of bytes are made of: a name that `kquants.dot4` explains."""
+    return next((name for name, feature in _LOWERINGS.items() if has(feature)), "plain vectors")

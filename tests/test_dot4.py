@@ -1,0 +1,77 @@
+"""Products of bytes are exact for all bytes, in whatever way this CPU makes them (others: test_kquants_cpus)."""
+
+import ctypes
+from functools import cache
+from itertools import product
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from kquants import jit
+from kquants.dot4 import start_dot4
+
+Array = NDArray[Any]
+_POINTER = ir.IntType(8).as_pointer()
+
+
+@cache
+def compiled(bits: int, products: int) -> tuple[Any, Any]:
+    """`f(sums, u, s)`: to 16 int32 at `sums`, the products of so many vectors of 64 bytes at u and s."""
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER] * 3), "f")
+    b = ir.IRBuilder(function.append_basic_block())
+    ints, bytes_ = ir.VectorType(ir.IntType(32), 16), ir.VectorType(ir.IntType(8), 64)
+    sums, u, s = (b.bitcast(p, t.as_pointer()) for p, t in zip(function.args, (ints, bytes_, bytes_), strict=True))
+    dot = start_dot4(b, b.load(sums, align=1), bits)
+    for k in range(products):
+        dot.add(*(b.load(b.gep(p, [ir.IntType(32)(k)]), align=1) for p in (u, s)))
+    b.store(dot.total(), sums, align=1)
+    b.ret_void()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
+    engine.finalize_object()
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+    return engine, prototype(engine.get_function_address("f"))
+
+
+def check(u: Array, s: Array, bits: int) -> None:
+    """The products of u and s, [n, 64], added to sums of any size, modulo 2**32."""
+    sums = np.linspace(-(2**31), 2**31 - 1, 16).astype(np.int32)
+    exact = sums + (u.astype(np.int64) * s.astype(np.int64)).reshape(len(u), 16, 4).sum((0, 2))
+    u, s = np.ascontiguousarray(u, np.uint8), np.ascontiguousarray(s, np.int8)
+    _, function = compiled(bits, len(u))
+    function(sums.ctypes.data, u.ctypes.data, s.ctypes.data)
+    assert np.array_equal(sums, exact.astype(np.int32))
+
+
+BITS = (4, 5, 6, 7, 8)
+NUMBERS = (1, 3, 8, 9)
+"""Of products: one, less than a chain, a whole one of the longest, and one more."""
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("n", NUMBERS)
+def test_products_of_extreme_bytes_are_exact(bits: int, n: int) -> None:
+    extremes = sorted({0, 1, 15, 16, 127, 128, 240, 255, 2**bits - 1} & set(range(2**bits)))
+    for u, s in product(extremes, (-128, -127, -1, 0, 127)):
+        check(np.full((n, 64), u), np.full((n, 64), s), bits)
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("n", NUMBERS)
+def test_products_of_random_bytes_are_exact(bits: int, n: int) -> None:
+    rng = np.random.default_rng(bits * n)
+    for _ in range(50):
+        check(rng.integers(0, 2**bits, (n, 64)), rng.integers(-128, 128, (n, 64)), bits)
+        ends = rng.choice([0, 2**bits - 1], (n, 64)), rng.choice([-128, 127], (n, 64))
+        check(*ends, bits)
+
+
+def test_each_byte_meets_its_own() -> None:
+    for i, j in product(range(64), range(64)):
+        u, s = np.zeros((1, 64)), np.zeros((1, 64))
+        u[0, i], s[0, j] = 200, -100
+        check(u, s, 8)
