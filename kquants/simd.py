@@ -293,6 +293,12 @@ def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
 
 
 @define(F32, F32, F32)
+def larger_f32(b: ir.IRBuilder, x: Any, y: Any) -> Any:
+    """The larger of both, and y where one is NaN: one instruction on x86, unlike `max_f32`."""
+    return b.select(b.fcmp_ordered(">", x, y), x, y)
+
+
+@define(F32, F32, F32)
 def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
     """`x`, but NaN where y is NaN."""
     return b.select(b.fcmp_unordered("uno", y, y), y, x)
@@ -303,6 +309,13 @@ def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
     """2**n for whole n in [-126, 127], made by writing the exponent bits."""
     biased = b.add(b.fptosi(n, I32.vector), ir.Constant(I32.vector, [127] * 16))
     return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
+
+
+@define(F32, F32)
+def lowest_bits_as_exponent(b: ir.IRBuilder, x: Any) -> Any:
+    """2**(n - 127), where n < 256 is what the lowest 9 bits of a float hold; 0 for n = 0."""
+    bits = b.shl(b.bitcast(x, I32.vector), ir.Constant(I32.vector, [23] * 16))
+    return b.bitcast(bits, F32.vector)
 
 
 @define(types.none, types.int64, F32)
