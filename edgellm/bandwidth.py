@@ -13,36 +13,31 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch.description import Description
 from edgellm.engine.program import build
-from edgellm.engine.threads import ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from edgellm.gguf.printable import size as in_words
 from edgellm.home import cache_folder
 from edgellm.machine import available_memory
+from edgellm.yardstick import Yardstick
 from kquants import jit
-from kquants.layout import OP_WORDS, PAGE, PEAK_PRODUCTS
-
-_PIECE = 4 << 20
-_PEAK_UNITS, _PEAK_ROUNDS = 512, 1 << 14
-_ROWS = 256
-"""Rows that the batch claims to have, so that threads take one unit at a time and end together."""
+from kquants.layout import PAGE
 
 
-def measure(threads: int, *, rounds: int = 5, size: int = 1 << 30) -> float:
+def measure(threads: int, *, rounds: int = 5, size: int = 1 << 30, progress: jit.Progress | None = None) -> float:
     """Bytes that `threads` threads read in a second: the best of `rounds` reads of `size` bytes of fresh memory.
 
-    Raises EdgeLLMError where so many bytes or threads cannot be had: a smaller span might measure a cache.
+    `progress` is called while kernels are compiled. Raises EdgeLLMError where so many bytes or threads cannot be
+    had: a smaller span might measure a cache.
     """
     memory = _memory(size)
-    with Yardstick(threads) as yardstick:
-        return max(yardstick.read(memory) for _ in range(rounds))
+    with Yardstick(threads, progress) as yardstick:
+        return max(yardstick.read(memory.ctypes.data, size) for _ in range(rounds))
 
 
 def int8_peak(threads: int, *, rounds: int = 5) -> float:
@@ -51,54 +46,15 @@ def int8_peak(threads: int, *, rounds: int = 5) -> float:
         return max(yardstick.multiply() for _ in range(rounds))
 
 
-class Yardstick:
-    """`threads` threads that run nothing but the kernels of `kquants.bandwidth`. Raises EdgeLLMError."""
-
-    def __init__(self, threads: int) -> None:
-        try:
-            self._kernels = jit.load(["run", "read_sum", "int8_peak"], cache_folder())
-        except jit.KernelError as error:
-            raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
-        self._pool = ThreadPool(threads, self._kernels["run"], 1, 64)
-        self._batch = np.array([_ROWS] + [0] * 7, np.int64)
-
-    def __enter__(self) -> "Yardstick":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pool.close()
-
-    def read(self, memory: NDArray[np.uint8]) -> float:
-        """Bytes a second at which memory is read once, its last part of under 4 MiB left out."""
-        pieces = memory.size // _PIECE
-        sums = np.zeros(pieces, np.int32)
-        return pieces * _PIECE / self._run("read_sum", pieces, memory.ctypes.data, _PIECE, sums.ctypes.data)
-
-    def multiply(self) -> float:
-        """Products of int8 a second, in about a tenth of a second."""
-        factors, sums = np.ones((PEAK_PRODUCTS + 2) * 64, np.int8), np.zeros(_PEAK_UNITS, np.int32)
-        aligned = (factors.ctypes.data + 63) & ~63  # a load across two cache lines takes twice as long
-        products = _PEAK_UNITS * _PEAK_ROUNDS * PEAK_PRODUCTS * 64
-        return products / self._run("int8_peak", _PEAK_UNITS, _PEAK_ROUNDS, aligned, sums.ctypes.data)
-
-    def _run(self, kernel: str, units: int, *arguments: int) -> float:
-        """The seconds that an op of so many units takes."""
-        words = [self._kernels[kernel], units, 0, 0, 1, *arguments]
-        op = np.array(words + [0] * (OP_WORDS - len(words)), np.int64)
-        started = perf_counter()
-        self._pool.run(op.ctypes.data, 1, self._batch.ctypes.data)
-        return perf_counter() - started
-
-
 def _memory(size: int) -> NDArray[np.uint8]:
-    """So many bytes of memory of our own, from the start of a page on; NumPy asks for huge pages where there are any."""
+    """So many bytes of memory of our own, from the start of a page on."""
     free = available_memory()
     if free < size:
         raise EdgeLLMError(
             f"measuring the memory's bandwidth takes {in_words(size)} of it, and {in_words(free)} are free; "
             "close other programs"
         )
-    memory = np.empty(size + mmap.PAGESIZE, np.uint8)
+    memory = np.empty(size + mmap.PAGESIZE, np.uint8)  # in huge pages on Linux: NumPy asks for them
     memory[:: mmap.PAGESIZE] = 1  # until it is written to, all of it is one and the same page
     start = -memory.ctypes.data % mmap.PAGESIZE
     return memory[start : start + size]
@@ -126,11 +82,6 @@ class Traffic:
         return self.weights + self.cell * (depth + 1)
 
 
-def bytes_per_token(model: Description, kv_type: str, depth: float = 0) -> float:
-    """The bytes of memory that decoding one token reads, with `depth` tokens before it."""
-    return Traffic.of(model, kv_type).per_token(depth)
-
-
 def _tensors(part: object) -> Iterator[Tensor]:
     """All tensors in a part of a description."""
     if isinstance(part, Tensor):
@@ -145,8 +96,7 @@ def _tensors(part: object) -> Iterator[Tensor]:
 def kept(threads: int) -> float | None:
     """The bandwidth (bytes per second) that was measured on this CPU with so many threads and kept, if any was."""
     speed = _kept().get(_key(threads))
-    known = isinstance(speed, int | float) and not isinstance(speed, bool) and isfinite(speed) and speed > 0
-    return float(speed) if known else None  # type: ignore[arg-type]
+    return speed if isinstance(speed, float) and isfinite(speed) and speed > 0 else None
 
 
 def keep(threads: int, bytes_per_s: float) -> None:
@@ -175,7 +125,7 @@ def _key(threads: int) -> str:
 def _kept() -> dict[str, object]:
     """All that was kept; nothing if the file is missing or damaged."""
     try:
-        found = json.loads(_path().read_bytes())
+        found = json.loads(_path().read_bytes(), parse_int=float)
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
