@@ -6,7 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from edgellm.bench.setting import Setting
 from edgellm.engine.protocol import Segment, Sequence
+
+WARM_STEPS = 8
+"""Steps of decoding to warm up."""
 
 
 class Computes(Protocol):
@@ -64,4 +68,23 @@ class Load:
             self._engine.forward([Segment(sequence, part, [len(part) - 1])])
 
     def _tokens(self, n: int) -> list[int]:
-        return self._random.integers(0, self._engine.vocab, n).tolist()
+        tokens: list[int] = self._random.integers(0, self._engine.vocab, n).tolist()
+        return tokens
+
+
+class Timed(Protocol):
+    """A side of a benchmark: `Load`, or the peer."""
+
+    def prefill(self, n: int) -> float:
+        """Seconds to read a prompt of `n` tokens."""
+
+    def decode(self, n: int) -> float:
+        """Seconds for `n` steps."""
+
+
+def warm_up(side: Timed, setting: Setting) -> None:
+    """Bring the sequences to their depth, the file into memory, and the cores to their speed."""
+    if setting.prompt_tokens:
+        side.prefill(setting.prompt_tokens)
+    if setting.tokens:
+        side.decode(min(setting.tokens, WARM_STEPS))

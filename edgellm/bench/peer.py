@@ -1,26 +1,30 @@
 """llama.cpp as the peer: in a process of its own, asked over pipes, idle whenever it is not asked."""
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from edgellm.bench.load import warm_up
+from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
+from edgellm.llamacpp.child import ending, last_words, start
 from edgellm.llamacpp.wire import Opening
 from kquants.ggml import GGML_TYPES
 
 BATCH = 512
-"""Rows of the peer's batches: llama.cpp's own default for `n_ubatch`, and the faster for it."""
+"""Rows of the peer's batches, as llama.cpp's own `n_ubatch`."""
 
 _PADDING = 256
 """llama.cpp makes the context of each sequence a multiple of this."""
+
+
+class PeerEndedError(EdgeLLMError):
+    """The process of the peer is gone."""
 
 
 def check_peer() -> None:
@@ -30,21 +34,27 @@ def check_peer() -> None:
 
 
 class Peer:
-    """An open model in llama.cpp, with the same `prefill` and `decode` as `edgellm.bench.load.Load`."""
+    """An open model in llama.cpp, with the same `prefill` and `decode` as `edgellm.bench.load.Load`.
 
-    def __init__(self, path: Path, *, threads: int, depth: int, parallel: int, longest: int, kv_type: str) -> None:
-        """Open it for `parallel` sequences of up to `longest` tokens. Raises EdgeLLMError."""
+    `repacked` tells whether it computes with weights that it has repacked for this CPU, as it does by default.
+    """
+
+    def __init__(self, path: Path, setting: Setting, threads: int, repacked: bool) -> None:
+        """Start the process and open the model. Raises EdgeLLMError."""
+        self.repacked = repacked
         self._name = printable(str(path), 400)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
-        self._process = _start(self._log)
-        kv_number = next(kind.number for kind in GGML_TYPES.values() if kind.name == kv_type.upper())
-        cells = parallel * _PADDING * -(-longest // _PADDING)
-        opening = Opening(str(path.absolute()), cells, kv_number, parallel, BATCH, threads, unified=False)
+        self._process = start(self._log, "edgellm.bench.worker")
+        cells = setting.parallel * _PADDING * -(-setting.longest // _PADDING)
+        kv_type = next(kind.number for kind in GGML_TYPES.values() if kind.name == setting.kv_type.upper())
+        where = str(path.absolute())
+        opening = Opening(where, cells, kv_type, setting.parallel, BATCH, threads, unified=False, repacked=repacked)
         try:
-            self._ask(open=asdict(opening), depth=depth, parallel=parallel)
+            opened = self._ask(open=asdict(opening), depth=setting.depth, parallel=setting.parallel)
         except BaseException:
             self.close()
             raise
+        self.version = str(opened["version"])
 
     def prefill(self, n: int) -> float:
         """Seconds to read a prompt of `n` tokens."""
@@ -63,21 +73,17 @@ class Peer:
     def _ask(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin and self._process.stdout
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            reply: dict[str, Any] = json.loads(self._process.stdout.readline())
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            reply = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
-            raise self._fault(f"ended with exit code {self._process.wait()}") from None
+            raise PeerEndedError(self._fault(ending(self._process.wait()))) from None
         if "error" in reply:
-            raise self._fault(reply["error"])
-        return reply
+            raise EdgeLLMError(self._fault(reply["error"]))
+        return cast("dict[str, Any]", reply)
 
-    def _fault(self, problem: str) -> EdgeLLMError:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        said = printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
-        reason = f"{printable(problem, 200)}{f' ({said})' if said else ''}"
-        return EdgeLLMError(f"{self._name}: llama.cpp {reason}; leave --against out")
+    def _fault(self, problem: str) -> str:
+        said = last_words(self._log)
+        return f"{self._name}: llama.cpp {printable(problem, 200)}{f' ({said})' if said else ''}; leave --against out"
 
     def __enter__(self) -> Self:
         return self
@@ -86,12 +92,21 @@ class Peer:
         self.close()
 
 
-def _start(log: Any) -> "subprocess.Popen[str]":
-    # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", "edgellm.bench.worker"]
-    paths = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    # Without the last, ggml has a debugger look at the process that it is about to abort.
-    env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1"}
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env, encoding="utf-8"
-    )
+def open_peer(path: Path, setting: Setting, threads: int) -> Peer:
+    """The peer at its best, warmed up: with repacked weights, unless it crashes with them. Raises EdgeLLMError.
+
+    Its AMX kernels do so on virtual machines that show AMX and do not have it.
+    """
+    try:
+        return _warm(Peer(path, setting, threads, repacked=True), setting)
+    except PeerEndedError:
+        return _warm(Peer(path, setting, threads, repacked=False), setting)
+
+
+def _warm(peer: Peer, setting: Setting) -> Peer:
+    try:
+        warm_up(peer, setting)
+    except BaseException:
+        peer.close()
+        raise
+    return peer

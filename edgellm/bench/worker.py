@@ -1,6 +1,6 @@
 """The child process that times llama.cpp: `python -m edgellm.bench.worker`, a line of JSON for each request and reply.
 
-    {"open": fields of Opening, "depth": tokens, "parallel": sequences}    {"vocab": width of the logits}
+    {"open": fields of Opening, "depth": tokens, "parallel": sequences}    {"version": of llama-cpp-python}
     {"prefill": tokens}                                                    {"seconds": time it took}
     {"decode": steps}                                                      {"seconds": time it took}
 
@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence as Ids
+from contextlib import suppress
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -97,13 +99,17 @@ class Server:
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
         direct = Direct(Opening(**request["open"]))
         self._load = Load(direct, request["depth"], request["parallel"])
-        return {"vocab": direct.vocab}
+        return {"version": version("llama-cpp-python")}
 
 
 def main() -> None:
     """Serve requests until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, and it knows what is meant
     replies = os.fdopen(os.dup(1), "w")
+    with suppress(ImportError):  # on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here (see `open_peer`)
     os.dup2(2, 1)  # whatever a library prints must not get between the replies
     server = Server()
     for line in sys.stdin:

@@ -1,61 +1,137 @@
 """`edgellm bench`: how fast is a model here, and how near to what the machine can do?"""
 
-from contextlib import ExitStack
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.bench.load import Load
-from edgellm.bench.peer import Peer, check_peer
+from edgellm.bench.setting import PEER, Setting
+from edgellm.cli.bench_report import PLAIN, Glyphs, report
 from edgellm.cli.screen import Progress, notices
-from edgellm.models import resolve
+from edgellm.options import LoadOptions
+
+if TYPE_CHECKING:
+    from edgellm.bench.rounds import Result
+
+_D = Setting()
+_MOST_THREADS, _MOST_SEQUENCES = 512, 64
+
+
+def _thread_counts(context: click.Context, parameter: click.Parameter, given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    counts = [int(part) if part.isascii() and part.isdigit() else 0 for part in given.split(",")]
+    if not all(1 <= n <= _MOST_THREADS for n in counts):
+        raise click.BadParameter(f"give a number from 1 to {_MOST_THREADS}, or several: 1,2.")
+    return list(dict.fromkeys(counts))
 
 
 @click.command("bench")
 @click.argument("model")
-@click.option("-p", "--prompt-tokens", default=512, help="Tokens of the prompt; 0 leaves prefill out.")
-@click.option("-n", "--tokens", default=64, help="Tokens to decode; 0 leaves decode out.")
-@click.option("-d", "--depth", default=0, help="Tokens that are in the context before.")
-@click.option("--threads", default="2", help="Threads, or a list of them: 1,2.")
-@click.option("--parallel", default=1, help="Sequences to decode at once.")
-@click.option("--rounds", default=5, help="How often each is measured.")
-@click.option("--kv-type", default="f16", help="Type of the KV cache.")
-@click.option("--against", type=click.Choice(["llama.cpp"]), help="Measure this, too, round by round.")
-def command(
-    model: str,
-    prompt_tokens: int,
-    tokens: int,
-    depth: int,
-    threads: str,
-    parallel: int,
-    rounds: int,
-    kv_type: str,
-    against: str | None,
-) -> None:
-    """Measure how fast MODEL reads a prompt (prefill) and writes (decode)."""
-    from edgellm.model import Model
+@click.option(
+    "-p",
+    "--prompt-tokens",
+    type=click.IntRange(0),
+    default=_D.prompt_tokens,
+    help="Tokens of the prompt; 0 leaves prefill out.",
+    show_default=True,
+)
+@click.option(
+    "-n",
+    "--tokens",
+    type=click.IntRange(0),
+    default=_D.tokens,
+    show_default=True,
+    help="Tokens to decode; 0 leaves decode out.",
+)
+@click.option(
+    "-d",
+    "--depth",
+    type=click.IntRange(0),
+    default=_D.depth,
+    show_default=True,
+    help="Tokens before them in the context.",
+)
+@click.option(
+    "--threads",
+    metavar="N,...",
+    callback=_thread_counts,
+    help="Threads, a run for each number; one per performance core if not given.",
+)
+@click.option(
+    "--parallel",
+    type=click.IntRange(1, _MOST_SEQUENCES),
+    default=_D.parallel,
+    show_default=True,
+    help="Sequences to decode at once.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1), default=_D.rounds, show_default=True, help="How often all is measured."
+)
+@click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_D.kv_type}].")
+@click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU.")
+@click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:
+    """Measure how fast MODEL reads a prompt (prefill), writes (decode), and starts.
 
-    if against:
+    Each figure is the median of several rounds, with its spread, beside what the memory and the int8 units of this
+    machine give in the same run. Ctrl-C shows the rounds that are complete, and exits with 130.
+    """
+    load = LoadOptions.from_kwargs(kv_type=given.pop("kv_type"), gpu_layers=given.pop("gpu_layers"))
+    setting = Setting(**given, kv_type=load.kv_type, gpu_layers=load.gpu_layers)
+    if setting.against:
+        from edgellm.bench.peer import check_peer
+
         check_peer()
-    path = resolve(model)
-    for count in map(int, threads.split(",")):
-        with ExitStack() as stack:
-            stack.enter_context(notices())
-            progress = stack.enter_context(Progress())
-            opened = stack.enter_context(Model.open(path, threads=count, kv_type=kv_type, progress=progress.compiling))
-            sides = {"edgellm": Load(opened.engine, depth, parallel)}
-            if against:
-                sides[against] = stack.enter_context(
-                    Peer(
-                        path,
-                        threads=count,
-                        depth=depth,
-                        parallel=parallel,
-                        longest=depth + max(prompt_tokens, tokens),
-                        kv_type=kv_type,
-                    )
-                )
-            for i in range(-1, rounds):
-                for name, side in sides.items():
-                    p = prompt_tokens / side.prefill(prompt_tokens) if prompt_tokens else 0
-                    t = parallel * tokens / side.decode(tokens) if tokens else 0
-                    click.echo(f"{count} threads, round {i + 1}: {name:10} prefill {p:8.1f} t/s  decode {t:8.1f} t/s")
+    context.exit(_bench(model, setting, threads, as_json))
+
+
+def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool) -> int:
+    from edgellm.bench.figures import figures  # after the options were checked: they bring numpy and more
+    from edgellm.machine import default_threads
+    from edgellm.models import resolve
+
+    results: list[Result] = []
+    path, interrupted = resolve(name), False
+    try:
+        _measure(path, setting, threads or [default_threads()], results)
+    except KeyboardInterrupt:
+        interrupted = True
+    found = figures(str(path), results)
+    if found:
+        _show(found, as_json)
+    return 130 if interrupted else 0
+
+
+def _measure(path: Path, setting: Setting, threads: list[int], results: "list[Result]") -> None:
+    """Do all rounds with each number of threads; `results` gets them as they come, so that none is lost."""
+    from edgellm.bench.rounds import opened
+
+    for n in threads:
+        with notices(), Progress() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
+            results.append(bench.result)
+            for _ in range(setting.rounds):
+                bench.round(progress.working)
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo("\n".join(report(found, _glyphs())), color=color)
+
+
+def _glyphs() -> Glyphs:
+    """Those that stdout can write."""
+    glyphs = Glyphs()
+    try:
+        "".join(vars(glyphs).values()).encode(sys.stdout.encoding)
+    except (AttributeError, LookupError, TypeError, UnicodeEncodeError):
+        return PLAIN
+    return glyphs

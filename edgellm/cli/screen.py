@@ -34,6 +34,11 @@ class Progress:
         if self._live and (total > _LONG_PROMPT or monotonic() - self._since > _PATIENCE_S):
             self._line(f"reading the prompt: {done:,} of {total:,} tokens")
 
+    def working(self, on: str) -> None:
+        """Something is being done that takes a while."""
+        if self._live:
+            self._line(on)
+
     def clear(self) -> None:
         """Remove the line."""
         if self._shown:

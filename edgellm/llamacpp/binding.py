@@ -25,7 +25,8 @@ class Context:
     def __init__(self, opening: Opening, stop: StopFlag) -> None:
         self._keep = (stop, _errors_to_stderr(), lib.llama_progress_callback(lambda done, data: not stop))
         lib.llama_backend_init()
-        self._model = lib.llama_model_load_from_file(opening.path.encode(), self._model_params())
+        params = self._model_params(opening.repacked)
+        self._model = lib.llama_model_load_from_file(opening.path.encode(), params)
         if not self._model:
             raise Failed("cannot load it")
         if lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model):
@@ -36,12 +37,11 @@ class Context:
         self._memory = lib.llama_get_memory(self._context)
         self.vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))
 
-    def _model_params(self) -> Any:
+    def _model_params(self, repacked: bool) -> Any:
         params = lib.llama_model_default_params()
         params.n_gpu_layers = 0
         params.progress_callback = self._keep[2]
-        # Repacked weights take memory beside the map, and those for AMX crash on some virtual machines.
-        params.use_extra_bufts = False
+        params.use_extra_bufts = repacked
         return params
 
     def decode(self, rows: NDArray[np.int32]) -> tuple[Reply, bytes]:

@@ -31,7 +31,7 @@ class Child:
     def __init__(self, name: str) -> None:
         self.name = name
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
-        self._process = _start(self._log)
+        self._process = start(self._log, "edgellm.llamacpp.worker")
         self._requests = cast(BinaryIO, self._process.stdin)
         self._replies = cast(BinaryIO, io.BufferedReader(cast(io.FileIO, self._process.stdout)))
         # A thread does the talking, so that an interrupt in ours never leaves a message half written or read.
@@ -76,9 +76,7 @@ class Child:
 
     def last_words(self) -> str:
         """The last lines that the process wrote on stderr, as one, harmless to a terminal; "" if there are none."""
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
+        return last_words(self._log)
 
     def _tell(self, request: Request) -> None:
         with suppress(OSError, ValueError):  # ended or closed: there is nothing left to stop
@@ -118,7 +116,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        how = ending(code)
         if self._hung:
             how = f"did not stop within {_GRACE_S:g} s and was killed"
         said = self.last_words()
@@ -127,9 +125,10 @@ class Child:
         )
 
 
-def _start(log: IO[bytes]) -> subprocess.Popen[bytes]:
+def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
+    """Run a module of ours, by its name and arguments, in a process asked over pipes; stderr goes to `log`."""
     # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", "edgellm.llamacpp.worker"]
+    command = [sys.executable, "-P", "-m", *module]
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # Without the last, ggml has a debugger look at the process that it is about to abort.
@@ -155,6 +154,18 @@ def _end(
         talker.shutdown()
         replies.close()
         log.close()
+
+
+def last_words(log: IO[bytes]) -> str:
+    """The last lines that a process wrote on stderr, as one, harmless to a terminal; "" if there are none."""
+    log.seek(0)
+    lines = log.read().decode(errors="replace").split("\n")
+    return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
+
+
+def ending(code: int) -> str:
+    """How a process ended, by its exit code."""
+    return f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
 
 def _signal_name(number: int) -> str:

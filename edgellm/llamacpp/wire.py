@@ -59,6 +59,7 @@ class Opening:
     """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` a batch.
 
     The slots share the cells if `unified`; else each has an equal part, over which its attention is faster.
+    `repacked` weights take memory beside the map, and those for AMX crash on some virtual machines.
     """
 
     path: str
@@ -68,6 +69,7 @@ class Opening:
     rows: int
     threads: int
     unified: bool = True
+    repacked: bool = False
 
 
 def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:

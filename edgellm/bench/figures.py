@@ -1,0 +1,94 @@
+"""From times to figures: what `edgellm bench --json` prints, and its table shows.
+
+Speeds are tokens a second, those of all sequences together. A figure is the median over the rounds, with the least
+and the largest beside it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from edgellm.bench.rounds import Result, Times
+from edgellm.bench.setting import OURS
+
+HALVES = ("prefill", "decode")
+MACHINE = ("bandwidth", "int8_peak")
+
+
+def figures(path: str, results: Sequence[Result]) -> dict[str, Any]:
+    """All figures: `runs` has one entry for each number of threads, and the last one's are repeated at the top.
+
+    Results without a complete round are left out; {} if no other is there.
+    """
+    runs = [_run(result) for result in results if result.rounds]
+    setting = {"model": path, **asdict(results[-1].setting)} if results else {}
+    return {**setting, **runs[-1], "runs": runs} if runs else {}
+
+
+def _run(result: Result) -> dict[str, Any]:
+    """The figures of one number of threads."""
+    machine = {name: [getattr(each, name) for each in result.rounds] for name in MACHINE}
+    best = {name: max(values) for name, values in machine.items()}
+    peaks = peak_speeds(result, **best)
+    ours, against = _speeds(result, OURS), result.setting.against
+    run = {"threads": result.threads, **best, **_side(ours, peaks, result.products)}
+    run["rounds"] = ours | machine
+    if against:
+        theirs = _speeds(result, against)
+        engine = {"engine": against, "version": result.peer_version, "repacked": result.repacked}
+        run["against"] = engine | _side(theirs, peaks, result.products) | {"rounds": theirs}
+        run["ratio"] = {name: ratio(name, ours[name], theirs[name]) for name in ours}
+    return run
+
+
+def peak_speeds(result: Result, bandwidth: float, int8_peak: float) -> dict[str, float | None]:
+    """The speeds at which the machine's peaks would be reached; None where there is no such peak.
+
+    Prefill: all products of the layers at the int8 peak (the output head works for one token alone and is left out).
+    Decode: each step reads the weights once, and the cells of every sequence, at the bandwidth of the memory.
+    """
+    traffic, setting = result.traffic, result.setting
+    cells = setting.depth + 1 + (setting.tokens - 1) / 2  # the mean over the steps
+    step_bytes = traffic.weights + setting.parallel * traffic.cell * cells
+    prefill = int8_peak / result.products if result.products else None
+    return {"prefill": prefill, "decode": setting.parallel * bandwidth / step_bytes}
+
+
+def _speeds(result: Result, side: str) -> dict[str, list[float]]:
+    """The raw figure of every round: tokens per second of the halves that were measured, seconds of cold starts."""
+    times = [each.times[side] for each in result.rounds]
+    setting = result.setting
+    amounts = {"prefill": setting.prompt_tokens, "decode": setting.tokens * setting.parallel}
+    found = {half: [amounts[half] / s for s in _seconds(times, half)] for half in HALVES if amounts[half]}
+    return found | {"cold_start_s": _seconds(times, "cold_start")}
+
+
+def _seconds(times: Iterable[Times], name: str) -> list[float]:
+    return [seconds for each in times if (seconds := getattr(each, name)) is not None]
+
+
+def _side(speeds: dict[str, list[float]], peaks: dict[str, float | None], products: int) -> dict[str, Any]:
+    """The medians and spreads of one side, and its shares of the machine's peaks."""
+    side: dict[str, Any] = {half: spread("tps", speeds[half]) for half in HALVES if half in speeds}
+    for half, share in (("prefill", "int8_share"), ("decode", "mbu")):
+        if half in side:
+            peak = peaks[half]
+            side[half] |= {"peak_tps": peak, share: side[half]["tps"] / peak if peak else None}
+    if "prefill" in side:
+        side["prefill"]["int8_per_s"] = side["prefill"]["tps"] * products or None
+    return side | {"cold_start_s": median(speeds["cold_start_s"])}
+
+
+def ratio(name: str, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+    """How many times as fast as the peer we are: the ratio of the medians, and the spread of those of each round."""
+    pairs = list(zip(ours, theirs, strict=True))
+    if name == "cold_start_s":  # times, not speeds
+        pairs = [(b, a) for a, b in pairs]
+    fast, slow = (median(side) for side in zip(*pairs, strict=True))
+    return spread("median", [a / b for a, b in pairs]) | {"median": fast / slow}
+
+
+def spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    """The median, under this name, with `min` and `max`."""
+    return {name: median(values), "min": min(values), "max": max(values)}

@@ -1,0 +1,136 @@
+"""The rounds of a benchmark: both sides in turn, never at once, so that what disturbs them disturbs both."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import sleep
+
+from edgellm.arch import describe
+from edgellm.bandwidth import Traffic, int8_peak, keep, measure
+from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
+from edgellm.bench.load import Load, warm_up
+from edgellm.bench.peer import Peer, open_peer
+from edgellm.bench.setting import OURS, Setting
+from edgellm.errors import ContextOverflowError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
+from edgellm.model import Model
+from kquants import QUANTIZED_FORMATS
+from kquants.jit import Progress
+
+COLD_STARTS = 3
+"""Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
+
+_REST_S = 0.05
+"""Time in which threads that spin after their work, as OpenMP's do, go to sleep."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Times:
+    """One side in one round, in seconds; None for what was left out."""
+
+    prefill: float | None = None
+    decode: float | None = None
+    cold_start: float | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the machine gave in a round (bytes and int8 products a second), and the times of each side, by its name."""
+
+    bandwidth: float
+    int8_peak: float
+    times: dict[str, Times]
+
+
+@dataclass
+class Result:
+    """All complete rounds with a number of threads, and what decides how fast they could be.
+
+    `traffic`: the bytes that decoding reads; `products`: the int8 products in the layers for a token, 0 for a model
+    that is not quantized. `repacked` tells whether the peer computes with weights that it has repacked.
+    """
+
+    setting: Setting
+    threads: int
+    traffic: Traffic
+    products: int
+    peer_version: str | None = None
+    repacked: bool | None = None
+    rounds: list[Round] = field(default_factory=list)
+
+
+class Bench:
+    """Both sides, open and warm."""
+
+    def __init__(self, path: Path, result: Result, sides: dict[str, Load | Peer], prompt: str) -> None:
+        self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
+
+    def round(self, say: Say) -> None:
+        """Measure each side once, the other one first than the last time; the result then has a round more."""
+        done = len(self.result.rounds)
+        where = f"{self.result.threads} threads, round {done + 1} of {self.result.setting.rounds}"
+        times = {}
+        for name in list(self._sides)[:: -1 if done % 2 else 1]:
+            say(f"{where}: {name}")
+            times[name] = self._times(name, cold=done < COLD_STARTS)
+        say(f"{where}: the machine")
+        self.result.rounds.append(self._round(times))
+
+    def _round(self, times: dict[str, Times]) -> Round:
+        # In each round, as other programs may take a part of the memory's bandwidth at any time.
+        threads = self.result.threads
+        bandwidth = measure(threads)
+        keep(threads, max([bandwidth, *(earlier.bandwidth for earlier in self.result.rounds)]))
+        return Round(bandwidth, int8_peak(threads, rounds=1), times)
+
+    def _times(self, name: str, cold: bool) -> Times:
+        side, setting = self._sides[name], self.result.setting
+        sleep(_REST_S)
+        prefill = side.prefill(setting.prompt_tokens) if setting.prompt_tokens else None
+        decode = side.decode(setting.tokens) if setting.tokens else None
+        return Times(prefill, decode, self._cold(side) if cold else None)
+
+    def _cold(self, side: Load | Peer) -> float:
+        setting, threads = self.result.setting, self.result.threads
+        if isinstance(side, Peer):
+            return peer_cold_start(self._path, setting, threads, side.repacked)
+        return cold_start(self._path, setting, threads, self._prompt)
+
+
+@contextmanager
+def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say: Say) -> Iterator[Bench]:
+    """A benchmark that is ready for its rounds; what was measured of the machine is kept.
+
+    Raises EdgeLLMError in its kinds; ContextOverflowError for more tokens than the model's context holds.
+    """
+    with ExitStack() as stack:
+        options = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
+        model = stack.enter_context(Model.open(path, progress=compiling, **options))
+        _check_fits(model, setting)
+        traffic = Traffic.of(describe(model.file), setting.kv_type)
+        result = Result(setting, threads, traffic, _int8_products(model.file))
+        say(f"{threads} threads: warming up")
+        ours = Load(model.engine, setting.depth, setting.parallel)
+        warm_up(ours, setting)
+        sides: dict[str, Load | Peer] = {OURS: ours}
+        if setting.against:
+            peer = sides[setting.against] = stack.enter_context(open_peer(path, setting, threads))
+            result.peer_version, result.repacked = peer.version, peer.repacked
+        yield Bench(path, result, sides, cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1)))
+
+
+def _check_fits(model: Model, setting: Setting) -> None:
+    if setting.longest > model.ctx:
+        raise ContextOverflowError(
+            f"{printable(str(model.file.path), 400)}: {setting.longest} tokens (-d and the larger of -p and -n) are "
+            f"more than its context of {model.ctx}; give less"
+        )
+
+
+def _int8_products(file: GGUFFile) -> int:
+    layers = [t for name, t in file.tensors.items() if name.startswith("blk.")]
+    return sum(t.size for t in layers if t.type.name in QUANTIZED_FORMATS)

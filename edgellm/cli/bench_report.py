@@ -1,0 +1,135 @@
+"""What `edgellm bench` shows: a table of speeds, and bars from nothing to what the machine gives at most."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import click
+
+_WIDTH = 78
+_NAME, _SHARE = 13, 19
+_ROWS = {"prefill": "prefill t/s", "decode": "decode t/s", "cold_start_s": "first token s"}
+_OURS = "edgellm"
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """What bars are drawn with: up to the least round, each round, the median, between rounds, the peak."""
+
+    bar: str = "━"
+    round: str = "•"
+    median: str = "●"
+    between: str = "─"
+    peak: str = "▏"
+    dash: str = "–"
+    dot: str = "·"
+
+
+PLAIN = Glyphs("=", "o", "O", "-", "|", "-", ",")
+"""For where stdout takes no other characters."""
+
+
+def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
+    """The lines for the figures that `edgellm.bench.figures` made."""
+    several = f"{found['parallel']} sequences at once" if found["parallel"] > 1 else ""
+    behind = f"depth {found['depth']:,}" if found["depth"] else ""
+    parts = [f"prompt {found['prompt_tokens']:,}", f"decode {found['tokens']:,}", several, behind]
+    yield _joined([*parts, f"{found['kv_type']} KV cache"], glyphs)
+    for run in found["runs"]:
+        yield ""
+        yield from _run(run, glyphs)
+
+
+def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
+    peer = run.get("against")
+    threads = f"{run['threads']} thread{'s' if run['threads'] > 1 else ''}"
+    memory = f"memory {_giga(run['rounds']['bandwidth'], glyphs)} GB/s"
+    int8 = f"int8 {_giga(run['rounds']['int8_peak'], glyphs)} GMAC/s"
+    yield _joined([click.style(threads, bold=True), memory, int8], glyphs)
+    yield from _table(run, glyphs)
+    sides = {_OURS: run} | ({peer["engine"]: peer} if peer else {})
+    for half in ("prefill", "decode"):
+        if half in run:
+            yield ""
+            yield from _bars(half, sides, glyphs)
+    if peer and not peer["repacked"]:
+        yield ""
+        yield f"llama.cpp computes without repacked weights here: with them it crashes ({peer['version']})"
+
+
+def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
+    """A row for each figure: the median of the rounds and their spread, for each side and the ratio."""
+    peer = run.get("against")
+    spread = f"min{glyphs.dash}max"
+    rows = [["", _OURS, spread, *([peer["engine"], spread, "ratio", spread] if peer else [])]]
+    for name in (name for name in _ROWS if name in run["rounds"]):
+        row = [_ROWS[name], *_cells(run["rounds"][name], glyphs)]
+        if peer:
+            ratio = run["ratio"][name]
+            row += [*_cells(peer["rounds"][name], glyphs), f"{ratio['median']:.2f}"]
+            row.append(f"{ratio['min']:.2f}{glyphs.dash}{ratio['max']:.2f}")
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        yield "  ".join([f"{row[0]:{widths[0]}}", *cells])
+
+
+def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
+    return [_number(median(values)), _span(values, glyphs)]
+
+
+def _giga(values: Sequence[float], glyphs: Glyphs) -> str:
+    """The best of the rounds, and their spread: a machine that others use, too, does not always give the same."""
+    billions = [value / 1e9 for value in values]
+    return f"{_number(max(billions))} ({_span(billions, glyphs)})"
+
+
+def _span(values: Sequence[float], glyphs: Glyphs) -> str:
+    return f"{_number(min(values))}{glyphs.dash}{_number(max(values))}"
+
+
+def _bars(half: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterator[str]:
+    """A bar for each side, over the rounds, on a scale that ends at the machine's peak or the fastest round."""
+    peak = sides[_OURS][half]["peak_tps"]
+    what = {"prefill": "the int8 peak", "decode": "the memory's bandwidth"}[half]
+    yield f"{half}, each round" + (f"; {glyphs.peak} {what} would give {_number(peak)} t/s" if peak else "")
+    end = max([peak or 0, *(side[half]["max"] for side in sides.values())])
+    for name, side in sides.items():
+        line = bar(side["rounds"][half], end, peak, _WIDTH - _NAME - _SHARE, glyphs)
+        colour = "cyan" if name == _OURS else "yellow"
+        yield f"  {name:{_NAME - 2}}{click.style(line, fg=colour)}{_share(half, side[half])}".rstrip()
+
+
+def bar(values: Sequence[float], end: float, peak: float | None, width: int, glyphs: Glyphs) -> str:
+    """`width` characters for 0 to `end`: a bar to the least value, a dot for each, a mark at `peak`."""
+
+    def place(value: float) -> int:
+        return round(value / end * (width - 1))
+
+    low, high = place(min(values)), place(max(values))
+    line = [glyphs.bar] * low + [glyphs.between] * (high - low) + [" "] * (width - high)
+    if peak:
+        line[place(peak)] = glyphs.peak
+    for value in values:
+        line[place(value)] = glyphs.round
+    line[place(median(values))] = glyphs.median
+    return "".join(line)
+
+
+def _share(half: str, figures: dict[str, Any]) -> str:
+    if half == "decode":
+        return f"  MBU {figures['mbu']:.2f}"
+    if not figures["int8_share"]:
+        return ""
+    return f"  {figures['int8_share']:4.0%}  {figures['int8_per_s'] / 1e9:,.0f} GMAC/s"
+
+
+def _number(value: float) -> str:
+    """Three or four digits that matter."""
+    return f"{value:,.{0 if value >= 1000 else 1 if value >= 100 else 2}f}"
+
+
+def _joined(parts: Sequence[str], glyphs: Glyphs) -> str:
+    return f" {glyphs.dot} ".join(part for part in parts if part)
