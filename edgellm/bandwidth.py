@@ -36,13 +36,13 @@ def measure(threads: int, *, rounds: int = 5, size: int = 1 << 30, progress: jit
     had: a smaller span might measure a cache.
     """
     memory = _memory(size)
-    with Yardstick(threads, progress) as yardstick:
+    with Yardstick(threads, "read_sum", progress) as yardstick:
         return max(yardstick.read(memory.ctypes.data, size) for _ in range(rounds))
 
 
 def int8_peak(threads: int, *, rounds: int = 5) -> float:
     """Products of two int8, each added to a sum, that `threads` threads make in a second: the best of `rounds`."""
-    with Yardstick(threads) as yardstick:
+    with Yardstick(threads, "int8_peak") as yardstick:
         return max(yardstick.multiply() for _ in range(rounds))
 
 

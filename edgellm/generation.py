@@ -115,7 +115,7 @@ class Generation:
         self._ends, self._special = tokenizer.eog_ids, options.special
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop)
-        self._meter, self._on_end = meter, on_end
+        self._session, self._meter, self._on_end = session, meter, on_end
         self._turn = Lock()
         self._owner: int | None = None
         self._wish = Cancel(session.engine)
@@ -138,6 +138,7 @@ class Generation:
         if self._limit == 0:
             self._end("length")
         if self.finish_reason:
+            self._probe()
             raise StopIteration
         try:
             return self._token(next(self._ids))
@@ -147,6 +148,12 @@ class Generation:
         except BaseException:
             self._end("cancelled")
             raise
+
+    def _probe(self) -> None:
+        """Learn the bandwidth of the memory, once: now no token waits for it, nor does anybody who computes."""
+        gauge, whole = self._meter.gauge, self.finish_reason != "cancelled"
+        if gauge and whole and gauge.wanted(len(self.tokens), self.stats.mbu):
+            self._session.if_idle(gauge.probe)
 
     @property
     def stats(self) -> Stats:

@@ -15,6 +15,7 @@ from edgellm.chat import Chat
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
+from edgellm.gauge import Gauge
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable, size
@@ -39,14 +40,16 @@ class Model:
 
     def __init__(self, file: GGUFFile, options: LoadOptions, progress: Progress | None = None) -> None:
         self.file = file
-        if options.engine == "edgellm":
-            describe(file)  # what cannot be computed is told before anything about its tokenizer
+        # First: what cannot be computed is told before anything about its tokenizer.
+        model = describe(file) if options.engine == "edgellm" else None
         self.tokenizer = Tokenizer.from_gguf(file, options.tokenizer_pre)
         name = printable(str(file.path), 400)
         defaults, remarks = file_defaults(file.metadata)
         for remark in remarks:
             warnings.warn(f"{name}: {remark}", EdgeLLMWarning, stacklevel=3)
-        self._writer = Writer(Session(_engine(file, options, progress), name), self.tokenizer, defaults)
+        engine = _engine(file, options, progress)
+        gauge = Gauge(file, model, options.kv_type, engine.threads) if model else None
+        self._writer = Writer(Session(engine, name), self.tokenizer, defaults, gauge)
         self._slot = self._writer.slot()
 
     @classmethod

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
@@ -150,6 +150,11 @@ class Session:
             return self._turns.take(work, lambda: cancel.wanted)
         except GivenUp:
             raise Stopped from None
+
+    def if_idle(self, work: Callable[[], None]) -> None:
+        """Do something in a turn of its own, unless another has one now or the model is closed."""
+        with suppress(GivenUp):
+            self._turns.take(lambda: None if self._closing else work(), lambda: True)
 
     def fork(self, sequence: Sequence) -> Sequence:
         """Another sequence with the same tokens, sharing their state."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from edgellm.gauge import Gauge
+
 
 @dataclass(frozen=True)
 class Stats:
@@ -37,15 +39,18 @@ class Stats:
             parts.append(f"prefill {self.prefill_tps:,.1f} t/s")
         if self.decode_tps is not None:
             parts.append(f"decode {self.decode_tps:,.1f} t/s")
+        if self.mbu is not None:
+            parts.append(f"MBU {self.mbu:.2f}")
         return " · ".join(parts)
 
 
 @dataclass
 class Meter:
-    """The clock of one generation, started with the request."""
+    """The clock of one generation, started with the request; without a `gauge` it tells no MBU."""
 
     devices: list[dict[str, Any]]
     started: float = field(default_factory=perf_counter)
+    gauge: Gauge | None = None
     prompt_tokens: int = 0
     cached_tokens: int = 0
     prefill_s: float = 0.0
@@ -78,17 +83,24 @@ class Meter:
         """The figures after the first `count` tokens, or after all."""
         n = len(self._delivered) if count is None else count
         first, last = (self._delivered[0], self._delivered[n - 1]) if n else (self.started, self.started)
+        decode_tps = (n - 1) / (last - first) if last > first else None
         return Stats(
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             generated_tokens=n,
             ttft_s=first - self.started if n else None,
             prefill_tps=self.prefilled / self.prefill_s if self.prefilled and self.prefill_s else None,
-            decode_tps=(n - 1) / (last - first) if last > first else None,
+            decode_tps=decode_tps,
             itl_ms=self._percentiles[n - 1] if n else None,
-            mbu=None,
+            mbu=self._mbu(n, decode_tps),
             devices=self.devices,
         )
+
+    def _mbu(self, n: int, decode_tps: float | None) -> float | None:
+        """Token i + 1 was computed with prompt_tokens + i - 1 tokens before it, for i = 1 … n - 1."""
+        if self.gauge is None or decode_tps is None:
+            return None
+        return self.gauge.mbu(decode_tps, self.prompt_tokens + n / 2 - 1)
 
 
 def _at(ordered: list[float], share: float) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgellm.gauge import Gauge
 from edgellm.generation import Generation
 from edgellm.options import GenerationOptions
 from edgellm.session import PrefillProgress, Session, Slot
@@ -13,11 +14,12 @@ from edgellm.text.tokenizer import Tokenizer
 
 @dataclass
 class Writer:
-    """Starts generations."""
+    """Starts generations; `gauge` is None where the engine is not ours."""
 
     session: Session
     tokenizer: Tokenizer
     defaults: Mapping[str, object]
+    gauge: Gauge | None
 
     def options(self, **given: Any) -> GenerationOptions:
         """Generation options: what is given, over what the file says, over edgellm's defaults. OptionError."""
@@ -26,7 +28,7 @@ class Writer:
     def meter(self) -> Meter:
         """The clock of a request that begins now. Raises EdgeLLMError if the model was closed."""
         self.session.check_open()
-        return Meter(self.session.engine.devices)
+        return Meter(self.session.engine.devices, gauge=self.gauge)
 
     def slot(self) -> Slot:
         """A place for the state that requests leave for the next one."""

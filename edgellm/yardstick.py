@@ -19,17 +19,18 @@ _ROWS = 256
 
 
 class Yardstick:
-    """`threads` threads of their own. Use it as a context manager.
+    """`threads` threads of their own, for one of the kernels. Use it as a context manager.
 
     `progress` is called while kernels are compiled. Raises EdgeLLMError where kernels or threads cannot be had.
     """
 
-    def __init__(self, threads: int, progress: jit.Progress | None = None) -> None:
+    def __init__(self, threads: int, kernel: str, progress: jit.Progress | None = None) -> None:
         try:
-            self._kernels = jit.load(["run", "read_sum", "int8_peak"], cache_folder(), progress)
+            kernels = jit.load(["run", kernel], cache_folder(), progress)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
-        self._pool = ThreadPool(threads, self._kernels["run"], 1, 64)
+        self._kernel = kernels[kernel]
+        self._pool = ThreadPool(threads, kernels["run"], 1, 64)
         self._batch = np.array([_ROWS] + [0] * 7, np.int64)
 
     def __enter__(self) -> "Yardstick":
@@ -39,21 +40,21 @@ class Yardstick:
         self._pool.close()
 
     def read(self, address: int, nbytes: int) -> float:
-        """Bytes a second at which memory is read once, its last part of less than PIECE left out."""
+        """With `read_sum`: bytes a second at which memory is read once, a last part of less than PIECE left out."""
         pieces = nbytes // PIECE
         sums = np.zeros(pieces, np.int32)
-        return pieces * PIECE / self._seconds("read_sum", pieces, address, PIECE, sums.ctypes.data)
+        return pieces * PIECE / self._seconds(pieces, address, PIECE, sums.ctypes.data)
 
     def multiply(self) -> float:
-        """Products of two int8 a second, over some hundredths of a second."""
+        """With `int8_peak`: products of two int8 a second, over some hundredths of a second."""
         factors, sums = np.ones((PEAK_PRODUCTS + 2) * 64, np.int8), np.zeros(_PEAK_UNITS, np.int32)
         aligned = (factors.ctypes.data + 63) & ~63
         products = _PEAK_UNITS * _PEAK_ROUNDS * PEAK_PRODUCTS * 64
-        return products / self._seconds("int8_peak", _PEAK_UNITS, _PEAK_ROUNDS, aligned, sums.ctypes.data)
+        return products / self._seconds(_PEAK_UNITS, _PEAK_ROUNDS, aligned, sums.ctypes.data)
 
-    def _seconds(self, kernel: str, units: int, *arguments: int) -> float:
+    def _seconds(self, units: int, *arguments: int) -> float:
         """How long an op of so many units takes."""
-        words = [self._kernels[kernel], units, 0, 0, 1, *arguments]
+        words = [self._kernel, units, 0, 0, 1, *arguments]
         op = np.array(words + [0] * (OP_WORDS - len(words)), np.int64)
         started = perf_counter()
         self._pool.run(op.ctypes.data, 1, self._batch.ctypes.data)

@@ -1,0 +1,86 @@
+"""How much of the memory's bandwidth decoding uses (MBU), and how fast it will be where that is known.
+
+A bandwidth that nobody has measured yet is measured once after a reply, by reading the model's own weights where they
+are mapped: that takes no memory and brings no page of the file in that decoding has not just read, and 512 MiB of
+them are more than the caches of nearly every machine hold. Smaller models go without, until `bench` or `plan` has
+measured. In the map's small pages it finds about 6 % less than those two find in memory of their own; a share above 1
+tells that it found far too little, as it does beside a busy program, and makes it look again.
+"""
+
+from contextlib import suppress
+from time import perf_counter
+
+from edgellm.arch.description import Description
+from edgellm.bandwidth import Traffic, keep, kept
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf import GGUFFile, Tensor
+from edgellm.machine import available_memory
+from edgellm.yardstick import Yardstick
+
+EFFICIENCY = 0.9
+"""The share of the bandwidth that reading weights and KV cells reaches in long products."""
+
+LAYER_S = 20e-6
+"""Seconds that a layer takes beside reading: its barriers, norms, activations."""
+
+_SPAN = 512 << 20
+_LEAST_TOKENS = 16
+_PATIENCE_S = 0.06
+
+
+def decode_tps(traffic: Traffic, layers: int, bandwidth: float, depth: float = 0) -> float:
+    """The decode speed to expect, in tokens per second: `bandwidth` in bytes per second, `depth` tokens before."""
+    return 1 / (traffic.per_token(depth) / (EFFICIENCY * bandwidth) + layers * LAYER_S)
+
+
+class Gauge:
+    """The MBU of an open model on our engine. `bandwidth` (bytes per second) is None until it is known."""
+
+    def __init__(self, file: GGUFFile, model: Description, kv_type: str, threads: int) -> None:
+        self.bandwidth = kept(threads)
+        self._threads = threads
+        self._traffic = Traffic.of(model, kv_type)
+        self._file_bytes = file.nbytes
+        self._address, self._room = _longest_run(list(file.tensors.values()))
+        self._tried = False
+
+    def mbu(self, tps: float, depth: float) -> float | None:
+        """The share of the bandwidth that decoding uses at this speed, `depth` tokens in on average."""
+        return tps * self._traffic.per_token(depth) / self.bandwidth if self.bandwidth else None
+
+    def wanted(self, tokens: int, mbu: float | None) -> bool:
+        """Whether to `probe` after a reply of so many tokens, which had this MBU."""
+        unknown = mbu is None or mbu > 1
+        return unknown and not self._tried and tokens >= _LEAST_TOKENS and self._room >= _SPAN
+
+    def probe(self) -> None:
+        """Measure the bandwidth, in about a tenth of a second; once. The model must be open, and nobody compute.
+
+        What keeps this from working leaves the bandwidth as it was.
+        """
+        self._tried = True
+        # Where not all of the file fits, the disk would be measured, and take its time.
+        if self._file_bytes <= available_memory():
+            with suppress(EdgeLLMError, MemoryError):
+                found = self._measured()
+                if found > (self.bandwidth or 0):
+                    self.bandwidth = found
+                    keep(self._threads, found)
+
+    def _measured(self) -> float:
+        started, best = perf_counter(), 0.0
+        with Yardstick(self._threads, "read_sum") as yardstick:
+            while perf_counter() - started < _PATIENCE_S:
+                best = max(best, yardstick.read(self._address, _SPAN))
+        return best
+
+
+def _longest_run(tensors: list[Tensor]) -> tuple[int, int]:
+    """Address and bytes of the weights in that file of the model which has most of them: they lie in one map."""
+    parts: dict[object, tuple[int, int]] = {}
+    for tensor in tensors:
+        first = int(tensor.data.ctypes.data)
+        low, high = parts.get(tensor.path, (first, first))
+        parts[tensor.path] = min(low, first), max(high, first + tensor.nbytes)
+    low, high = max(parts.values(), key=lambda part: part[1] - part[0])
+    return low, high - low
