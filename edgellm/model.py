@@ -14,7 +14,7 @@ from edgellm.arch import describe
 from edgellm.chat import Chat
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
+from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.gauge import Gauge
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
@@ -23,6 +23,7 @@ from edgellm.home import cache_folder
 from edgellm.llamacpp.engine import LlamaCppEngine
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions, check_text, file_defaults
+from edgellm.plan import refuse_what_is_missing
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.writer import Writer
@@ -64,7 +65,7 @@ class Model:
         """
         chosen = LoadOptions.from_kwargs(**options)
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
-        _refuse_what_is_missing(chosen)
+        refuse_what_is_missing(chosen)
         file = GGUFFile.open(path)
         try:
             free = available_memory()
@@ -148,11 +149,6 @@ class Model:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _refuse_what_is_missing(options: LoadOptions) -> None:
-    if options.gpu is not None or options.gpu_layers not in ("auto", 0):
-        raise EdgeLLMError("this version computes on the CPU alone; leave --gpu out and --gpu-layers at auto or 0")
 
 
 def _token_ids(given: Sequence[int]) -> list[int]:

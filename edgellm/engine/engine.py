@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.pages import Sequence
-from edgellm.engine.program import build
+from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, Stopped, check_batch
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
@@ -23,6 +24,20 @@ MAX_ROWS = 256
 
 MOST_ACTIVATIONS, LEAST_ROWS = 48 << 20, 16
 """Bytes that activations may take, with fewer rows for very wide models; but never less rows than this."""
+
+
+def context(file: GGUFFile, model: Description, ctx: int | None) -> int:
+    """The most tokens of a sequence: `ctx`, or as many as the model can. Raises OptionError for more than that."""
+    if ctx is not None and ctx > model.context_length:
+        raise OptionError(
+            f"option ctx cannot be {ctx}: {printable(file.path.name)} was made for up to {model.context_length} tokens"
+        )
+    return ctx or model.context_length
+
+
+def batch_rows(program: Program, ctx: int) -> int:
+    """Rows of the largest batch."""
+    return min(MAX_ROWS, ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
 
 
 class Engine:
@@ -46,15 +61,10 @@ class Engine:
         Raises UnsupportedModelError, ModelFileError, OptionError (a `ctx` above the model's) and EdgeLLMError.
         """
         model = describe(file)
-        if ctx is not None and ctx > model.context_length:
-            raise OptionError(
-                f"option ctx cannot be {ctx}: "
-                f"{printable(file.path.name)} was made for up to {model.context_length} tokens"
-            )
-        self.ctx = ctx or model.context_length
+        self.ctx = context(file, model, ctx)
         self.vocab = model.vocab
         program = build(model, kv_type)
-        self.max_rows = min(MAX_ROWS, self.ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
+        self.max_rows = batch_rows(program, self.ctx)
         self._rope = model.rope
         self._device = CPUDevice(program, self.max_rows, threads, cache, progress)
         self._closed = False
