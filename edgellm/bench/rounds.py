@@ -70,22 +70,22 @@ class Bench:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
 
     def round(self, say: Say) -> None:
-        """Measure each side once, the other one first than the last time; the result then has a round more."""
-        done = len(self.result.rounds)
-        where = f"{self.result.threads} threads, round {done + 1} of {self.result.setting.rounds}"
-        times = {}
+        """Measure the machine and each side, the other one first than the last time; the result has a round more."""
+        result, done = self.result, len(self.result.rounds)
+        where = f"{result.threads} threads, round {done + 1} of {result.setting.rounds}"
+        say(f"{where}: the machine")
+        bandwidth, peak, times = self._bandwidth(), int8_peak(result.threads, rounds=1), {}
         for name in list(self._sides)[:: -1 if done % 2 else 1]:
             say(f"{where}: {name}")
             times[name] = self._times(name, cold=done < COLD_STARTS)
-        say(f"{where}: the machine")
-        self.result.rounds.append(self._round(times))
+        result.rounds.append(Round(bandwidth, peak, times))
 
-    def _round(self, times: dict[str, Times]) -> Round:
-        # In each round, as other programs may take a part of the memory's bandwidth at any time.
-        threads = self.result.threads
+    def _bandwidth(self) -> float:
+        # In each round, as other programs may take a part of it at any time. The best is kept.
+        threads, earlier = self.result.threads, [each.bandwidth for each in self.result.rounds]
         bandwidth = measure(threads)
-        keep(threads, max([bandwidth, *(earlier.bandwidth for earlier in self.result.rounds)]))
-        return Round(bandwidth, int8_peak(threads, rounds=1), times)
+        keep(threads, max([bandwidth, *earlier]))
+        return bandwidth
 
     def _times(self, name: str, cold: bool) -> Times:
         side, setting = self._sides[name], self.result.setting

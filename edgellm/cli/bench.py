@@ -3,21 +3,22 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from edgellm.bench.setting import PEER, Setting
-from edgellm.cli.bench_report import PLAIN, Glyphs, report
 from edgellm.cli.screen import Progress, notices
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
     from edgellm.bench.rounds import Result
 
-_D = Setting()
-_MOST_THREADS, _MOST_SEQUENCES = 512, 64
+_DEFAULT = Setting()
+_MOST_THREADS = 512
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _thread_counts(context: click.Context, parameter: click.Parameter, given: str | None) -> list[int] | None:
@@ -29,49 +30,23 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
     return list(dict.fromkeys(counts))
 
 
+def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
+    """An option that is a number, with its default in the help."""
+    default = getattr(_DEFAULT, name[2:].replace("-", "_"))
+    kind = click.IntRange(least, 64 if name == "--parallel" else None)
+    names = list(dict.fromkeys([short, name]))
+    return click.option(*names, type=kind, default=default, show_default=True, metavar="N", help=f"{what}.")
+
+
 @click.command("bench")
 @click.argument("model")
-@click.option(
-    "-p",
-    "--prompt-tokens",
-    type=click.IntRange(0),
-    default=_D.prompt_tokens,
-    help="Tokens of the prompt; 0 leaves prefill out.",
-    show_default=True,
-)
-@click.option(
-    "-n",
-    "--tokens",
-    type=click.IntRange(0),
-    default=_D.tokens,
-    show_default=True,
-    help="Tokens to decode; 0 leaves decode out.",
-)
-@click.option(
-    "-d",
-    "--depth",
-    type=click.IntRange(0),
-    default=_D.depth,
-    show_default=True,
-    help="Tokens before them in the context.",
-)
-@click.option(
-    "--threads",
-    metavar="N,...",
-    callback=_thread_counts,
-    help="Threads, a run for each number; one per performance core if not given.",
-)
-@click.option(
-    "--parallel",
-    type=click.IntRange(1, _MOST_SEQUENCES),
-    default=_D.parallel,
-    show_default=True,
-    help="Sequences to decode at once.",
-)
-@click.option(
-    "--rounds", type=click.IntRange(1), default=_D.rounds, show_default=True, help="How often all is measured."
-)
-@click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_D.kv_type}].")
+@_number("-p", "--prompt-tokens", 0, "Tokens of the prompt; 0 leaves prefill out")
+@_number("-n", "--tokens", 0, "Tokens to decode; 0 leaves decode out")
+@_number("-d", "--depth", 0, "Tokens that are in the context before them")
+@click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
+@_number("--parallel", "--parallel", 1, "Sequences to decode at once")
+@_number("--rounds", "--rounds", 1, "How often everything is measured")
+@click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
 @click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU.")
 @click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -123,15 +98,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    color = False if os.environ.get("NO_COLOR") else None
-    click.echo("\n".join(report(found, _glyphs())), color=color)
+    from edgellm.cli.bench_report import Glyphs, report  # brings numpy
 
-
-def _glyphs() -> Glyphs:
-    """Those that stdout can write."""
-    glyphs = Glyphs()
-    try:
-        "".join(vars(glyphs).values()).encode(sys.stdout.encoding)
-    except (AttributeError, LookupError, TypeError, UnicodeEncodeError):
-        return PLAIN
-    return glyphs
+    glyphs = Glyphs.for_encoding(sys.stdout.encoding if sys.stdout else None)
+    click.echo("\n".join(report(found, glyphs)), color=False if os.environ.get("NO_COLOR") else None)

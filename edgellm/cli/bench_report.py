@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
+
+from edgellm.gguf.printable import printable
 
 _WIDTH = 78
 _NAME, _SHARE = 13, 19
@@ -25,6 +28,15 @@ class Glyphs:
     dash: str = "–"
     dot: str = "·"
 
+    @classmethod
+    def for_encoding(cls, encoding: str | None) -> "Glyphs":
+        """These, or plain ones where the encoding has not all of them."""
+        try:
+            "".join(vars(cls()).values()).encode(encoding or "ascii")
+        except (LookupError, UnicodeEncodeError):
+            return PLAIN
+        return cls()
+
 
 PLAIN = Glyphs("=", "o", "O", "-", "|", "-", ",")
 """For where stdout takes no other characters."""
@@ -32,10 +44,15 @@ PLAIN = Glyphs("=", "o", "O", "-", "|", "-", ",")
 
 def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     """The lines for the figures that `edgellm.bench.figures` made."""
-    several = f"{found['parallel']} sequences at once" if found["parallel"] > 1 else ""
-    behind = f"depth {found['depth']:,}" if found["depth"] else ""
-    parts = [f"prompt {found['prompt_tokens']:,}", f"decode {found['tokens']:,}", several, behind]
-    yield _joined([*parts, f"{found['kv_type']} KV cache"], glyphs)
+    parts = [
+        printable(Path(found["model"]).name, 60),
+        f"prompt {found['prompt_tokens']:,}" if found["prompt_tokens"] else "",
+        f"decode {found['tokens']:,}" if found["tokens"] else "",
+        f"{found['parallel']} at once" if found["parallel"] > 1 else "",
+        f"depth {found['depth']:,}" if found["depth"] else "",
+        f"{found['kv_type']} KV",
+    ]
+    yield f" {glyphs.dot} ".join(part for part in parts if part)
     for run in found["runs"]:
         yield ""
         yield from _run(run, glyphs)
@@ -43,11 +60,10 @@ def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
 
 def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     peer = run.get("against")
-    threads = f"{run['threads']} thread{'s' if run['threads'] > 1 else ''}"
-    memory = f"memory {_giga(run['rounds']['bandwidth'], glyphs)} GB/s"
-    int8 = f"int8 {_giga(run['rounds']['int8_peak'], glyphs)} GMAC/s"
-    yield _joined([click.style(threads, bold=True), memory, int8], glyphs)
+    rounds = len(run["rounds"]["bandwidth"])
+    yield click.style(f"{_count(run['threads'], 'thread')}, {_count(rounds, 'round')}", bold=True)
     yield from _table(run, glyphs)
+    yield f"this machine: memory {_giga(run, 'bandwidth', glyphs)} GB/s, int8 {_giga(run, 'int8_peak', glyphs)} GMAC/s"
     sides = {_OURS: run} | ({peer["engine"]: peer} if peer else {})
     for half in ("prefill", "decode"):
         if half in run:
@@ -55,14 +71,14 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
             yield from _bars(half, sides, glyphs)
     if peer and not peer["repacked"]:
         yield ""
-        yield f"llama.cpp computes without repacked weights here: with them it crashes ({peer['version']})"
+        yield f"llama.cpp ({peer['version']}) computes without repacked weights: with them it crashes here"
 
 
 def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     """A row for each figure: the median of the rounds and their spread, for each side and the ratio."""
     peer = run.get("against")
-    spread = f"min{glyphs.dash}max"
-    rows = [["", _OURS, spread, *([peer["engine"], spread, "ratio", spread] if peer else [])]]
+    span = f"min{glyphs.dash}max"
+    rows = [["", _OURS, span, *([peer["engine"], span, "ratio", span] if peer else [])]]
     for name in (name for name in _ROWS if name in run["rounds"]):
         row = [_ROWS[name], *_cells(run["rounds"][name], glyphs)]
         if peer:
@@ -72,22 +88,28 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  ".join([f"{row[0]:{widths[0]}}", *cells])
+        label, *cells = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        pairs = [f"{figure} {spread}" for figure, spread in zip(cells[::2], cells[1::2], strict=True)]
+        yield "  ".join([f"{label.strip():{widths[0]}}", *pairs]).rstrip()
 
 
 def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
     return [_number(median(values)), _span(values, glyphs)]
 
 
-def _giga(values: Sequence[float], glyphs: Glyphs) -> str:
+def _giga(run: dict[str, Any], name: str, glyphs: Glyphs) -> str:
     """The best of the rounds, and their spread: a machine that others use, too, does not always give the same."""
-    billions = [value / 1e9 for value in values]
-    return f"{_number(max(billions))} ({_span(billions, glyphs)})"
+    billions = [value / 1e9 for value in run["rounds"][name]]
+    span = _span(billions, glyphs)
+    return _number(max(billions)) + (f" ({span})" if span else "")
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _span(values: Sequence[float], glyphs: Glyphs) -> str:
-    return f"{_number(min(values))}{glyphs.dash}{_number(max(values))}"
+    return f"{_number(min(values))}{glyphs.dash}{_number(max(values))}" if len(values) > 1 else ""
 
 
 def _bars(half: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterator[str]:
@@ -127,9 +149,7 @@ def _share(half: str, figures: dict[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """Three or four digits that matter."""
+    """Three or four digits that matter, in at most six characters."""
+    if value >= 1e5:
+        return f"{value / 1000:,.0f}k"
     return f"{value:,.{0 if value >= 1000 else 1 if value >= 100 else 2}f}"
-
-
-def _joined(parts: Sequence[str], glyphs: Glyphs) -> str:
-    return f" {glyphs.dot} ".join(part for part in parts if part)
