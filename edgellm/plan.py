@@ -14,6 +14,9 @@ from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions
 from kquants.layout import MOST_TOKENS, PAGE
 
+PARTS = ("weights", "kv_cache", "activations", "scratch")
+"""What memory is taken for; the names of these figures of a plan."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,11 +44,32 @@ class Plan:
         """Bytes of memory for everything."""
         return self.weights + self.kv_cache + self.activations + self.scratch
 
-    def decode_tps(self, bandwidth: float, depth: int) -> float | None:
-        """Tokens per second to expect; None where the disk would decide. `bandwidth` is in bytes per second."""
-        if self.weights > self.available:
-            return None
-        return decode_tps(self.traffic, self.layers, bandwidth, depth)
+    @property
+    def from_disk(self) -> bool:
+        """Whether not even the weights fit: then every token reads the disk."""
+        return self.weights > self.available
+
+    def figures(self, bandwidth: float | None) -> dict[str, Any]:
+        """What `edgellm plan --json` prints, with the speed that `bandwidth` (bytes per second) lets expect.
+
+        `decode` has tokens per second with nothing before them and with a full context; it is None where the
+        bandwidth is, and where the disk would decide.
+        """
+        parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
+        speeds = None
+        if bandwidth and not self.from_disk:
+            tps, tps_full = (decode_tps(self.traffic, self.layers, bandwidth, depth) for depth in (0, self.ctx - 1))
+            speeds = {"tps": tps, "tps_full": tps_full}
+        return {
+            "ctx": self.ctx,
+            "kv_type": self.kv_type,
+            "threads": self.threads,
+            "memory": parts,
+            "fits": self.total <= self.available,
+            "devices": self.devices,
+            "bandwidth": bandwidth,
+            "decode": speeds,
+        }
 
 
 def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:

@@ -1,0 +1,84 @@
+"""`edgellm plan`: what will a model take, and how fast will it be?"""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgellm.cli.screen import Progress, notices, table
+from edgellm.errors import EdgeLLMError
+from edgellm.options import LoadOptions
+
+if TYPE_CHECKING:
+    from edgellm.plan import Plan
+
+
+@click.command("plan")
+@click.argument("model")
+@click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given.")
+@click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU.")
+@click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{LoadOptions().kv_type}].")
+@click.option("--threads", type=int, help="Threads; one per performance core if not given.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(model: str, as_json: bool, **given: Any) -> None:
+    """Show what memory a model will take and how fast it will write, before it is loaded.
+
+    The speed follows from the bandwidth of this machine's memory, which is measured once and kept.
+    """
+    options = LoadOptions.from_kwargs(**given)
+    from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
+    from edgellm.models import resolve
+    from edgellm.plan import make_plan
+
+    with GGUFFile.open(resolve(model)) as file:
+        plan = make_plan(file, options)
+    figures = plan.figures(None if plan.from_disk else _bandwidth(plan))
+    click.echo(json.dumps(figures, indent=2) if as_json else "\n".join(_as_text(figures)))
+
+
+def _bandwidth(plan: "Plan") -> float | None:
+    """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
+    from edgellm.bandwidth import keep, kept, measure
+
+    if (known := kept(plan.threads)) is not None:
+        return known
+    try:
+        with notices(), Progress() as progress:
+            progress.working("measuring the memory, once")
+            bandwidth = measure(plan.threads, progress=progress.compiling)
+    except EdgeLLMError as error:
+        click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
+        return None
+    keep(plan.threads, bandwidth)
+    return bandwidth
+
+
+def _as_text(figures: dict[str, Any]) -> Iterator[str]:
+    from edgellm.gguf.printable import size
+
+    memory, ctx = figures["memory"], f"{figures['ctx']:,} tokens"
+    cpu = figures["devices"][0]
+    rows = [
+        ("weights", size(memory["weights"]), f"mapped from the file; {cpu['blocks']} blocks, all on the CPU"),
+        ("KV cache", size(memory["kv_cache"]), f"{figures['kv_type']}, when all {ctx} of the context are in it"),
+        ("activations", size(memory["activations"]), "of a part of a prompt"),
+        ("scratch", size(memory["scratch"]), f"of {_threads(figures)}"),
+        ("total", size(memory["total"]), f"of {size(memory['available'])} that are free{_verdict(figures)}"),
+    ]
+    yield from table(("memory", "size", ""), rows)
+    if speeds := figures["decode"]:
+        yield ""
+        yield f"decode, expected  {speeds['tps']:,.1f} tokens/s at first, {speeds['tps_full']:,.1f} after {ctx}"
+        yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {_threads(figures)}"
+
+
+def _verdict(figures: dict[str, Any]) -> str:
+    memory = figures["memory"]
+    if memory["weights"] > memory["available"]:
+        return ": too little, it would run at the speed of the disk; choose a smaller quantization"
+    return "" if figures["fits"] else ": too little for a full context; choose a smaller --ctx"
+
+
+def _threads(figures: dict[str, Any]) -> str:
+    return f"{figures['threads']} thread{'s' * (figures['threads'] > 1)}"
