@@ -10,7 +10,7 @@
 | `Arm dot product` | `dotprod`    | sdot, or usdot where `i8mm` is, 128  |
 | `plain vectors`   |              | what LLVM makes of products and sums |
 
-Each is exact for all bytes, so they differ in speed alone.
+Each is exact, so they differ in speed alone.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,10 @@ from llvmlite import ir
 from kquants.cpu import has, lowering
 from kquants.simd import call, joined, pieces
 
-_BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
+_SHORT, _INT = ir.IntType(16), ir.IntType(32)
+
+SIGNED_OFFSET = 128 if "VNNI" in lowering() else 0
+"""What is added to signed weights to multiply them: vpdpbusd takes them unsigned, all others signed."""
 
 
 class Dot4:
@@ -29,19 +32,21 @@ class Dot4:
 
     `bits` tells that the unsigned bytes are below 2**bits. On some CPUs products pass through int16, where the fewer
     bits they have, the more of them can be added up before they are widened: so one Dot4 should see a whole block.
+    `signed` tells that they are signed weights plus SIGNED_OFFSET, and that none of the other side is -128.
     """
 
     WIDTH = 512
     """Bits that one instruction takes."""
 
-    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8) -> None:
-        self._b, self._bits = b, bits
-        self._sums = self._pieces(sums)
+    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
+        self._b, self._bits, self._signed = b, bits, signed
+        self._sums = pieces(b, sums, 512 // self.WIDTH)
 
     def add(self, u: Any, s: Any) -> None:
-        """To each lane, the product of its four bytes of u, unsigned, with those of s, signed: 64 bytes each."""
-        for i, (piece_u, piece_s) in enumerate(zip(self._pieces(u), self._pieces(s), strict=True)):
-            self._add(i, piece_u, piece_s)
+        """To each lane, the product of its four bytes of u with those of s: 64 bytes each."""
+        count = len(self._sums)
+        for i, (u_piece, s_piece) in enumerate(zip(pieces(self._b, u, count), pieces(self._b, s, count), strict=True)):
+            self._add(i, u_piece, s_piece)
 
     def total(self) -> Any:
         """The 16 lanes."""
@@ -50,15 +55,12 @@ class Dot4:
     def _add(self, i: int, u: Any, s: Any) -> None:
         raise NotImplementedError
 
-    def _pieces(self, v: Any) -> list[Any]:
-        return pieces(self._b, v, 512 // self.WIDTH)
-
     def _call(self, name: str, sums: Any, u: Any, s: Any) -> Any:
         return call(self._b, name, sums.type, sums, u, s)
 
 
-def _same(like: Any, value: int) -> Any:
-    return ir.Constant(like, [value] * like.count)
+def _all(kind: Any, value: int) -> Any:
+    return ir.Constant(kind, [value] * kind.count)
 
 
 class _Vnni(Dot4):
@@ -74,33 +76,50 @@ class _Vnni256(_Vnni):
 class _Madd(Dot4):
     """Products of two bytes as int16 (vpmaddubsw), then two of them as int32 (vpmaddwd).
 
-    The first saturates beyond 7 bits. Bytes of 8 bits are cut into two nibbles, each a chain of its own: cheaper
-    than the sign trick (its sums must be widened at each step), and exact for -128 as well.
+    The first saturates beyond 7 bits. Of signed weights it takes the magnitude, and gives the sign to the other side;
+    unsigned ones are cut into nibbles.
     """
 
     TWO_BYTES, TWO_SHORTS = "llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"
 
-    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8) -> None:
-        super().__init__(b, sums, bits)
-        self._shifts = (0, 4) if bits == 8 else (0,)
+    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
+        super().__init__(b, sums, bits, signed)
+        self._in_nibbles = bits == 8 and not signed
         # (2**bits - 1) · 256 · 2**(7 - bits) < 2**15: so many products fit into int16.
-        self._longest = 1 << (7 - (4 if bits == 8 else bits))
+        self._longest = 1 if signed else 1 << (7 - (4 if self._in_nibbles else bits))
         self._chains: dict[tuple[int, int], tuple[int, Any]] = {}
 
     def _add(self, i: int, u: Any, s: Any) -> None:
-        b, shorts = self._b, ir.VectorType(_SHORT, self.WIDTH // 16)
-        for shift in self._shifts:
-            digits = b.and_(b.lshr(u, _same(u.type, shift)), _same(u.type, 15)) if self._bits == 8 else u
-            product = call(b, self.TWO_BYTES, shorts, digits, s)
-            length, chain = self._chains.pop((i, shift), (0, None))
-            self._chains[i, shift] = length + 1, b.add(chain, product) if length else product
-            if length + 1 == self._longest:
-                self._widen(i, shift)
+        b = self._b
+        if self._signed:
+            u, s = call(b, f"llvm.abs.v{self.WIDTH // 8}i8", u.type, u, ir.IntType(1)(0)), self._with_sign(s, u)
+        if self._in_nibbles:
+            self._extend(i, 4, b.lshr(u, _all(u.type, 4)), s)
+            u = b.and_(u, _all(u.type, 15))
+        self._extend(i, 0, u, s)
+
+    def _with_sign(self, s: Any, u: Any) -> Any:
+        return self._b.select(self._b.icmp_signed("<", u, _all(u.type, 0)), self._b.neg(s), s)
+
+    def _extend(self, i: int, shift: int, u: Any, s: Any) -> None:
+        """Add products to the chain of piece i that counts 2**shift times."""
+        product = call(self._b, self.TWO_BYTES, ir.VectorType(_SHORT, self.WIDTH // 16), u, s)
+        length, chain = self._chains.pop((i, shift), (0, None))
+        self._chains[i, shift] = length + 1, self._pinned(self._b.add(chain, product)) if length else product
+        if length + 1 == self._longest:
+            self._widen(i, shift)
 
     def _widen(self, i: int, shift: int) -> None:
         _, chain = self._chains.pop((i, shift))
-        ints = call(self._b, self.TWO_SHORTS, self._sums[i].type, chain, _same(chain.type, 1 << shift))
+        ints = call(self._b, self.TWO_SHORTS, self._sums[i].type, chain, _all(chain.type, 1 << shift))
         self._sums[i] = self._b.add(self._sums[i], ints)
+        if self._longest == 1:
+            self._sums[i] = self._pinned(self._sums[i])
+
+    def _pinned(self, v: Any) -> Any:
+        """The same, computed at this point of the program: LLVM would do one sum after the other and, with only 16
+        registers, load and store all weights again for each (half the speed)."""
+        return self._b.asm(ir.FunctionType(v.type, [v.type]), "", "=x,0", [v], True)
 
     def total(self) -> Any:
         for i, shift in list(self._chains):
@@ -112,10 +131,16 @@ class _Madd256(_Madd):
     WIDTH = 256
     TWO_BYTES, TWO_SHORTS = "llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"
 
+    def _with_sign(self, s: Any, u: Any) -> Any:
+        return call(self._b, "llvm.x86.avx2.psign.b", s.type, s, u)
+
 
 class _Madd128(_Madd):
     WIDTH = 128
     TWO_BYTES, TWO_SHORTS = "llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"
+
+    def _with_sign(self, s: Any, u: Any) -> Any:
+        return call(self._b, "llvm.x86.ssse3.psign.b.128", s.type, s, u)
 
 
 class _Arm(Dot4):
@@ -123,30 +148,29 @@ class _Arm(Dot4):
 
     WIDTH = 128
 
-    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8) -> None:
-        super().__init__(b, sums, bits)
-        self._sums_of_s = [ir.Constant(v.type, None) for v in self._sums]
-        self._native = bits < 8 or has("i8mm")
+    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
+        super().__init__(b, sums, bits, signed)
+        self._unsigned = bits == 8 and not signed
+        self._s_sums = [ir.Constant(v.type, None) for v in self._sums]
 
     def _add(self, i: int, u: Any, s: Any) -> None:
-        name = f"llvm.aarch64.neon.{'sdot' if self._bits < 8 or not self._native else 'usdot'}.v4i32.v16i8"
-        if not self._native:
-            u = self._b.xor(u, _same(u.type, 128))
-            self._sums_of_s[i] = self._call(name, self._sums_of_s[i], _same(u.type, 1), s)
+        native = self._unsigned and has("i8mm")
+        name = f"llvm.aarch64.neon.{'usdot' if native else 'sdot'}.v4i32.v16i8"
+        if self._unsigned and not native:
+            u = self._b.xor(u, _all(u.type, 128))
+            self._s_sums[i] = self._call(name, self._s_sums[i], _all(u.type, 1), s)
         self._sums[i] = self._call(name, self._sums[i], u, s)
 
     def total(self) -> Any:
-        if not self._native:
-            shifted = [self._b.shl(v, _same(v.type, 7)) for v in self._sums_of_s]
-            self._sums = [self._b.add(x, y) for x, y in zip(self._sums, shifted, strict=True)]
-        return super().total()
+        shifted = [self._b.shl(v, _all(v.type, 7)) for v in self._s_sums]
+        return joined(self._b, [self._b.add(x, y) for x, y in zip(self._sums, shifted, strict=True)])
 
 
 class _Plain(Dot4):
     def _add(self, i: int, u: Any, s: Any) -> None:
         b, shorts = self._b, ir.VectorType(_SHORT, 64)
         # A byte of 7 bits is signed, too: Arm multiplies bytes if both are, and a product always fits in 16 bits.
-        widened = b.zext(u, shorts) if self._bits == 8 else b.sext(u, shorts)
+        widened = b.zext(u, shorts) if self._bits == 8 and not self._signed else b.sext(u, shorts)
         products = b.sext(b.mul(widened, b.sext(s, shorts)), ir.VectorType(_INT, 64))
         self._sums[i] = b.add(self._sums[i], self._neighbours(self._neighbours(products)))
 
@@ -167,13 +191,13 @@ _LOWERINGS: dict[str, Callable[..., Dot4]] = {
 }
 
 
-def start_dot4(b: ir.IRBuilder, sums: Any, bits: int = 8) -> Dot4:
+def start_dot4(b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> Dot4:
     """A Dot4 that begins with these sums."""
-    return _LOWERINGS[lowering()](b, sums, bits)
+    return _LOWERINGS[lowering()](b, sums, bits, signed)
 
 
-def dot4(b: ir.IRBuilder, sums: Any, u: Any, s: Any, bits: int = 8) -> Any:
-    """Each int32 lane of `sums` plus the exact product of four unsigned bytes of u with four signed ones of s."""
-    dot = start_dot4(b, sums, bits)
+def dot4(b: ir.IRBuilder, sums: Any, u: Any, s: Any, bits: int = 8, signed: bool = False) -> Any:
+    """The sums and one product."""
+    dot = start_dot4(b, sums, bits, signed)
     dot.add(u, s)
     return dot.total()

@@ -12,21 +12,21 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from kquants import jit
-from kquants.dot4 import start_dot4
+from kquants.dot4 import SIGNED_OFFSET, start_dot4
 
 Array = NDArray[Any]
 _POINTER = ir.IntType(8).as_pointer()
 
 
 @cache
-def compiled(bits: int, products: int) -> tuple[Any, Any]:
+def compiled(bits: int, signed: bool, products: int) -> tuple[Any, Any]:
     """`f(sums, u, s)`: to 16 int32 at `sums`, the products of so many vectors of 64 bytes at u and s."""
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER] * 3), "f")
     b = ir.IRBuilder(function.append_basic_block())
     ints, bytes_ = ir.VectorType(ir.IntType(32), 16), ir.VectorType(ir.IntType(8), 64)
     sums, u, s = (b.bitcast(p, t.as_pointer()) for p, t in zip(function.args, (ints, bytes_, bytes_), strict=True))
-    dot = start_dot4(b, b.load(sums, align=1), bits)
+    dot = start_dot4(b, b.load(sums, align=1), bits, signed)
     for k in range(products):
         dot.add(*(b.load(b.gep(p, [ir.IntType(32)(k)]), align=1) for p in (u, s)))
     b.store(dot.total(), sums, align=1)
@@ -37,12 +37,13 @@ def compiled(bits: int, products: int) -> tuple[Any, Any]:
     return engine, prototype(engine.get_function_address("f"))
 
 
-def check(u: Array, s: Array, bits: int) -> None:
-    """The products of u and s, [n, 64], added to sums of any size, modulo 2**32."""
+def check(u: Array, s: Array, bits: int, signed: bool = False) -> None:
+    """The products of u (plus an offset, if signed) and s, [n, 64], added to sums of any size, modulo 2**32."""
     sums = np.linspace(-(2**31), 2**31 - 1, 16).astype(np.int32)
+    u = u + SIGNED_OFFSET if signed else u
     exact = sums + (u.astype(np.int64) * s.astype(np.int64)).reshape(len(u), 16, 4).sum((0, 2))
-    u, s = np.ascontiguousarray(u, np.uint8), np.ascontiguousarray(s, np.int8)
-    _, function = compiled(bits, len(u))
+    u, s = u.astype(np.int64).astype(np.uint8), s.astype(np.int8)
+    _, function = compiled(bits, signed, len(u))
     function(sums.ctypes.data, u.ctypes.data, s.ctypes.data)
     assert np.array_equal(sums, exact.astype(np.int32))
 
@@ -68,6 +69,16 @@ def test_products_of_random_bytes_are_exact(bits: int, n: int) -> None:
         check(rng.integers(0, 2**bits, (n, 64)), rng.integers(-128, 128, (n, 64)), bits)
         ends = rng.choice([0, 2**bits - 1], (n, 64)), rng.choice([-128, 127], (n, 64))
         check(*ends, bits)
+
+
+@pytest.mark.parametrize("n", NUMBERS)
+def test_products_of_signed_bytes_are_exact(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for w, s in product((-128, -127, -1, 0, 1, 127), (-127, -1, 0, 127)):
+        check(np.full((n, 64), w), np.full((n, 64), s), 8, signed=True)
+    for _ in range(50):
+        check(rng.integers(-128, 128, (n, 64)), rng.integers(-127, 128, (n, 64)), 8, signed=True)
+        check(rng.choice([-128, 127], (n, 64)), rng.choice([-127, 127], (n, 64)), 8, signed=True)
 
 
 def test_each_byte_meets_its_own() -> None:
