@@ -84,7 +84,7 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         if peer:
             ratio = run["ratio"][name]
             row += [*_cells(peer["rounds"][name], glyphs), f"{ratio['median']:.2f}"]
-            row.append(f"{ratio['min']:.2f}{glyphs.dash}{ratio['max']:.2f}")
+            row.append(f"{ratio['min']:.2f}{glyphs.dash}{ratio['max']:.2f}" if row[2] else "")
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -1,0 +1,185 @@
+"""`edgellm bench`: the contract of its JSON, a table within 80 columns, interrupts, and errors of one line."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from conftest import ModelFile
+
+from edgellm import cli
+from edgellm.bench import peer, rounds
+from edgellm.bench.rounds import Times
+from edgellm.cli.bench import command
+from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
+
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+SHORT = ["-p", "20", "-n", "6", "--rounds", "2", "--threads", "1"]
+Bench = Callable[..., Result]
+
+
+@pytest.fixture
+def kept() -> list[tuple[int, float]]:
+    """What was kept of the machine's bandwidth."""
+    return []
+
+
+@pytest.fixture
+def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tuple[int, float]]) -> Bench:
+    """Run `edgellm bench` on a tiny model, on a machine that reads 2e9, 3e9, ... bytes a second."""
+    measured = iter(range(2, 100))
+    monkeypatch.setattr(rounds, "measure", lambda threads: next(measured) * 1e9)
+    monkeypatch.setattr(rounds, "int8_peak", lambda threads, rounds: 7e9)
+    monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))
+    path = str(model_file(**TINY))
+    return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
+
+
+def test_json(bench: Bench, kept: list[tuple[int, float]]) -> None:
+    done = bench(*SHORT, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert set(found["decode"]) == {"tps", "min", "max", "peak_tps", "mbu"}
+    assert 0 < found["prefill"]["min"] <= found["prefill"]["tps"] <= found["prefill"]["max"]
+    assert {name: len(values) for name, values in found["rounds"].items()} == dict.fromkeys(
+        ("prefill", "decode", "cold_start_s", "bandwidth", "int8_peak"), 2
+    )
+    facts = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16", "bandwidth": 3e9, "int8_peak": 7e9}
+    assert {name: found[name] for name in facts} == facts
+    assert (found["against"], len(found["runs"])) == (None, 1)
+    assert kept == [(1, 2e9), (1, 3e9)]
+
+
+@pytest.mark.parametrize(("left_out", "name"), [("-p", "prefill"), ("-n", "decode")])
+def test_a_half_of_no_tokens_is_left_out(bench: Bench, left_out: str, name: str) -> None:
+    done = bench(*SHORT, left_out, 0, "--json")
+    assert name not in json.loads(done.stdout)
+    assert name not in bench(*SHORT, left_out, 0).stdout
+
+
+def test_a_run_for_each_number_of_threads(bench: Bench) -> None:
+    found = json.loads(bench(*SHORT, "--threads", "2,1", "--rounds", 1, "--json").stdout)
+    assert [run["threads"] for run in found["runs"]] == [2, 1]
+    assert found["decode"] == found["runs"][1]["decode"]
+
+
+@pytest.mark.skipif(not peer.find_spec("llama_cpp"), reason="needs llama-cpp-python, the peer")
+def test_against_the_peer(bench: Bench) -> None:
+    done = bench(*SHORT, "--against", "llama.cpp", "--parallel", 3, "-d", 30, "--json")
+    found = json.loads(done.stdout)
+    other = found["against"]
+    assert (other["engine"], len(other["rounds"]["decode"]), len(other["rounds"]["cold_start_s"])) == (
+        "llama.cpp",
+        2,
+        2,
+    )
+    assert found["ratio"]["decode"]["median"] == pytest.approx(found["decode"]["tps"] / other["decode"]["tps"])
+    assert set(found["ratio"]) == {"prefill", "decode", "cold_start_s"}
+
+
+def test_sides_begin_in_turn(model_file: ModelFile, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def times(self: rounds.Bench, name: str, cold: bool) -> Times:
+        order.append(f"{name} {cold}")
+        return Times(1.0, 1.0, 1.0)
+
+    class Other:
+        version, repacked = "0", True
+
+        def __enter__(self) -> "Other":
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(rounds.Bench, "_times", times)
+    monkeypatch.setattr(rounds, "open_peer", lambda *args: Other())
+    monkeypatch.setattr(peer, "check_peer", lambda: None)
+    bench(*SHORT, "--rounds", 4, "--against", "llama.cpp")
+    sides = ["edgellm", "llama.cpp", "llama.cpp", "edgellm"]
+    assert order == [f"{side} True" for side in [*sides, *sides[:2]]] + ["llama.cpp False", "edgellm False"]
+
+
+@pytest.mark.parametrize("complete", [0, 1])
+def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
+    given = iter([1e9] * complete)
+
+    def measure(threads: int) -> float:
+        for speed in given:
+            return speed
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds, "measure", measure)
+    done = bench(*SHORT, "--json")
+    assert done.exit_code == 130
+    assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
+
+
+def test_more_than_the_context_is_a_line(
+    bench: Bench, model_file: ModelFile, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(model_file(**TINY))
+    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", path, "-d", "500", "-p", "13", "-n", "2"])
+    assert cli.run() == 1
+    said = capsys.readouterr().err
+    assert (
+        said
+        == f"edgellm: {path}: 513 tokens (-d and the larger of -p and -n) are more than its context of 512; give less\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["--against ollama", "--threads 0", "--threads 1,,2", "--threads x", "--rounds 0", "-p -1", "--parallel 0"],
+)
+def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", "m.gguf", *wrong.split()])
+    assert cli.run() == 2
+    said = capsys.readouterr().err
+    assert wrong.split()[0] in said
+    assert said.count("\n") == 1
+
+
+def test_help_is_light() -> None:
+    code = (
+        "import sys; sys.argv = ['edgellm', 'bench', '--help']; from edgellm.cli import run; run(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "numba", "llama_cpp"} & set(done.stdout.split())
+
+
+def test_a_bar_by_hand() -> None:
+    marks = PLAIN
+    assert bar([5, 6, 8], 10, 10, 11, marks) == "=====oO-o |"
+    assert bar([10], 10, None, 11, marks) == "==========O"
+    assert bar([2, 2, 2], 10, 4, 11, marks) == "==O |      "
+
+
+@pytest.mark.parametrize("fast", [1.0, 123.4, 999_999.0])
+def test_the_report_fits_80_columns(fast: float) -> None:
+    def side(scale: float) -> dict[str, Any]:
+        rates = [fast * scale, fast * scale / 3, fast * scale / 2]
+        half = {"tps": rates[2], "min": rates[1], "max": rates[0], "peak_tps": fast}
+        shares = {"int8_share": 0.5, "int8_per_s": 1e12, "mbu": 0.5}
+        return {
+            "prefill": half | shares,
+            "decode": half | shares,
+            "rounds": dict.fromkeys(("prefill", "decode"), rates),
+        }
+
+    other = side(0.8) | {"engine": "llama.cpp", "version": "0.3.36", "repacked": False}
+    ratios = {half: {"median": 3.33, "min": 1.25, "max": 9.99} for half in ("prefill", "decode")}
+    run = side(1.0) | {"threads": 16, "against": other, "ratio": ratios}
+    run["rounds"] |= {"bandwidth": [1.23e11, 2e11], "int8_peak": [9e12, 8e12]}
+    top = {"model": "m.gguf", "prompt_tokens": 512, "tokens": 64, "parallel": 8, "depth": 4096, "kv_type": "f16"}
+    lines = [click.unstyle(line) for line in report(top | {"runs": [run]}, Glyphs())]
+    assert max(map(len, lines)) <= 80
+    assert sum("llama.cpp" in line for line in lines) == 4  # the table's head, two bars, the note
+    assert Glyphs.for_encoding("utf-8") == Glyphs()
+    plain = "\n".join(report(top | {"runs": [run]}, Glyphs.for_encoding("ascii")))
+    assert click.unstyle(plain).isascii()
