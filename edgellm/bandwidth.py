@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +24,30 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from edgellm.gguf.printable import size as in_words
 from edgellm.home import cache_folder
-from edgellm.machine import available_memory
-from edgellm.yardstick import Yardstick
-from kquants import jit
+from edgellm.machine import available_memory, cpu_name
 from kquants.layout import PAGE
 
+if TYPE_CHECKING:
+    from kquants.jit import Progress
 
-def measure(threads: int, *, rounds: int = 5, size: int = 1 << 30, progress: jit.Progress | None = None) -> float:
+EFFICIENCY = 0.9
+"""The share of the bandwidth at which decoding reads weights and KV cells."""
+
+LAYER_S = 20e-6
+"""Seconds that a layer takes beside reading: barriers, norms, activations."""
+
+TOKEN_S = 300e-6
+"""Seconds that a token takes beside its layers: sampling, text, the threads' start."""
+
+
+def measure(threads: int, *, rounds: int = 5, size: int = 1 << 30, progress: "Progress | None" = None) -> float:
     """Bytes that `threads` threads read in a second: the best of `rounds` reads of `size` bytes of fresh memory.
 
     `progress` is called while kernels are compiled. Raises EdgeLLMError where so many bytes or threads cannot be
     had: a smaller span might measure a cache.
     """
+    from edgellm.yardstick import Yardstick  # brings LLVM, which `kept` and `Traffic` can do without
+
     memory = _memory(size)
     with Yardstick(threads, "read_sum", progress) as yardstick:
         return max(yardstick.read(memory.ctypes.data, size) for _ in range(rounds))
@@ -42,6 +55,8 @@ def measure(threads: int, *, rounds: int = 5, size: int = 1 << 30, progress: jit
 
 def int8_peak(threads: int, *, rounds: int = 5) -> float:
     """Products of two int8, each added to a sum, that `threads` threads make in a second: the best of `rounds`."""
+    from edgellm.yardstick import Yardstick
+
     with Yardstick(threads, "int8_peak") as yardstick:
         return max(yardstick.multiply() for _ in range(rounds))
 
@@ -82,6 +97,11 @@ class Traffic:
         return self.weights + self.cell * (depth + 1)
 
 
+def decode_tps(traffic: Traffic, layers: int, bandwidth: float, depth: float = 0) -> float:
+    """The tokens per second to expect, `depth` tokens in, where memory gives `bandwidth` bytes per second."""
+    return 1 / (traffic.per_token(depth) / (EFFICIENCY * bandwidth) + layers * LAYER_S + TOKEN_S)
+
+
 def _tensors(part: object) -> Iterator[Tensor]:
     """All tensors in a part of a description."""
     if isinstance(part, Tensor):
@@ -119,7 +139,7 @@ def _path() -> Path:
 
 
 def _key(threads: int) -> str:
-    return f"{jit.cpu_name()} {threads}"
+    return f"{cpu_name()} {threads}"
 
 
 def _kept() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How much of the memory's bandwidth decoding uses (MBU), and how fast it will be where that is known.
+"""How much of the memory's bandwidth the decoding of an open model uses: MBU.
 
 A bandwidth that nobody has measured yet is measured once after a reply, by reading the model's own weights where they
 are mapped: that takes no memory and brings no page of the file in that decoding has not just read, and 512 MiB of
@@ -17,20 +17,9 @@ from edgellm.gguf import GGUFFile, Tensor
 from edgellm.machine import available_memory
 from edgellm.yardstick import Yardstick
 
-EFFICIENCY = 0.9
-"""The share of the bandwidth that reading weights and KV cells reaches in long products."""
-
-LAYER_S = 20e-6
-"""Seconds that a layer takes beside reading: its barriers, norms, activations."""
-
 _SPAN = 512 << 20
 _LEAST_TOKENS = 16
 _PATIENCE_S = 0.06
-
-
-def decode_tps(traffic: Traffic, layers: int, bandwidth: float, depth: float = 0) -> float:
-    """The decode speed to expect, in tokens per second: `bandwidth` in bytes per second, `depth` tokens before."""
-    return 1 / (traffic.per_token(depth) / (EFFICIENCY * bandwidth) + layers * LAYER_S)
 
 
 class Gauge:

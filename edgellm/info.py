@@ -5,8 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgellm.arch import describe as describe_model
+from edgellm.bandwidth import Traffic, decode_tps, kept
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Strings
 from edgellm.gguf.check import special_ids
+from edgellm.machine import available_memory, default_threads
+from edgellm.options import LoadOptions
 
 # An architecture with any of these keeps something else than one key and value per head, layer and token.
 _OTHER_CACHES = (
@@ -47,10 +52,22 @@ class TokenizerInfo:
 
 
 @dataclass(frozen=True)
+class DecodeSpeed:
+    """What so many threads of our engine may decode in a second with an empty context; None if nobody can tell yet.
+
+    It takes a measured memory bandwidth (`edgellm plan`), and a file that fits in memory.
+    """
+
+    tps: float | None
+    threads: int
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What a file says of itself; None where it says nothing. `bytes` are those of all its `files`.
 
-    `kv_bytes_per_token` is what one token of context takes with f16 keys and values if each layer keeps it.
+    `kv_bytes_per_token` is what one token of context takes with f16 keys and values if each layer keeps it. `decode`
+    is None for what our engine does not compute.
     """
 
     files: list[str]
@@ -67,6 +84,7 @@ class ModelInfo:
     kv_bytes_per_token: int | None
     tokenizer: TokenizerInfo | None
     chat_template: bool
+    decode: DecodeSpeed | None
 
 
 def describe(file: GGUFFile) -> ModelInfo:
@@ -87,6 +105,7 @@ def describe(file: GGUFFile) -> ModelInfo:
         kv_bytes_per_token=kv_bytes_per_token(file),
         tokenizer=_tokenizer(file),
         chat_template="tokenizer.chat_template" in file.metadata,
+        decode=_decode_speed(file),
     )
 
 
@@ -124,6 +143,17 @@ def _kv_heads(file: GGUFFile, heads: int) -> int:
     if isinstance(file.metadata.get(key), np.ndarray):
         return int(file.get_array(key, int).sum())
     return file.get_int(f"{file.architecture}.block_count", 0) * file.get_int(key, heads)
+
+
+def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
+    try:
+        model = describe_model(file)
+    except EdgeLLMError:
+        return None
+    threads = default_threads()
+    bandwidth = kept(threads) if file.nbytes <= available_memory() else None
+    traffic = Traffic.of(model, LoadOptions().kv_type)
+    return DecodeSpeed(decode_tps(traffic, len(model.layers), bandwidth) if bandwidth else None, threads)
 
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:

@@ -10,6 +10,7 @@ Sources: cputopology.rst, sched-capacity.rst and perf-intel-hybrid.txt of the ke
 """
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,17 @@ def default_threads() -> int:
         return linux_threads(Path("/"), os.sched_getaffinity(0))
     fast = _apple_performance_cores() if sys.platform == "darwin" else 0
     return fast or psutil.cpu_count(logical=False) or 1
+
+
+def cpu_name() -> str:
+    """What the CPU calls itself, as far as the system tells."""
+    if sys.platform == "linux":
+        lines = cgroup.read(Path("/proc/cpuinfo")).splitlines()
+        named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        return named[0] if named else platform.machine()
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+    return platform.processor() or platform.machine()
 
 
 def available_memory() -> int:
@@ -69,6 +81,11 @@ def parse_cpus(text: str) -> set[int]:
 
 def _apple_performance_cores() -> int:
     """Physical cores of the fastest kind; 0 where the system does not tell (Intel, or before macOS 12)."""
-    command = ["/usr/sbin/sysctl", "-n", "hw.perflevel0.physicalcpu"]
+    return int(_sysctl("hw.perflevel0.physicalcpu") or 0)
+
+
+def _sysctl(name: str) -> str:
+    """A value of the system; empty where it has no such name."""
+    command = ["/usr/sbin/sysctl", "-n", name]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(answer.stdout) if answer.returncode == 0 else 0
+    return answer.stdout.strip() if answer.returncode == 0 else ""

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic
+from edgellm.bandwidth import Traffic, decode_tps
 from edgellm.engine.engine import batch_rows, context
 from edgellm.engine.program import build
 from edgellm.errors import EdgeLLMError
-from edgellm.gauge import decode_tps
 from edgellm.gguf import GGUFFile
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions
@@ -82,19 +81,19 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     model = describe(file)
     program, ctx = build(model, options.kv_type), context(file, model, options.ctx)
     threads = options.threads or default_threads()
-    weights, layers = sum(tensor.nbytes for tensor in file.tensors.values()), len(model.layers)
+    weights = sum(tensor.nbytes for tensor in file.tensors.values())
     return Plan(
         ctx=ctx,
         kv_type=options.kv_type,
         threads=threads,
-        layers=layers,
+        layers=len(model.layers),
         traffic=Traffic.of(model, options.kv_type),
         weights=weights,
         kv_cache=-(-ctx // PAGE) * program.page_bytes,
         activations=(batch_rows(program, ctx) + MOST_TOKENS) * program.row_bytes,
         scratch=threads * program.scratch_bytes + program.logits.row_bytes,
         available=available_memory(),
-        devices=[{"name": "CPU", "blocks": 2 * layers + 1, "bytes": weights}],
+        devices=[{"name": "CPU", "blocks": 2 * len(model.layers) + 1, "bytes": weights}],
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from edgellm.cli.screen import table
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import printable, size
-from edgellm.info import ModelInfo, TokenizerInfo, describe
+from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
 
 _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
@@ -74,6 +74,13 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
         special = info.tokenizer.special.items()
         yield "special", ", ".join(f"{role} {token.id} {token.text}" for role, token in special)
     yield "template", "yes" if info.chat_template else "none"
+    yield "decode", _speed(info.decode) if info.decode else ""
+
+
+def _speed(decode: DecodeSpeed) -> str:
+    if decode.tps is None:
+        return "speed not known yet: `edgellm plan` measures the memory and tells what to expect"
+    return f"about {decode.tps:,.1f} tokens/s expected with {decode.threads} thread{'s' * (decode.threads > 1)}"
 
 
 def _tokenizer(tokenizer: TokenizerInfo) -> str:
