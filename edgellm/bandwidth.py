@@ -23,7 +23,7 @@ from edgellm.engine.program import build
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from edgellm.gguf.printable import size as in_words
-from edgellm.home import cache_folder
+from edgellm.home import bandwidth_file
 from edgellm.machine import available_memory, cpu_name
 from kquants.layout import PAGE
 
@@ -121,7 +121,7 @@ def kept(threads: int) -> float | None:
 
 def keep(threads: int, bytes_per_s: float) -> None:
     """Keep a measured bandwidth for `kept`, in other processes too; where nothing can be written, do nothing."""
-    path, speeds = _path(), _kept() | {_key(threads): bytes_per_s}
+    path, speeds = bandwidth_file(), _kept() | {_key(threads): bytes_per_s}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
@@ -134,10 +134,6 @@ def keep(threads: int, bytes_per_s: float) -> None:
             raise
 
 
-def _path() -> Path:
-    return cache_folder() / "bandwidth.json"
-
-
 def _key(threads: int) -> str:
     return f"{cpu_name()} {threads}"
 
@@ -145,7 +141,7 @@ def _key(threads: int) -> str:
 def _kept() -> dict[str, object]:
     """All that was kept; nothing if the file is missing or damaged."""
     try:
-        found = json.loads(_path().read_bytes(), parse_int=float)
+        found = json.loads(bandwidth_file().read_bytes(), parse_int=float)
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

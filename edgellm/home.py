@@ -10,6 +10,15 @@ def cache_folder() -> Path:
     """Compiled kernels: EDGELLM_CACHE, or `cache` in EDGELLM_HOME, or the user's cache folder."""
     if chosen := os.environ.get("EDGELLM_CACHE"):
         return Path(chosen)
+    return _cache()
+
+
+def bandwidth_file() -> Path:
+    """What was measured of this machine's memory: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
+    return _cache() / "bandwidth.json"
+
+
+def _cache() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
         return Path(home) / "cache"
     return platformdirs.user_cache_path("edgellm")

@@ -99,7 +99,10 @@ def test_a_stderr_that_is_closed_is_no_reason_to_fail(path: Path, text_of: Calla
     assert (done.returncode, done.stdout.decode()) == (0, text_of("the time"))
 
 
-def test_json_is_one_object(path: Path, text_of: Callable[[str], str]) -> None:
+def test_json_is_one_object(
+    path: Path, text_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDGELLM_HOME", str(tmp_path))  # where no bandwidth was kept, so that no MBU is known
     done = generate(path, "-p", "the time", "--json", *GREEDY)
     reply = json.loads(done.stdout)
     assert done.stdout.count(b"\n") == 1
