@@ -1,0 +1,41 @@
+"""The kernels that measure do all the work that they are measured by: their sums are those of NumPy."""
+
+import numpy as np
+import pytest
+from kernels import batch_record, cache_folder, call_address, fenced
+from numpy.typing import NDArray
+
+from kquants import jit
+from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PEAK_PRODUCTS
+
+
+def run(name: str, first: int, last: int, *arguments: int) -> None:
+    words = [jit.load([name], cache_folder())[name], last, 0, 0, 1, *arguments]
+    assert len(words) == FIRST_ARGUMENT + len(arguments)
+    op, batch = np.array(words + [0] * (OP_WORDS - len(words)), np.int64), batch_record(1)
+    call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, 0)
+
+
+@pytest.mark.parametrize("piece", [256, 512, 768, 4096])
+def test_every_byte_is_read_and_none_beyond(piece: int) -> None:
+    data = fenced(np.random.default_rng(piece).integers(0, 256, 7 * piece, dtype=np.uint8))
+    sums = np.full(8, 77, np.int32)
+    run("read_sum", 2, 7, data.ctypes.data, piece, sums.ctypes.data)
+    wanted = data.view(np.int32).reshape(7, -1).sum(axis=1, dtype=np.int32)
+    assert sums.tolist() == [77, 77, *wanted[2:].tolist(), 77]
+
+
+def dot(u: int, s: NDArray[np.int8]) -> int:
+    return int((u * s.astype(np.int64)).sum())
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 1000])
+@pytest.mark.parametrize("u", [1, 127, 255])
+def test_every_product_is_made(rounds: int, u: int) -> None:
+    signed = np.random.default_rng(u).integers(-128, 128, 64, dtype=np.int8)
+    signed[:2] = -128
+    factors = np.concatenate([signed.view(np.uint8), np.full(64 * PEAK_PRODUCTS, u, np.uint8)])
+    sums = np.full(4, 77, np.int32)
+    run("int8_peak", 1, 3, rounds, factors.ctypes.data, sums.ctypes.data)
+    wanted = np.array(rounds * PEAK_PRODUCTS * dot(u, signed), np.int64).astype(np.int32)
+    assert sums.tolist() == [77, wanted, wanted, 77]
