@@ -9,7 +9,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-KERNEL_TESTS = [f"test_kquants_{part}.py" for part in ("formats", "matmul", "elementwise", "attention")]
+KERNEL_TESTS = [f"test_kquants_{part}.py" for part in ("formats", "matmul", "elementwise", "attention", "bandwidth")]
 KERNEL_TESTS += ["test_formats.py", "-k", "not chunks and not refused_by_name"]
 # v3 is AVX2 with FMA and F16C; v2 has none of them, nor instructions for half floats or fused products.
 NEEDED = {"x86-64-v2": ("sse4.2",), "x86-64-v3": ("avx2", "fma", "f16c")}
