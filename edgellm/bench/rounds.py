@@ -118,6 +118,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
         warm_up(ours, setting)
         sides: dict[str, Load | Peer] = {OURS: ours}
         if setting.against:
+            say(f"{threads} threads: opening {setting.against}")
             peer = sides[setting.against] = stack.enter_context(open_peer(path, setting, threads))
             result.peer_version, result.repacked = peer.version, peer.repacked
         yield Bench(path, result, sides, cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1)))

@@ -77,9 +77,11 @@ def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool
         _measure(path, setting, threads or [default_threads()], results)
     except KeyboardInterrupt:
         interrupted = True
-    found = figures(str(path), results)
-    if found:
+    if found := figures(str(path), results):
         _show(found, as_json)
+    if interrupted and results:
+        done = f"{len(results[-1].rounds)} of {setting.rounds} rounds with {results[-1].threads} threads"
+        click.echo(f"edgellm: note: interrupted after {done}", err=True)
     return 130 if interrupted else 0
 
 
