@@ -211,14 +211,59 @@ def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
 
     @define(F32, types.int64, types.int64)
     def load_part(b: ir.IRBuilder, address: Any, count: Any) -> Any:
+        place = pointer(b, address, memory)
+        if not _has_masks(element):
+            return widen(b, _load_beginning(b, place, count))
         name = f"llvm.masked.load.v16{_SUFFIX[element]}.p0"
-        place, mask = pointer(b, address, memory), _lanes_below(b, count)
-        return widen(b, call(b, name, memory, place, _INT(1), mask, ir.Constant(memory, None)))
+        return widen(b, call(b, name, memory, place, _INT(1), _lanes_below(b, count), ir.Constant(memory, None)))
 
     return load, load_part
 
 
 _SUFFIX = {_FLOAT: "f32", _SHORT: "i16"}
+
+
+def _has_masks(element: ir.Type) -> bool:
+    """Whether loads and stores can leave out lanes; LLVM would make a branch for each lane."""
+    return cpu.has("avx512vl") or (element == _FLOAT and cpu.has("avx"))
+
+
+def _load_beginning(b: ir.IRBuilder, place: Any, count: Any) -> Any:
+    """The first `count` of 16 elements, and zeros."""
+    memory = place.type.pointee
+    result = cgutils.alloca_once(b, memory)
+    with b.if_else(_is_whole(b, count)) as (whole, part):
+        with whole:
+            b.store(b.load(place, align=1), result)
+        with part:
+            b.store(ir.Constant(memory, None), result)
+            _copy_beginning(b, result, place, count)
+    return b.load(result)
+
+
+def _store_beginning(b: ir.IRBuilder, place: Any, v: Any, count: Any) -> None:
+    """Store the first `count` of 16 elements."""
+    with b.if_else(_is_whole(b, count)) as (whole, part):
+        with whole:
+            b.store(v, place, align=1)
+        with part:
+            source = cgutils.alloca_once(b, v.type)
+            b.store(v, source)
+            _copy_beginning(b, place, source, count)
+
+
+def _is_whole(b: ir.IRBuilder, count: Any) -> Any:
+    return b.icmp_signed(">=", count, _LONG(16))
+
+
+def _copy_beginning(b: ir.IRBuilder, to: Any, source: Any, count: Any) -> None:
+    memory = to.type.pointee
+    size = 4 if memory.element == _FLOAT else 2
+    length = b.mul(call(b, "llvm.smax.i64", _LONG, count, _LONG(0)), _LONG(size))
+    places = [b.bitcast(p, _BYTE.as_pointer()) for p in (to, source)]
+    call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *places, length, _BOOL(0))
+
+
 load_f32x16, load_f32x16_part = _vector_loads(_FLOAT, _widen_f32)
 load_f16x16, load_f16x16_part = _vector_loads(_SHORT, half_to_float)
 load_bf16x16, load_bf16x16_part = _vector_loads(_SHORT, _widen_bf16)
@@ -233,8 +278,11 @@ def store_f32x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
 @define(types.none, types.int64, F32, types.int64)
 def store_f32x16_part(b: ir.IRBuilder, address: Any, v: Any, count: Any) -> None:
     """Store the first `count` lanes."""
-    place, mask = pointer(b, address, v.type), _lanes_below(b, count)
-    call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, place, _INT(1), mask)
+    place = pointer(b, address, v.type)
+    if _has_masks(_FLOAT):
+        call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, place, _INT(1), _lanes_below(b, count))
+    else:
+        _store_beginning(b, place, v, count)
 
 
 @define(I8, types.int64)
