@@ -1,10 +1,12 @@
 """The figures of a generation, with a clock that the test turns."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import pytest
 
+from edgellm.gauge import Gauge
 from edgellm.stats import Meter
 
 DEVICES = [{"name": "CPU", "blocks": 3, "bytes": 100}]
@@ -95,3 +97,20 @@ def test_in_words(clock: Clock) -> None:
     words = "prompt 40 (10 cached) · generated 5 · TTFT 2.750 s · prefill 15.0 t/s · decode 5.0 t/s"
     assert str(run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()) == words
     assert str(Meter(DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
+
+
+class HalfAtFive:
+    """A gauge: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either."""
+
+    def mbu(self, tps: float, depth: float) -> float:
+        return 0.5 * tps / 5 * (1 + (depth - 40) / 100)
+
+
+def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
+    meter = run(clock, [0.25, 0.1, 0.2, 0.1, 0.4])
+    meter.gauge = cast(Gauge, HalfAtFive())
+    # The 4 tokens after the first are computed with 40, 41, 42 and 43 tokens before them.
+    assert meter.stats().mbu == pytest.approx(0.5 * 1.015)
+    assert str(meter.stats()).endswith(" · decode 5.0 t/s · MBU 0.51")
+    assert meter.stats(2).mbu == pytest.approx(0.5 * 10 / 5)  # one token, 0.1 s after the first
+    assert meter.stats(1).mbu is None
