@@ -1,5 +1,8 @@
 """Sizes that kernels and whoever calls them agree on. Imports nothing, so callers need no compiler."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 TILE_ROWS = 16
 """Rows of W in one unit of a matrix product."""
 
@@ -20,6 +23,15 @@ PIECE = 256
 
 PAGE = 64
 """Tokens of a KV page."""
+
+SPAN_PAGES = 4
+"""Pages whose softmax is one partial result: see `kquants.attention`."""
+
+ATTENTION_QUERIES = 64
+"""Queries that go through the pages together: so many that turning a page into float32 takes little of their time."""
+
+MOST_SHARES, MOST_SHARED_ROWS, MOST_PARTS = 8, 16, 256
+"""The spans of up to so many rows are shared out in so many parts, if they have so many partial results in all."""
 
 OP_WORDS = 16
 """int64 words of an op record."""
@@ -44,11 +56,32 @@ def padded(head_dim: int) -> int:
     return (head_dim + 15) & ~15
 
 
-def layer_page_bytes(kv_heads: int, head_dim: int, element: int) -> int:
-    """Bytes of one layer's part of a page, with `element` bytes for each value."""
-    return kv_heads * PAGE * (head_dim + padded(head_dim)) * element
+class PageSizes(NamedTuple):
+    """Bytes that the keys of a KV head take in a page, by head_dim, and its values, by padded head_dim."""
+
+    key_bytes: Callable[[int], int]
+    value_bytes: Callable[[int], int]
+
+
+PAGE_SIZES = {
+    "f16": PageSizes(lambda head_dim: 2 * PAGE * head_dim, lambda width: 2 * PAGE * width),
+    "f32": PageSizes(lambda head_dim: 4 * PAGE * head_dim, lambda width: 4 * PAGE * width),
+}
+"""The types of KV pages; their layout is in `kquants.pages`."""
+
+
+def layer_page_bytes(kv_heads: int, head_dim: int, kv_type: str) -> int:
+    """Bytes of one layer's part of a page of a type."""
+    sizes = PAGE_SIZES[kv_type]
+    return kv_heads * (sizes.key_bytes(head_dim) + sizes.value_bytes(padded(head_dim)))
+
+
+def part_bytes(width: int) -> int:
+    """Bytes of a query's partial result: `width` values, padded, then a vector with its top and total."""
+    return 4 * width + 64
 
 
 def attention_scratch(head_dim: int) -> int:
     """Bytes of scratch that attention needs; what for is in `kquants.attention`."""
-    return MOST_TOKENS * (4 * (head_dim + PAGE + padded(head_dim)) + 64 + 16)
+    query = 4 * padded(head_dim) + 4 * PAGE * SPAN_PAGES + 2 * part_bytes(padded(head_dim))
+    return ATTENTION_QUERIES * query + PAGE * 4 * padded(head_dim)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from conftest import ModelFile
 
-from edgellm.engine.program import KV_BYTES
-from kquants.layout import PAGE, layer_page_bytes
+from kquants.layout import PAGE, PAGE_SIZES, layer_page_bytes
 
 LARGE: dict[str, Any] = {"width": 1024, "layers": 5, "heads": 16, "kv_heads": 4, "ffn": 3584, "types": "Q8_0"}
 LARGE |= {"vocab": 4096, "context_length": 4096, "tied": False}
@@ -51,14 +50,14 @@ print(json.dumps({"base": base, "peak": peak, "used": used, "opened": opened, "a
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="anonymous memory is read from /proc")
-@pytest.mark.parametrize("kv_type", KV_BYTES)
+@pytest.mark.parametrize("kv_type", PAGE_SIZES)
 def test_memory_is_activations_and_pages(model_file: ModelFile, kv_type: str) -> None:
     path = model_file(**LARGE)
     command = [sys.executable, "-c", SCRIPT, path, kv_type, str(PROMPT), str(NEW)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     memory = json.loads(done.stdout)
     assert memory["used"] == NEW
-    page = LARGE["layers"] * layer_page_bytes(LARGE["kv_heads"], 64, KV_BYTES[kv_type])
+    page = LARGE["layers"] * layer_page_bytes(LARGE["kv_heads"], 64, kv_type)
     pages = 2 * -(-(PROMPT + NEW + 2) // PAGE) * page  # of the prompt and of the logits
     logits = PROMPT * LARGE["vocab"] * 4
     growth = memory["peak"] - memory["base"]

@@ -27,13 +27,15 @@ class CPUDevice:
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, "run", "read_sum"], cache, progress)
-            self._buffers = {b: np.zeros((rows + MOST_TOKENS, b.row_bytes), np.uint8) for b in program.buffers}
+            self._buffers = {
+                b: np.zeros((b.rows or rows + MOST_TOKENS, b.row_bytes), np.uint8) for b in program.buffers
+            }
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels["run"], ops, scratch)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            needed = rows * sum(b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
+            needed = sum((b.rows or rows) * b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self.pages = PagePool(program.page_bytes)

@@ -9,18 +9,28 @@ from dataclasses import dataclass, field
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.gguf import Tensor
 from kquants import QUANTIZED_FORMATS
-from kquants.layout import PIECE, SCRATCH_WEIGHT_BYTES, TILE_ROWS, attention_scratch, layer_page_bytes, quantized_bytes
-
-KV_BYTES = {"f16": 2, "f32": 4}
-"""The types of KV pages, and the bytes of a value."""
+from kquants.layout import (
+    MOST_PARTS,
+    MOST_SHARED_ROWS,
+    MOST_SHARES,
+    PIECE,
+    SCRATCH_WEIGHT_BYTES,
+    TILE_ROWS,
+    attention_scratch,
+    layer_page_bytes,
+    padded,
+    part_bytes,
+    quantized_bytes,
+)
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Activations: `row_bytes` for each row of the batch."""
+    """Activations: `row_bytes` for each row of the batch, or for `rows` rows whatever the batch."""
 
     name: str
     row_bytes: int
+    rows: int | None = None
 
 
 Argument = int | float | Tensor | Buffer | None
@@ -77,7 +87,7 @@ class Program:
     @property
     def row_bytes(self) -> int:
         """Bytes of activations for each row of a batch; logits are apart, as few rows have any."""
-        return sum(buffer.row_bytes for buffer in self.buffers if buffer != self.logits)
+        return sum(buffer.row_bytes for buffer in self.buffers if buffer != self.logits and not buffer.rows)
 
     @property
     def kernels(self) -> set[str]:
@@ -102,12 +112,13 @@ def build(model: Description, kv_type: str) -> Program:
 class _Builder:
     def __init__(self, model: Description, kv_type: str) -> None:
         self.model, self.kv_type = model, kv_type
-        self.layer_bytes = layer_page_bytes(model.kv_heads, model.head_dim, KV_BYTES[kv_type])
+        self.layer_bytes = layer_page_bytes(model.kv_heads, model.head_dim, kv_type)
         self.x = floats("x", model.width)
         self.normed = Hidden.named("normed", model.width)
         self.q = floats("q", model.heads * model.head_dim)
         self.k = floats("k", model.kv_heads * model.head_dim)
         self.v = floats("v", model.kv_heads * model.head_dim)
+        self.parts = Buffer("parts", model.heads * part_bytes(padded(model.head_dim)), MOST_PARTS)
         self.mixed = Hidden.named("mixed", model.heads * model.head_dim)
         self.gate = Hidden.named("gate", model.ffn)
         self.up = floats("up", model.ffn)
@@ -153,11 +164,12 @@ class _Builder:
             self.norm_heads(q, block.q_norm, heads)
             self.norm_heads(k, block.k_norm, kv_heads, meet=False)
         shape = (heads, kv_heads, head_dim)
-        given = (q, q.row_bytes, k, v, k.row_bytes)
+        stored = (q, q.row_bytes, k, v, k.row_bytes)
         pairing = (2 * len(rope.frequencies), int(rope.halves))
-        self.add(f"rope_store_{self.kv_type}", *given, *shape, *pairing, page_offset, per_row=1)
-        between = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes)
-        self.add(f"attention_{self.kv_type}", *between, *shape, page_offset, head_dim**-0.5, per_row=kv_heads)
+        self.add(f"rope_store_{self.kv_type}", *stored, *shape, *pairing, page_offset, per_row=1)
+        given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
+        self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
+        self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
         if _quantized(block.output.weight):
             q8, pieces = mixed.q8, -(-mixed.width // PIECE)
             arguments = (mixed.f32, mixed.f32.row_bytes, mixed.width, q8, q8.row_bytes)

@@ -1,0 +1,189 @@
+"""A tile of queries: those that go through the pages of a KV head together, span by span.
+
+Scratch: for each of the ATTENTION_QUERIES queries
+
+    q [width] | weights [SPAN] | what was merged, a partial result | that of a span
+
+(all q first, then all weights, …) and a page of keys or values as float32 [PAGE · width].
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numba as nb
+
+from kquants.bundles import WEIGHTS_BYTES, Reader
+from kquants.decorators import inline
+from kquants.interpreter import argument
+from kquants.lanes import QUERIES
+from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
+from kquants.pages import head_width, page_address
+from kquants.simd import load_f32, load_f32x16_part, load_i32, load_i64, mul_f32, splat_f32, store_f32x16
+from kquants.softmax import begin, find_top, weigh
+
+SPAN = SPAN_PAGES * PAGE
+"""Cells of a span."""
+
+_LOG2_E = nb.float32(math.log2(math.e))
+part_length = inline(part_bytes)
+
+
+class Tile(NamedTuple):
+    """Heads h … h + heads - 1, of KV head g, of rows t … t + rows - 1, consecutive tokens of one sequence.
+
+    Query i is head h + i mod heads of row t + i / heads. The first row sees `visible` cells, each other one more
+    than the row before it.
+    """
+
+    t: int
+    rows: int
+    visible: int
+    g: int
+    h: int
+    heads: int
+    scratch: int
+
+
+@inline
+def visible_cells(batch: int, t: int) -> int:
+    """Cells of its sequence that row t sees."""
+    return int(load_i32(load_i64(batch + 32) + 4 * t))
+
+
+@inline
+def own_cells(tile: Tile, i: int, start: int, most: int) -> int:
+    """Cells that query i sees from `start` on, of the next `most`."""
+    return max(0, min(most, tile.visible + i // tile.heads - start))
+
+
+@inline
+def _weights_at(tile: Tile, width: int, i: int) -> int:
+    return tile.scratch + ATTENTION_QUERIES * 4 * width + WEIGHTS_BYTES * i
+
+
+@inline
+def merged_at(tile: Tile, width: int, i: int) -> int:
+    """Address of query i's partial result of the spans so far."""
+    return _weights_at(tile, width, ATTENTION_QUERIES) + part_length(width) * i
+
+
+@inline
+def part_at(tile: Tile, width: int, i: int) -> int:
+    """Address of query i's partial result of the last span."""
+    return merged_at(tile, width, ATTENTION_QUERIES + i)
+
+
+@inline
+def _room(tile: Tile, width: int) -> int:
+    return merged_at(tile, width, 2 * ATTENTION_QUERIES)
+
+
+class TileWork(NamedTuple):
+    """`take_queries(op, tile)`, then `attend_span(op, batch, tile, s, ahead)`: the partial results of span s."""
+
+    take_queries: Any
+    attend_span: Any
+
+
+def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
+    """What tiles do with pages of a type. Op arguments are those of `kquants.attention`."""
+    take, expand_keys, expand_values = reader.take, reader.expand_keys, reader.expand_values
+    scores, expanded_scores = reader.scores, reader.expanded_scores
+    gather, expanded_gather = reader.gather, reader.expanded_gather
+    key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
+
+    @inline
+    def take_queries(op: int, tile: Tile) -> None:
+        """Bring the queries together, times scale and log2 e; the last bundle is filled up with zeros."""
+        head_dim = argument(op, 6)
+        width = head_width(head_dim)
+        room = _room(tile, width)
+        scale = splat_f32(load_f32(op + 8 * 13) * _LOG2_E)
+        queries = tile.rows * tile.heads
+        for i in range((queries + QUERIES - 1) // QUERIES * QUERIES):
+            x = argument(op, 0) + (tile.t + i // tile.heads) * argument(op, 1)
+            x += 4 * (tile.h + i % tile.heads) * head_dim
+            for d in range(0, width + 16, 16):
+                x_part = load_f32x16_part(x + 4 * d, head_dim - d if i < queries else 0)
+                store_f32x16(room + 4 * d, mul_f32(x_part, scale))
+            take(room, width, tile.scratch + 4 * width * i)
+
+    @inline
+    def keys_at(op: int, batch: int, tile: Tile, page: int) -> int:
+        layer = page_address(batch, tile.t, page) + argument(op, 7)
+        return layer + tile.g * key_bytes(argument(op, 6))
+
+    @inline
+    def values_at(op: int, batch: int, tile: Tile, page: int) -> int:
+        layer = page_address(batch, tile.t, page) + argument(op, 7)
+        return layer + argument(op, 5) * key_bytes(argument(op, 6)) + tile.g * value_bytes(head_width(argument(op, 6)))
+
+    @inline
+    def score_page(op: int, tile: Tile, j: int, keys: int, ahead: int) -> None:
+        """Scores of all queries with page j of a span."""
+        head_dim, queries = argument(op, 6), tile.rows * tile.heads
+        width = head_width(head_dim)
+        many = queries > 2 * QUERIES
+        if many:
+            keys = expand_keys(keys, head_dim, _room(tile, width), ahead)
+        for i in range(0, queries, QUERIES):
+            q, p = tile.scratch + 4 * width * i, _weights_at(tile, width, i) + 4 * PAGE * j
+            if many:
+                expanded_scores(q, 4 * width, keys, head_dim, p, keys)
+            else:
+                scores(q, 4 * width, keys, head_dim, p, ahead)
+
+    @inline
+    def weigh_bundle(op: int, tile: Tile, first: int, start: int, cells: int) -> None:
+        """Turn the scores of a bundle into weights, and begin its partial results."""
+        width = head_width(argument(op, 6))
+        last = min(first + QUERIES, tile.rows * tile.heads)
+        for i in range(first, first + QUERIES):
+            begin(part_at(tile, width, i), width)
+        for i in range(first, last):
+            own = own_cells(tile, i, start, SPAN)
+            find_top(_weights_at(tile, width, i), own, part_at(tile, width, i) + 4 * width)
+        for i in range(first, last):
+            own = own_cells(tile, i, start, SPAN)
+            weigh(_weights_at(tile, width, i), own, cells, part_at(tile, width, i) + 4 * width)
+
+    @inline
+    def gather_page(op: int, tile: Tile, start: int, j: int, values: int, ahead: int) -> None:
+        """Add the weighted values of page j of the span from cell `start` on."""
+        head_dim, queries = argument(op, 6), tile.rows * tile.heads
+        width = head_width(head_dim)
+        stride = part_length(width)
+        many = queries > 2 * QUERIES
+        if many:
+            values = expand_values(values, width, _room(tile, width), ahead)
+        for i in range(0, queries, QUERIES):
+            seen = own_cells(tile, i, start + PAGE * j, PAGE)
+            cells = own_cells(tile, min(i + QUERIES, queries) - 1, start + PAGE * j, PAGE)
+            p, to = _weights_at(tile, width, i) + 4 * PAGE * j, part_at(tile, width, i)
+            if many:
+                expanded_gather(p, seen, cells, values, width, to, stride, values)
+            else:
+                gather(p, seen, cells, values, width, to, stride, ahead)
+
+    @inline
+    def attend_span(op: int, batch: int, tile: Tile, s: int, more: bool) -> None:
+        """The partial results of span s; `more` tells whether the next one will be wanted, too."""
+        queries, first, start = tile.rows * tile.heads, s * SPAN_PAGES, s * SPAN
+        cells = own_cells(tile, queries - 1, start, SPAN)
+        pages = (cells + PAGE - 1) // PAGE
+        for j in range(pages):
+            keys, last = keys_at(op, batch, tile, first + j), j + 1 == pages
+            ahead = values_at(op, batch, tile, first) if last else keys_at(op, batch, tile, first + j + 1)
+            score_page(op, tile, j, keys, ahead)
+        for i in range(0, queries, QUERIES):
+            weigh_bundle(op, tile, i, start, cells)
+        for j in range(pages):
+            values = values_at(op, batch, tile, first + j)
+            ahead = values
+            if j + 1 < pages:
+                ahead = values_at(op, batch, tile, first + j + 1)
+            elif more:
+                ahead = keys_at(op, batch, tile, first + SPAN_PAGES)
+            gather_page(op, tile, start, j, values, ahead)
+
+    return TileWork(take_queries, attend_span)
