@@ -4,7 +4,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from kquants.jit import cpu_features, cpu_name
+from kquants import jit
 
 _LOWERINGS = {
     "AVX-512 VNNI": "avx512vnni",
@@ -21,9 +21,9 @@ _LOWERINGS = {
 def has(feature: str) -> bool:
     """Whether the CPU has a feature, by LLVM's name for it."""
     # LLVM lists no features on a Mac, but it names the CPU, and all of Apple's have this one.
-    if feature == "dotprod" and cpu_name().startswith("apple-m"):
+    if feature == "dotprod" and jit.cpu_name().startswith("apple-m"):
         return True
-    return f"+{feature}" in cpu_features().split(",")
+    return f"+{feature}" in jit.cpu_features().split(",")
 
 
 def is_x86() -> bool:

@@ -18,9 +18,8 @@ Array = NDArray[Any]
 _POINTER = ir.IntType(8).as_pointer()
 
 
-@cache
-def compiled(bits: int, signed: bool, products: int) -> tuple[Any, Any]:
-    """`f(sums, u, s)`: to 16 int32 at `sums`, the products of so many vectors of 64 bytes at u and s."""
+def written(bits: int, signed: bool, products: int) -> str:
+    """LLVM's code of `f(sums, u, s)`: to 16 int32 at `sums`, the products of so many vectors of 64 bytes."""
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER] * 3), "f")
     b = ir.IRBuilder(function.append_basic_block())
@@ -31,7 +30,14 @@ def compiled(bits: int, signed: bool, products: int) -> tuple[Any, Any]:
         dot.add(*(b.load(b.gep(p, [ir.IntType(32)(k)]), align=1) for p in (u, s)))
     b.store(dot.total(), sums, align=1)
     b.ret_void()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
+    return str(module)
+
+
+@cache
+def compiled(bits: int, signed: bool, products: int) -> tuple[Any, Any]:
+    """(What owns the code, `f`)."""
+    machine = jit.target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(written(bits, signed, products)), machine)
     engine.finalize_object()
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
     return engine, prototype(engine.get_function_address("f"))
