@@ -80,6 +80,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     refuse_what_is_missing(options)
     model = describe(file)
     program, ctx = build(model, options.kv_type), context(file, model, options.ctx)
+    rows = batch_rows(program, ctx) + MOST_TOKENS
     threads = options.threads or default_threads()
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     return Plan(
@@ -90,7 +91,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         traffic=Traffic.of(model, options.kv_type),
         weights=weights,
         kv_cache=-(-ctx // PAGE) * program.page_bytes,
-        activations=(batch_rows(program, ctx) + MOST_TOKENS) * program.row_bytes,
+        activations=sum((b.rows or rows) * b.row_bytes for b in program.buffers if b != program.logits),
         scratch=threads * program.scratch_bytes + program.logits.row_bytes,
         available=available_memory(),
         devices=[{"name": "CPU", "blocks": 2 * len(model.layers) + 1, "bytes": weights}],
