@@ -1,4 +1,7 @@
-"""All tests of single kernels once more, compiled for lesser CPUs than this one."""
+"""All tests of single kernels once more, for lesser CPUs than this one, and each way to multiply bytes.
+
+What a process has compiled for stays with it: each CPU is a process of its own.
+"""
 
 import os
 import platform
@@ -8,25 +11,89 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
+from conftest import ModelFile
 
-KERNEL_TESTS = [f"test_kquants_{part}.py" for part in ("formats", "matmul", "elementwise", "attention", "bandwidth")]
+KERNEL_TESTS = [f"test_kquants_{part}.py" for part in ("formats", "matmul", "elementwise", "attention")]
 KERNEL_TESTS += ["test_formats.py", "-k", "not chunks and not refused_by_name"]
 # v3 is AVX2 with FMA and F16C; v2 has none of them, nor instructions for half floats or fused products.
 NEEDED = {"x86-64-v2": ("sse4.2",), "x86-64-v3": ("avx2", "fma", "f16c")}
 
+AVX = ("ssse3", "sse4.2", "popcnt", "avx", "fma", "f16c")
+AVX2 = (*AVX, "avx2", "bmi", "bmi2")
+AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
+LOWERINGS = {
+    "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
+    "SSSE3": AVX,
+    "AVX2": AVX2,
+    "AVX-VNNI": (*AVX2, "avxvnni"),
+    "AVX-512": AVX512,
+    "AVX-512 VNNI": (*AVX512, "avx512vnni"),
+}
+PRODUCT_TESTS = """
+import sys, kernels, pytest
+kernels.NAMES[:] = [name for name in kernels.NAMES if name.startswith("matmul_")]
+sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "test_dot4.py", "test_kquants_matmul.py"]))
+"""
+LOGITS = """
+import sys, hashlib, pathlib
+from test_bit_equality import logits_bits
+for path in map(pathlib.Path, sys.argv[1:]):
+    whole = logits_bits(path, 2, None)
+    for chunk in (1, 3, 7):
+        assert (logits_bits(path, 2, chunk) == whole).all(), f"chunks of {chunk}"
+    print(hashlib.sha256(whole).hexdigest())
+"""
 
-@pytest.mark.parametrize("cpu", NEEDED)
-def test_kernels_are_right_on_a_lesser_cpu(cpu: str) -> None:
+
+def skip_without(*features: str) -> None:
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("pretends to be a lesser x86 CPU")
     host = llvm.get_host_cpu_features()
-    if not all(host.get(feature) for feature in NEEDED[cpu]):
-        pytest.skip(f"this CPU is less than {cpu}")
-    environment = {**os.environ, "NUMBA_CPU_NAME": cpu}
-    environment.pop("NUMBA_CPU_FEATURES", None)
-    # A pytest of its own: what a process has compiled for stays with it.
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS]
+    missing = [feature for feature in features if not host.get(feature)]
+    if missing:
+        pytest.skip(f"this CPU has no {', '.join(missing)}")
+
+
+def python(*arguments: str | Path, **cpu: str) -> str:
+    """What a Python process prints that takes its CPU for another one."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")}
     child = subprocess.run(
-        command, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        cwd=Path(__file__).parent,
+        env={**environment, "PYTHONPATH": ".", **cpu},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert child.returncode == 0, child.stdout[-2000:] + child.stderr[-2000:]
+    return child.stdout
+
+
+def pretend(lowering: str) -> dict[str, str]:
+    """The environment in which a lowering is in force."""
+    skip_without(*LOWERINGS[lowering])
+    features = ",".join(f"+{feature}" for feature in LOWERINGS[lowering])
+    return {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
+
+
+@pytest.mark.parametrize("cpu", NEEDED)
+def test_kernels_are_right_on_a_lesser_cpu(cpu: str) -> None:
+    skip_without(*NEEDED[cpu])
+    python("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS, NUMBA_CPU_NAME=cpu)
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_the_lowering_in_force_has_a_name(lowering: str) -> None:
+    code = "from kquants.cpu import lowering; print(lowering())"
+    assert python("-c", code, **pretend(lowering)).strip() == lowering
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_products_are_right_in_each_lowering(lowering: str) -> None:
+    python("-c", PRODUCT_TESTS, **pretend(lowering))
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_models_have_the_same_bits_in_each_lowering(lowering: str, model_file: ModelFile) -> None:
+    files = [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]
+    assert python("-c", LOGITS, *files, **pretend(lowering)) == python("-c", LOGITS, *files)
