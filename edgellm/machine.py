@@ -5,6 +5,7 @@ On Linux the cores are read from files under a root, which tests replace by a tr
     sys/devices/system/cpu/cpu*/topology/thread_siblings_list    CPUs that share a core
     sys/devices/cpu_core/cpus                                    CPUs of the performance cores (hybrid Intel)
     sys/devices/system/cpu/cpu*/cpu_capacity                     speed relative to the fastest, 1024 (Arm)
+    proc/cpuinfo                                                 the name of each CPU (x86)
 
 Sources: cputopology.rst, sched-capacity.rst and perf-intel-hybrid.txt of the kernel's documentation.
 """
@@ -13,6 +14,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -31,12 +33,10 @@ def default_threads() -> int:
 def cpu_name() -> str:
     """What the CPU calls itself, as far as the system tells."""
     if sys.platform == "linux":
-        lines = cgroup.read(Path("/proc/cpuinfo")).splitlines()
-        named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        return named[0] if named else platform.machine()
-    if sys.platform == "darwin":
-        return _sysctl("machdep.cpu.brand_string") or platform.machine()
-    return platform.processor() or platform.machine()
+        name = linux_cpu_name(Path("/"))
+    else:
+        name = _sysctl("machdep.cpu.brand_string") if sys.platform == "darwin" else platform.processor()
+    return name or platform.machine()
 
 
 def available_memory() -> int:
@@ -52,6 +52,15 @@ def linux_threads(root: Path, allowed: set[int]) -> int:
     """
     cores = {_core(root, cpu) for cpu in fast_cpus(root, allowed)}
     return max(1, int(min([len(cores), *cgroup.cpu_quotas(root)])))
+
+
+def linux_cpu_name(root: Path) -> str:
+    """The name of the first CPU; empty where there is none, as on Arm."""
+    with suppress(OSError), (root / "proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+        for line in file:  # not all at once: where there are many CPUs, the kernel takes its time for each
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return ""
 
 
 def _core(root: Path, cpu: int) -> int:

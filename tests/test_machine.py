@@ -1,4 +1,5 @@
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -139,3 +140,18 @@ def test_apple_tells_its_fast_cores(monkeypatch: pytest.MonkeyPatch, told: str |
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: None if logical else 9)
     assert machine.default_threads() == threads
+
+
+def test_the_name_of_the_first_cpu(tmp_path: Path) -> None:
+    lines = "processor\t: 0\nmodel name\t: A CPU @ 3.00GHz: fast\nflags\t\t: fpu\n\nmodel name\t: Another\n"
+    assert machine.linux_cpu_name(lay(tmp_path / "x86", {"proc/cpuinfo": lines})) == "A CPU @ 3.00GHz: fast"
+    assert machine.linux_cpu_name(lay(tmp_path / "arm", {"proc/cpuinfo": "processor\t: 0\n"})) == ""
+    assert machine.linux_cpu_name(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(("told", "name"), [("Apple M4", "Apple M4"), (None, platform.machine())])
+def test_apple_tells_the_name_of_its_cpu(monkeypatch: pytest.MonkeyPatch, told: str | None, name: str) -> None:
+    answer = subprocess.CompletedProcess([], 0 if told else 1, stdout=f"{told}\n")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    assert machine.cpu_name() == name
