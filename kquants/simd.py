@@ -155,7 +155,12 @@ def half_to_float(b: ir.IRBuilder, half: Any) -> Any:
 
 
 def _float_to_half(b: ir.IRBuilder, x: Any) -> Any:
-    return b.bitcast(b.fptrunc(x, ir.HalfType()), _SHORT) if _F16C else old_x86.float_to_half(b, x)
+    if not _F16C:
+        return old_x86.float_to_half(b, x)
+    half, short = ir.HalfType(), _SHORT
+    if isinstance(x.type, ir.VectorType):
+        half, short = ir.VectorType(half, 16), ir.VectorType(short, 16)
+    return b.bitcast(b.fptrunc(x, half), short)
 
 
 # --- scalars in memory ---------------------------------------------------------------------------------
@@ -273,6 +278,29 @@ load_bf16x16, load_bf16x16_part = _vector_loads(_SHORT, _widen_bf16)
 def store_f32x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
     """Store 16 float32."""
     b.store(v, pointer(b, address, v.type), align=1)
+
+
+@define(types.none, types.int64, F32)
+def store_f16x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
+    """Store 16 float32 as float16."""
+    half = _float_to_half(b, v)
+    b.store(half, pointer(b, address, half.type), align=1)
+
+
+def _apart(narrow: Emit) -> Any:
+    @define(types.none, types.int64, F32, types.int64)
+    def store(b: ir.IRBuilder, address: Any, v: Any, stride: Any) -> None:
+        v = narrow(b, v)
+        for i in range(16):
+            at = b.add(address, b.mul(stride, _LONG(i)))
+            b.store(b.extract_element(v, _INT(i)), pointer(b, at, v.type.element), align=1)
+
+    return store
+
+
+store_f32_apart = _apart(_widen_f32)
+"""Store 16 lanes, `stride` bytes from one to the next."""
+store_f16_apart = _apart(_float_to_half)
 
 
 @define(types.none, types.int64, F32, types.int64)

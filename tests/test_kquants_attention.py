@@ -305,8 +305,8 @@ def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]],
     pages = Pages(shape, 1 + max(page for table in tables for page in table))
     rows = Rows(pages, tables, [p + 1 for p in positions], rotations)
     sizes = (shape.heads, shape.kv_heads, shape.head_dim, rope_dim, int(neox), shape.layer_bytes)
-    op = op_record(f"rope_store_{shape.kv}", q, q[0].nbytes, k, v, k[0].nbytes, *sizes, per_row=1)
-    run_op(op, rows.record, n)
+    op = op_record(f"rope_store_{shape.kv}", q, q[0].nbytes, k, v, k[0].nbytes, *sizes, per_row=shape.kv_heads)
+    run_op(op, rows.record, n * shape.kv_heads)
     for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):
         width = heads * shape.head_dim
         assert same_bits(x[:, width:].copy(), was[:, width:].copy()), "wrote past the row"

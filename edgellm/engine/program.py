@@ -166,7 +166,7 @@ class _Builder:
         shape = (heads, kv_heads, head_dim)
         stored = (q, q.row_bytes, k, v, k.row_bytes)
         pairing = (2 * len(rope.frequencies), int(rope.halves))
-        self.add(f"rope_store_{self.kv_type}", *stored, *shape, *pairing, page_offset, per_row=1)
+        self.add(f"rope_store_{self.kv_type}", *stored, *shape, *pairing, page_offset, per_row=kv_heads)
         given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
         self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
         self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
