@@ -119,7 +119,7 @@ class _Madd(Dot4):
     def _pinned(self, v: Any) -> Any:
         """The same, computed at this point of the program: LLVM would do one sum after the other and, with only 16
         registers, load and store all weights again for each (half the speed)."""
-        return self._b.asm(ir.FunctionType(v.type, [v.type]), "", "=x,0", [v], True)
+        return self._b.asm(ir.FunctionType(v.type, [v.type]), "", "=v,0", [v], True)
 
     def total(self) -> Any:
         for i, shift in list(self._chains):

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-_HALF, _SHORT, _INT, _LONG = ir.HalfType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_SHORT, _INT, _LONG = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 
 
