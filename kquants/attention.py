@@ -22,9 +22,8 @@ from kquants.querytile import (
     tile_work,
     visible_cells,
 )
-from kquants.simd import load_i32, load_i64
+from kquants.simd import copy, load_i32, load_i64
 from kquants.softmax import begin, finish, merge
-from kquants.tiles import copy
 
 
 @inline

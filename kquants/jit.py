@@ -7,6 +7,7 @@ LLVM's linker alone, so a process that finds its kernels there never imports num
 Numba compiles under one lock: what is missing is compiled by child processes, one for each core.
 """
 
+import ctypes
 import hashlib
 import os
 import subprocess
@@ -127,7 +128,17 @@ def _compile_in_child(names: Sequence[str], folder: Path) -> Sequence[str]:
     root = str(Path(__file__).parent.parent)
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     child = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
+        command,
+        # What this process found out about the CPU holds there, too.
+        env={
+            **os.environ,
+            "PYTHONPATH": paths,
+            "NUMBA_CPU_NAME": cpu_name(),
+            "NUMBA_CPU_FEATURES": cpu_features(),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if child.returncode == NOT_KEPT:
         raise NotKeptError(f"{folder} cannot be written")
@@ -177,7 +188,22 @@ def cpu_features() -> str:
     if pretended is not None:
         return pretended
     # With another CPU's name, LLVM knows its features; the host's own belong to the host's name only.
-    return "" if os.environ.get("NUMBA_CPU_NAME") else str(llvm.get_host_cpu_features().flatten())
+    if os.environ.get("NUMBA_CPU_NAME"):
+        return ""
+    features = str(llvm.get_host_cpu_features().flatten())
+    return features if _may_use_amx() else features.replace("+amx", "-amx")
+
+
+@cache
+def _may_use_amx() -> bool:
+    """Whether this process may use matrix tiles; Linux wants to be asked, once, for the room to save them.
+
+    Source: x86/xstate.rst of the kernel's documentation.
+    """
+    if not sys.platform.startswith("linux") or "+amx-tile" not in str(llvm.get_host_cpu_features().flatten()):
+        return False
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
 
 
 @cache

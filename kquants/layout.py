@@ -6,13 +6,13 @@ from typing import NamedTuple
 TILE_ROWS = 16
 """Rows of W in one unit of a matrix product."""
 
-SCRATCH_WEIGHT_BYTES = 4
-"""Scratch that a product needs for each weight of a tile: float weights are unpacked to float32."""
+MOST_ROWS = 512
+"""Rows of a batch at most: scratch has room for a tile's sums with so many."""
 
-DECODE_ROWS = 3
+DECODE_ROWS = 2
 """Up to this many rows of x, unpacking a tile costs more than it saves."""
 
-MOST_TOKENS = 8
+MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
 QUANTIZED_BLOCK_BYTES = 20
@@ -48,7 +48,15 @@ ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
 
 def quantized_bytes(n: int) -> int:
     """Bytes of a row of n quantized activations."""
-    return n + n // 32 * QUANTIZED_BLOCK_BYTES
+    lines = -(-(n + n // 32 * QUANTIZED_BLOCK_BYTES) // 64)
+    # An odd number of cache lines: rows a multiple of 4 KiB apart would all meet in the same few sets of the cache.
+    return 64 * (lines | 1)
+
+
+def matmul_scratch(columns: int) -> int:
+    """Bytes of scratch that a matrix product needs: sums, eight unpacked blocks, and a tile as float32."""
+    sums, blocks, products = 64 * MOST_ROWS, 8 * (8 * 64 + 2 * 2 * 64), 4 * 16 * 64
+    return 64 + sums + blocks + products + TILE_ROWS * 4 * (columns + 16)
 
 
 def padded(head_dim: int) -> int:

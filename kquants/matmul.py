@@ -17,10 +17,10 @@ from kquants import UNPACKED_FORMATS
 from kquants.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, SCRATCH_WEIGHT_BYTES, TILE_ROWS
+from kquants.layout import DECODE_ROWS, TILE_ROWS
 from kquants.rows import WEIGHTS, float_row_of, row_of
 from kquants.simd import fma_f32, load_f32, load_f32x16, splat_f32, store_f32, sum_f32
-from kquants.tiles import TOKENS, fma_tokens, store_totals, zero_sums
+from kquants.sums import TOKENS, fma_tokens, store_totals, zero_sums
 
 
 @inline
@@ -48,7 +48,7 @@ def _define(name: str, dot: Any, unpack: Any) -> None:
     def prefill(op: int, rows: int, start: int, stop: int, scratch: int) -> None:
         w, n, row_bytes = argument(op, 0), argument(op, 2), argument(op, 3)
         x, x_bytes, y, y_bytes = argument(op, 4), argument(op, 5), argument(op, 6), argument(op, 7)
-        tile, tile_bytes = scratch + 64, SCRATCH_WEIGHT_BYTES * ((n + 15) & ~15)
+        tile, tile_bytes = scratch + 64, 4 * ((n + 15) & ~15)
         for r in range(start, stop):
             unpack(w + r * row_bytes, n, tile + (r - start) * tile_bytes)
         for t in range(0, rows, TOKENS):

@@ -79,6 +79,7 @@ def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
         lambda ctx, a, b, c, d: typer(ctx, a, b, c, d),
         lambda ctx, a, b, c, d, e: typer(ctx, a, b, c, d, e),
         lambda ctx, a, b, c, d, e, f: typer(ctx, a, b, c, d, e, f),
+        lambda ctx, a, b, c, d, e, f, g: typer(ctx, a, b, c, d, e, f, g),
     )
     wrapper = wrappers[n]
     wrapper.__name__ = wrapper.__qualname__ = name
@@ -462,6 +463,22 @@ def _half_to_f32(first: int) -> Any:
 
 low_i8_to_f32 = _half_to_f32(0)
 high_i8_to_f32 = _half_to_f32(16)
+
+
+# --- memory --------------------------------------------------------------------------------------------
+
+
+@define(types.none, types.int64)
+def prefetch(b: ir.IRBuilder, address: Any) -> None:
+    """Ask for a cache line that will be read soon; any address is allowed."""
+    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(2), _INT(1))
+
+
+@define(types.none, types.int64, types.int64, types.int64)
+def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
+    """Copy n bytes."""
+    pointers = [pointer(b, a, _BYTE) for a in (to, address)]
+    call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.Constant(ir.IntType(1), 0))
 
 
 # --- threads -------------------------------------------------------------------------------------------

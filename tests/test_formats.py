@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgellm.errors import UnsupportedModelError
 from kquants import FORMATS, UNPACKED_FORMATS
 from kquants.dequantize import dequantize
-from kquants.layout import SCRATCH_WEIGHT_BYTES, TILE_ROWS
+from kquants.layout import TILE_ROWS, matmul_scratch
 
 Array = NDArray[Any]
 # Zeros, denormals, ones, the largest and the smallest normal of float16, both signs.
@@ -71,7 +71,7 @@ def product(name: str, w: Array, x: Array, before: Array | None = None) -> NDArr
     y = guarded((len(x), len(w) + 8), np.float32)
     if before is not None:
         y[:, : len(w)] = before
-    units, scratch = -(-len(w) // TILE_ROWS), TILE_ROWS * SCRATCH_WEIGHT_BYTES * (x.shape[1] + 16)
+    units, scratch = -(-len(w) // TILE_ROWS), matmul_scratch(x.shape[1])
     given = (fenced(w), len(w), x.shape[1], w[0].nbytes, x, x[0].nbytes, y, y[0].nbytes, int(before is not None))
     op = op_record(f"matmul_{name.lower()}", *given, units=units)
     run_op(op, batch_record(len(x)), units, scratch)

@@ -20,7 +20,7 @@ from kernels import (
 from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import MOST_TOKENS, SCRATCH_WEIGHT_BYTES, TILE_ROWS
+from kquants.layout import MOST_TOKENS, TILE_ROWS, matmul_scratch
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -64,7 +64,7 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
     tiles = -(-rows // TILE_ROWS)
     arguments = (fenced(w), rows, columns, w[0].nbytes, x, x_bytes, y, y[0].nbytes, int(before is not None))
     op = op_record(f"matmul_{name.lower()}", *arguments, units=tiles)
-    run_op(op, batch_record(tokens), tiles, TILE_ROWS * SCRATCH_WEIGHT_BYTES * (columns + 16))
+    run_op(op, batch_record(tokens), tiles, matmul_scratch(columns))
     assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
     written: Array = y[:, :rows].copy()
     return written
@@ -153,7 +153,10 @@ def check(name: str, w: Array, x: Quantized, tokens: int, accumulate: bool = Fal
     y = product(name, w, x.q.shape[1], x.buffer, x.buffer.shape[1], tokens, before)
     with np.errstate(all="ignore"):
         wanted = expression(name, w, x)[:tokens]
-    assert same_bits(y, wanted if before is None else before + wanted)
+        wanted = wanted if before is None else before + wanted
+    # A lowering may keep u and d times powers of two: where a product overflows, Inf and NaN may change places.
+    assert (np.isfinite(y) == np.isfinite(wanted)).all()
+    assert same_bits(y[np.isfinite(y)], wanted[np.isfinite(y)])
 
 
 def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -> Array:
@@ -171,7 +174,7 @@ QUANTIZED_CASES += [("Q8_0", *shape) for shape in SMALL_SHAPES]
 def test_quantized_products_are_the_expression(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(rows + columns)
     w, x = some_weights(rng, name, rows, columns), some_activations(rng, 17, columns)
-    for tokens in (1, 2, 3, 4, 5, 17):
+    for tokens in (1, 2, 3, 8, 9, 17):
         check(name, w, x, tokens)
     check(name, w, x, 2, accumulate=True)
     check(name, w, x, 17, accumulate=True)

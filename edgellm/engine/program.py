@@ -14,10 +14,10 @@ from kquants.layout import (
     MOST_SHARED_ROWS,
     MOST_SHARES,
     PIECE,
-    SCRATCH_WEIGHT_BYTES,
     TILE_ROWS,
     attention_scratch,
     layer_page_bytes,
+    matmul_scratch,
     padded,
     part_bytes,
     quantized_bytes,
@@ -215,7 +215,7 @@ class _Builder:
         rows, columns = w.shape
         given = x.q8 if _quantized(w) else x.f32
         arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
-        self.need(TILE_ROWS * SCRATCH_WEIGHT_BYTES * (columns + 16))
+        self.need(matmul_scratch(columns))
         kernel, tiles = f"matmul_{w.type.name.lower()}", -(-rows // TILE_ROWS)
         self.add(kernel, *arguments, int(accumulate), units=tiles, outputs=outputs, meet=meet)
 

@@ -12,24 +12,17 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
         byte 12 + j   | min j+4, bits 3-0  | scale j+4, bits 3-0     |
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.simd import and_i8, load_f16, load_i8x32, load_u8, mul_f32, shift_right_i8, splat_f32, store_f32x16
-from kquants.tiles import (
-    Tile,
-    and_i32,
-    gather_f16,
-    gather_i32,
-    load_rows,
-    nibbles,
-    or_i32,
-    shift_left_i32,
-    shift_right_i32,
-    to_f32,
-)
+from kquants.simd import and_i8, load_f16, load_i8x32, load_u8, shift_right_i8
+from kquants.tiles import ANY_BYTE, Tile
 
-BLOCK_BYTES = 144
+BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
+BITS, OFFSET = 8 if ANY_BYTE else 4, 0
 
 
 @inline
@@ -53,28 +46,19 @@ def block(row: int, i: int) -> Block:
     return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
 
 
-@inline
-def tile_scales(w: int, stride: int, i: int, scales: int) -> None:
-    """Write d · scale and -dmin · minimum of the eight blocks of super-block `i` of 16 rows."""
-    b = w + i * BLOCK_BYTES
-    d = gather_f16(b, stride)
-    minus_dmin = mul_f32(gather_f16(b + 2, stride), splat_f32(nb.float32(-1)))
-    scale, minimum, low = gather_i32(b + 4, stride), gather_i32(b + 8, stride), gather_i32(b + 12, stride)
-    for half in range(2):
-        if half == 0:
-            s, m = and_i32(scale, 0x3F3F3F3F), and_i32(minimum, 0x3F3F3F3F)
-        else:
-            s_high = shift_left_i32(and_i32(shift_right_i32(scale, 6), 0x03030303), 4)
-            m_high = shift_left_i32(and_i32(shift_right_i32(minimum, 6), 0x03030303), 4)
-            s = or_i32(and_i32(low, 0x0F0F0F0F), s_high)
-            m = or_i32(and_i32(shift_right_i32(low, 4), 0x0F0F0F0F), m_high)
-        for j in range(4):
-            to = scales + (4 * half + j) * 128
-            store_f32x16(to, mul_f32(d, to_f32(and_i32(shift_right_i32(s, 8 * j), 255))))
-            store_f32x16(to + 64, mul_f32(minus_dmin, to_f32(and_i32(shift_right_i32(m, 8 * j), 255))))
-
-
-@inline
-def tile_weights(w: int, stride: int, i: int, j: int) -> Tile:
-    """Block `j` of super-block `i` of 16 rows."""
-    return nibbles(load_rows(w + i * BLOCK_BYTES + 16 + (j >> 1) * 32, stride), (j & 1) * 4)
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a super-block of a tile holds, piece by piece."""
+    header = tile.quads(0)
+    d, minus_dmin = header.word(0).half(0), header.word(0).half(1) * -1.0
+    scale, minimum, low = (header.word(k) for k in (1, 2, 3))
+    scales = scale & 0x3F3F3F3F, low & 0x0F0F0F0F | scale >> 2 & 0x30303030
+    minima = minimum & 0x3F3F3F3F, low >> 4 & 0x0F0F0F0F | minimum >> 2 & 0x30303030
+    for group in range(4):
+        for half in range(2):
+            q = tile.quads(16 + 32 * group + 16 * half)
+            yield Part(2 * group, half, q & 15)
+            high, times = q.high_nibbles()
+            yield Part(2 * group + 1, half, high)
+        for j, factor in ((2 * group, 1.0), (2 * group + 1, 1 / times)):
+            scale, minimum = scales[j // 4].byte(j % 4), minima[j // 4].byte(j % 4)
+            yield Scale(j, 0, d * factor * scale, minus_dmin * minimum)

@@ -11,35 +11,17 @@ w = d · scale · (q - 32), q in 0 … 63 (ggml: block_q6_K).
         scales of block j        8h + 2j for l < 16, 8h + 2j + 1 for the rest
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.simd import (
-    add_i8,
-    and_i8,
-    load_f16,
-    load_i8,
-    load_i8x32,
-    mul_f32,
-    or_i8,
-    shift_left_i8,
-    shift_right_i8,
-    store_f32x16,
-)
-from kquants.tiles import (
-    Tile,
-    gather_f16,
-    gather_i32,
-    high_pairs,
-    load_rows,
-    merge,
-    nibbles,
-    shift_left_i32,
-    shift_signed_i32,
-    to_f32,
-)
+from kquants.simd import add_i8, and_i8, load_f16, load_i8, load_i8x32, or_i8, shift_left_i8, shift_right_i8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 210
+BLOCK_BYTES, BLOCKS, SPANS = 210, 8, 2
+BITS, OFFSET = 6, 32
 
 
 @inline
@@ -55,22 +37,15 @@ def block(row: int, i: int) -> Block:
     return q, load_i8(scales), load_i8(scales + 1), nb.int32(0), load_f16(b + 208), nb.float32(0)
 
 
-@inline
-def tile_scales(w: int, stride: int, i: int, scales: int) -> None:
-    """Write d · scale of the sixteen halves of super-block `i` of 16 rows."""
-    b = w + i * BLOCK_BYTES
-    d = gather_f16(b + 208, stride)
-    for group in range(4):
-        four = gather_i32(b + 192 + 4 * group, stride)
-        for j in range(4):
-            scale = shift_signed_i32(shift_left_i32(four, 24 - 8 * j), 24)
-            store_f32x16(scales + (4 * group + j) * 64, mul_f32(d, to_f32(scale)))
-
-
-@inline
-def tile_weights(w: int, stride: int, i: int, j: int) -> Tile:
-    """Block `j` of super-block `i` of 16 rows, its weights plus 32."""
-    b, h, k = w + i * BLOCK_BYTES, j >> 2, j & 3
-    low = load_rows(b + 64 * h + 32 * (k & 1), stride)
-    high = load_rows(b + 128 + 32 * h, stride)
-    return merge(nibbles(low, (k >> 1) * 4), high_pairs(high, 2 * k))
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a super-block of a tile holds, piece by piece."""
+    d, scales = tile.half(208), tile.quads(192)
+    for h in range(2):
+        for half in range(2):
+            high = tile.quads(128 + 32 * h + 16 * half)
+            for j in range(2):
+                low = tile.quads(64 * h + 32 * j + 16 * half)
+                yield Part(4 * h + j, half, low & 15 | high << 4 - 2 * j & 48)
+                yield Part(4 * h + j + 2, half, low >> 4 & 15 | high >> 2 * j & 48)
+        for i in range(8 * h, 8 * h + 8):
+            yield Scale(i // 2, i % 2, d * scales.word(i // 4).signed_byte(i % 4))

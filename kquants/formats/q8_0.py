@@ -4,13 +4,17 @@ byte  0       2                      34
       [ d f16 | q0 q1 … q31 (int8) ]
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.simd import load_f16, load_i8x32, store_f32x16
-from kquants.tiles import Tile, flip_signs, gather_f16, load_rows
+from kquants.simd import load_f16, load_i8x32
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 34
+BLOCK_BYTES, BLOCKS, SPANS = 34, 1, 1
+BITS, OFFSET = 8, 128
 
 
 @inline
@@ -21,13 +25,9 @@ def block(row: int, i: int) -> Block:
     return load_i8x32(b + 2), one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
-@inline
-def tile_scales(w: int, stride: int, i: int, scales: int) -> None:
-    """Write d of block `i` of 16 rows."""
-    store_f32x16(scales, gather_f16(w + i * BLOCK_BYTES, stride))
-
-
-@inline
-def tile_weights(w: int, stride: int, i: int, j: int) -> Tile:
-    """Block `i` of 16 rows: q + 128."""
-    return flip_signs(load_rows(w + i * BLOCK_BYTES + 2, stride))
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a block of a tile holds, piece by piece: u = q + 128."""
+    d = tile.half(0)
+    for half in range(2):
+        yield Part(0, half, tile.quads(2 + 16 * half) ^ 0x80)
+    yield Scale(0, 0, d)

@@ -1,0 +1,104 @@
+"""Matrix tiles of Intel's AMX: 16 rows of x times 16 rows of W in one instruction, for prefill.
+
+The same expression as in `kquants.blocks`, and the same bits. One instruction makes the int32 dot products of a span
+for 16 × 16 rows, but it takes its time, and so do the way of the products through memory and the float arithmetic
+that follows. They overlap when they are about different spans: while span k is multiplied, the products of span
+k - 1 are stored and those of k - 2 are scaled.
+
+Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants.blocks import BLOCK_WEIGHTS, SPAN_SCALES, Format, Value, at, load, scaled, scales_of
+from kquants.jit import cpu_features
+from kquants.layout import QUANTIZED_BLOCK_BYTES
+from kquants.simd import F32, I32, call, define, pointer
+
+AMX = all(f"+{feature}" in cpu_features() for feature in ("amx-tile", "amx-int8", "avx512f"))
+"""Whether this CPU has them, and this process may use them."""
+
+_BYTE, _LONG = ir.IntType(8), ir.IntType(64)
+_X, _W, _DOTS = (0, 1), (2, 3), (4, 5, 6, 7)
+"""Tile registers: rows of x, weights, products. They take turns, so that one need not wait for the one before."""
+
+_DOT_BYTES = 16 * 64
+DOTS_BYTES = len(_DOTS) * _DOT_BYTES
+"""Scratch for products on their way."""
+
+_PALETTE, _ROW_BYTES, _ROW_COUNTS = 0, 16, 48
+"""Where things lie in the 64 bytes of a tile configuration: a palette number, 16 × uint16, 16 × uint8."""
+
+
+def configure(fmt: Format, rows: int) -> Any:
+    """An operation: set up this thread's tile registers for `rows` rows of x; it takes 64 bytes of scratch."""
+    span = 32 // fmt.SPANS
+    shapes = dict.fromkeys(_X, (span, rows)) | dict.fromkeys(_W, (64, span // 4)) | dict.fromkeys(_DOTS, (64, rows))
+    configuration = bytearray(64)
+    configuration[_PALETTE] = 1
+    for register, (row_bytes, count) in shapes.items():
+        configuration[_ROW_BYTES + 2 * register] = row_bytes
+        configuration[_ROW_COUNTS + register] = count
+
+    @define(types.none, types.int64)
+    def set_up(b: ir.IRBuilder, address: Value) -> None:
+        values = ir.Constant(ir.VectorType(_BYTE, 64), list(configuration))
+        b.store(values, pointer(b, address, values.type), align=1)
+        _tile(b, "ldtilecfg", pointer(b, address, _BYTE))
+
+    return set_up
+
+
+@define(types.none)
+def release(b: ir.IRBuilder) -> None:
+    """Let go of the tile registers: the system then has less to save of this thread."""
+    _tile(b, "tilerelease")
+
+
+def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
+    """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
+
+    Arguments: address of the sums, weights, scales, x, what belongs to these blocks of x, bytes per row of x.
+    Behind the scales it takes scratch of DOTS_BYTES.
+    """
+
+    @define(types.none, *[types.int64] * 6)
+    def multiply(
+        b: ir.IRBuilder, sums: Value, weights: Value, scales: Value, x: Value, x_scales: Value, stride: Value
+    ) -> None:
+        steps = blocks * fmt.SPANS
+        dots = [at(b, scales, SPAN_SCALES * steps + _DOT_BYTES * i) for i in range(len(_DOTS))]
+        y = [load(b, at(b, sums, 64 * t), F32.vector) for t in range(rows)]
+        for step in range(steps + 2):
+            if step < steps:
+                to_x, to_weights = at(b, x, 32 // fmt.SPANS * step), at(b, weights, BLOCK_WEIGHTS // fmt.SPANS * step)
+                _multiply(b, fmt, step, to_x, stride, to_weights)
+            if 0 < step <= steps:
+                i = (step - 1) % 4
+                _tile(b, "tilestored64", _BYTE(_DOTS[i]), pointer(b, dots[i], _BYTE), _LONG(64))
+            if step > 1:
+                block, span = divmod(step - 2, fmt.SPANS)
+                d, m = scales_of(b, fmt, at(b, scales, SPAN_SCALES * (step - 2)))
+                for t in range(rows):
+                    dot = load(b, at(b, dots[step % 4 - 2], 64 * t), I32.vector)
+                    x_scale = at(b, at(b, x_scales, QUANTIZED_BLOCK_BYTES * block), b.mul(stride, _LONG(t)))
+                    y[t] = scaled(b, fmt, y[t], dot, d, m, x_scale, span)
+        for t in range(rows):
+            b.store(y[t], pointer(b, at(b, sums, 64 * t), F32.vector), align=64)
+
+    return multiply
+
+
+def _multiply(b: ir.IRBuilder, fmt: Format, step: int, x: Value, stride: Value, weights: Value) -> None:
+    x_tile, w_tile, dots = _BYTE(_X[step % 2]), _BYTE(_W[step % 2]), _BYTE(_DOTS[step % 4])
+    _tile(b, "tileloadd64", x_tile, pointer(b, x, _BYTE), stride)
+    _tile(b, "tileloadd64", w_tile, pointer(b, weights, _BYTE), _LONG(64))
+    _tile(b, "tilezero", dots)
+    _tile(b, "tdpbssd" if fmt.OFFSET else "tdpbsud", dots, x_tile, w_tile)
+
+
+def _tile(b: ir.IRBuilder, name: str, *values: Value) -> None:
+    call(b, f"llvm.x86.{name}", ir.VoidType(), *values)

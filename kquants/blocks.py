@@ -1,0 +1,244 @@
+"""A super-block of a tile times rows of x: exact integer dot products, then the scales.
+
+Every quantized format is w = d · (u - offset) + m here: unsigned bytes u, one offset for the format, and float32 d
+and m that belong to a span of 32 or of 16 weights; formats have an offset or m, not both. For each span of each
+block of 32, in order of k:
+
+    y = fma(float(Σ (u - offset) · q_x), d · d_x, y),  then where there is m  y = fma(m, d_x · Σ q_x, y)
+
+A format describes its super-block by `unpack(tile)`, which yields Parts and Scales; what is done with them is here.
+Either they meet one row of x at once (decode), or they are stored, for many rows of x (prefill):
+
+    weights    [blocks][8][64]          vector k of a block: bytes u of weights 4k … 4k + 3, row i of W in lane i
+    scales     [blocks][spans][2][16]   float32: d, then m, of each row of W
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from llvmlite import ir
+from numba import types
+
+from kquants.cpu import has
+from kquants.dot4 import SIGNED_OFFSET, Dot4, start_dot4
+from kquants.layout import QUANTIZED_BLOCK_BYTES
+from kquants.simd import F32, I8_64, I32, call, define, pointer, splat
+from kquants.tiles import Floats, Quads, Tile, Value
+
+TOGETHER = 8 if has("avx512f") else 2
+"""Rows of x that share a pass over an unpacked block: as many as the registers hold sums for."""
+
+BLOCK_WEIGHTS, SPAN_SCALES = 8 * 64, 2 * 64
+"""Bytes of an unpacked block's weights, and of a span's d and m."""
+
+_FLOAT, _INT, _LONG = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+
+
+@dataclass(frozen=True)
+class Part:
+    """u of one half of a block: 16 weights of each row."""
+
+    block: int
+    half: int
+    u: Quads
+
+
+@dataclass(frozen=True)
+class Scale:
+    """d and m of a span of a block."""
+
+    block: int
+    span: int
+    d: Floats
+    m: Floats | None = None
+
+
+class Format(Protocol):
+    """What a module of `kquants.formats` says of its format."""
+
+    BLOCK_BYTES: int
+    BLOCKS: int
+    """Blocks of 32 in a super-block."""
+    SPANS: int
+    """Spans in a block: 1 or 2."""
+    BITS: int
+    """u is below 2**BITS."""
+    OFFSET: int
+    """0 where spans have an m; 128 makes bytes of signed ones."""
+
+    @property
+    def unpack(self) -> Callable[[Tile], Iterator[Part | Scale]]:
+        """What a super-block of a tile holds, piece by piece; the Scales of a block after its Parts."""
+
+
+# --- one row of x: decode ------------------------------------------------------------------------------
+
+
+def multiply_tile(fmt: Format, rows: int) -> Any:
+    """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
+
+    Arguments: sums (a tuple), the address of the super-block, bytes between rows, address to ask for ahead, the
+    32 · blocks values of x, what belongs to them (see `kquants.activations`), bytes per row of x.
+    """
+    sums_type = types.UniTuple(F32, rows)
+
+    @define(sums_type, sums_type, *[types.int64] * 6)
+    def multiply(
+        b: ir.IRBuilder, y: Value, w: Value, stride: Value, ahead: Value, x: Value, x_scales: Value, x_stride: Value
+    ) -> Value:
+        offsets = [b.mul(x_stride, _LONG(t)) for t in range(rows)]
+        dots: dict[tuple[int, int], list[Dot4]] = {}
+        for piece in fmt.unpack(Tile(b, w, stride, ahead)):
+            to_scales = at(b, x_scales, QUANTIZED_BLOCK_BYTES * piece.block)
+            if isinstance(piece, Part):
+                span = piece.half * (fmt.SPANS - 1)
+                to_x = at(b, x, 32 * piece.block + 16 * piece.half)
+                if (piece.block, span) not in dots:
+                    dots[piece.block, span] = [_start(b, fmt, at(b, to_scales, o), span) for o in offsets]
+                _add(b, fmt, dots[piece.block, span], piece.u.vectors, [at(b, to_x, o) for o in offsets])
+            else:
+                m = piece.m and piece.m.value
+                for t, dot in enumerate(dots[piece.block, piece.span]):
+                    x_scale = at(b, to_scales, offsets[t])
+                    old = b.extract_value(y, t)
+                    new = scaled(b, fmt, old, dot.total(), piece.d.value, m, x_scale, piece.span)
+                    y = b.insert_value(y, new, t)
+        return y
+
+    return multiply
+
+
+def _add(b: ir.IRBuilder, fmt: Format, dots: list[Dot4], vectors: list[Value], x: list[Value]) -> None:
+    """Add to each sum the products of these vectors of weights with the row of x that goes on at an address."""
+    for k, u in enumerate(vectors):
+        for dot, row in zip(dots, x, strict=True):
+            four = splat(b, load(b, at(b, row, 4 * k), _INT))
+            dot.add(u, b.bitcast(four, I8_64.vector))
+
+
+# --- many rows of x: prefill ---------------------------------------------------------------------------
+
+
+def store_tile(fmt: Format, signed: bool) -> Any:
+    """An operation: unpack a super-block; `signed` weights have their offset taken off.
+
+    Arguments: its address, bytes between rows, address to ask for ahead, where its weights go, and its scales.
+    """
+
+    @define(types.none, *[types.int64] * 5)
+    def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
+        for piece in fmt.unpack(Tile(b, w, stride, ahead)):
+            if isinstance(piece, Part):
+                u = piece.u - fmt.OFFSET if signed and fmt.OFFSET else piece.u
+                _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)
+            else:
+                values = [v.value for v in (piece.d, piece.m) if v]
+                _store(b, at(b, scales, SPAN_SCALES * (fmt.SPANS * piece.block + piece.span)), values)
+
+    return store
+
+
+def _store(b: ir.IRBuilder, address: Value, vectors: list[Value]) -> None:
+    for i, v in enumerate(vectors):
+        b.store(v, pointer(b, at(b, address, 64 * i), v.type), align=64)
+
+
+def multiply_block(fmt: Format) -> Any:
+    """An operation: add the products of an unpacked block with TOGETHER rows of x to their sums.
+
+    Arguments: sums (a tuple), weights, scales, x, what belongs to this block of x, bytes per row of x.
+    """
+    sums_type = types.UniTuple(F32, TOGETHER)
+    each = 8 // fmt.SPANS
+
+    @define(sums_type, sums_type, *[types.int64] * 5)
+    def multiply(
+        b: ir.IRBuilder, y: Value, weights: Value, scales: Value, x: Value, x_scale: Value, stride: Value
+    ) -> Value:
+        offsets = [b.mul(stride, _LONG(t)) for t in range(TOGETHER)]
+        for span in range(fmt.SPANS):
+            dots = [_start(b, fmt, at(b, x_scale, o), span) for o in offsets]
+            first = span * each
+            vectors = [load(b, at(b, weights, 64 * k), I8_64.vector) for k in range(first, first + each)]
+            _add(b, fmt, dots, vectors, [at(b, at(b, x, o), 4 * first) for o in offsets])
+            d, m = scales_of(b, fmt, at(b, scales, SPAN_SCALES * span))
+            for t, o in enumerate(offsets):
+                old = b.extract_value(y, t)
+                y = b.insert_value(y, scaled(b, fmt, old, dots[t].total(), d, m, at(b, x_scale, o), span), t)
+        return y
+
+    return multiply
+
+
+def sums_of(rows: int) -> tuple[Any, Any, Any]:
+    """Operations on the sums of `rows` rows of x: (zeros, load 64 bytes each from an address, store them there)."""
+    sums_type = types.UniTuple(F32, rows)
+
+    @define(sums_type)
+    def zeros(b: ir.IRBuilder) -> Value:
+        return ir.Constant(ir.ArrayType(F32.vector, rows), None)
+
+    @define(sums_type, types.int64)
+    def load_sums(b: ir.IRBuilder, address: Value) -> Value:
+        sums: Value = ir.Constant(ir.ArrayType(F32.vector, rows), ir.Undefined)
+        for t in range(rows):
+            sums = b.insert_value(sums, load(b, at(b, address, 64 * t), F32.vector), t)
+        return sums
+
+    @define(types.none, types.int64, sums_type)
+    def store_sums(b: ir.IRBuilder, address: Value, sums: Value) -> None:
+        _store(b, address, [b.extract_value(sums, t) for t in range(rows)])
+
+    return zeros, load_sums, store_sums
+
+
+# --- what they share -----------------------------------------------------------------------------------
+
+
+def scales_of(b: ir.IRBuilder, fmt: Format, address: Value) -> tuple[Value, Value | None]:
+    """d and m of a span of an unpacked block; no m in formats with an offset."""
+    d = load(b, address, F32.vector)
+    return d, None if fmt.OFFSET else load(b, at(b, address, 64), F32.vector)
+
+
+def scaled(
+    b: ir.IRBuilder, fmt: Format, y: Value, dot: Value, d: Value, m: Value | None, x_scale: Value, span: int
+) -> Value:
+    """y with the products of a span added, as the module says; `x_scale` is the address of d_x and the sums."""
+    d_x = splat(b, load(b, x_scale, _FLOAT))
+    y = call(b, "llvm.fma.v16f32", F32.vector, b.sitofp(dot, F32.vector), b.fmul(d, d_x), y)
+    if m is None:
+        return y
+    if fmt.SPANS == 1:
+        s_x = splat(b, load(b, at(b, x_scale, 4), _FLOAT))
+    else:
+        s_x = b.fmul(d_x, b.sitofp(b.neg(_minus_sum(b, fmt, x_scale, span)), F32.vector))
+    return call(b, "llvm.fma.v16f32", F32.vector, m, s_x, y)
+
+
+def _start(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Dot4:
+    """Products of a span, which begin with what the offset makes of them: -offset · Σ q_x."""
+    offset = SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
+    start = b.mul(_minus_sum(b, fmt, x_scale, span), splat(b, _INT(offset))) if offset else ir.Constant(I32.vector, None)
+    return start_dot4(b, start, fmt.BITS, is_signed(fmt))
+
+
+def is_signed(fmt: Format) -> bool:
+    """Whether weights are signed bytes: then dot4 has its own wish for an offset."""
+    return fmt.OFFSET == 128
+
+
+def _minus_sum(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Value:
+    """-Σ q_x over a span, in all lanes."""
+    return splat(b, load(b, at(b, x_scale, 8 if fmt.SPANS == 1 else 12 + 4 * span), _INT))
+
+
+def at(b: ir.IRBuilder, address: Value, offset: Value | int) -> Value:
+    """An address some bytes on."""
+    return b.add(address, _LONG(offset) if isinstance(offset, int) else offset)
+
+
+def load(b: ir.IRBuilder, address: Value, element: ir.Type) -> Value:
+    """What lies at an address."""
+    return b.load(pointer(b, address, element), align=1)

@@ -1,0 +1,56 @@
+"""Sums for several rows of x at once: a tuple of vectors that stay in registers.
+
+`TOKENS` rows of x go together through what is multiplied with them.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants.jit import cpu_features
+from kquants.layout import MOST_TOKENS
+from kquants.simd import F32, call, define, fold, pointer, splat
+
+_WIDE = "+avx512f" in cpu_features()
+TOKENS = MOST_TOKENS if _WIDE else 2
+"""Rows of x that go together: as many as the registers hold sums for."""
+
+_BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_VF = F32.vector
+
+FloatSums = types.UniTuple(F32, TOKENS)
+
+
+def pack(b: ir.IRBuilder, values: list[Any]) -> Any:
+    """Values as one tuple."""
+    array: Any = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
+    for i, value in enumerate(values):
+        array = b.insert_value(array, value, i)
+    return array
+
+
+def unpack(b: ir.IRBuilder, array: Any) -> list[Any]:
+    """The values of a tuple."""
+    return [b.extract_value(array, i) for i in range(array.type.count)]
+
+
+zero_sums = define(FloatSums)(lambda b: ir.Constant(ir.ArrayType(_VF, TOKENS), None))
+
+
+@define(FloatSums, FloatSums, F32, types.int64, types.int64)
+def fma_tokens(b: ir.IRBuilder, y: Any, w: Any, x: Any, stride: Any) -> Any:
+    """y + w · the 16 float32 of each token at `x`, fused."""
+    at = [pointer(b, b.add(x, b.mul(stride, _LONG(t))), _VF) for t in range(TOKENS)]
+    return pack(b, [_fma(b, w, b.load(p, align=1), old) for p, old in zip(at, unpack(b, y), strict=True)])
+
+
+def _fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
+    return call(b, "llvm.fma.v16f32", _VF, x, y, z)
+
+
+@define(types.none, types.int64, FloatSums)
+def store_totals(b: ir.IRBuilder, address: Any, y: Any) -> None:
+    """The sum over the lanes of each token, as `sum_f32` has it: TOKENS float32."""
+    for t, v in enumerate(unpack(b, y)):
+        b.store(fold(b, v, b.fadd), pointer(b, b.add(address, _LONG(4 * t)), ir.FloatType()), align=1)
