@@ -14,11 +14,11 @@ from llvmlite import ir
 from numba import types
 
 from kquants.blocks import BLOCK_WEIGHTS, SPAN_SCALES, Format, Value, at, load, scaled, scales_of
-from kquants.jit import cpu_features
+from kquants.cpu import has
 from kquants.layout import QUANTIZED_BLOCK_BYTES
 from kquants.simd import F32, I32, call, define, pointer
 
-AMX = all(f"+{feature}" in cpu_features() for feature in ("amx-tile", "amx-int8", "avx512f"))
+AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512f"))
 """Whether this CPU has them, and this process may use them."""
 
 _BYTE, _LONG = ir.IntType(8), ir.IntType(64)

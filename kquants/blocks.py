@@ -6,6 +6,9 @@ block of 32, in order of k:
 
     y = fma(float(Σ (u - offset) · q_x), d · d_x, y),  then where there is m  y = fma(m, d_x · Σ q_x, y)
 
+Where it is faster, u may be times a power of two and d divided by it: that changes no bit, unless a product leaves
+the range of float32.
+
 A format describes its super-block by `unpack(tile)`, which yields Parts and Scales; what is done with them is here.
 Either they meet one row of x at once (decode), or they are stored, for many rows of x (prefill):
 
@@ -220,7 +223,9 @@ def scaled(
 def _start(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Dot4:
     """Products of a span, which begin with what the offset makes of them: -offset · Σ q_x."""
     offset = SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
-    start = b.mul(_minus_sum(b, fmt, x_scale, span), splat(b, _INT(offset))) if offset else ir.Constant(I32.vector, None)
+    start = (
+        b.mul(_minus_sum(b, fmt, x_scale, span), splat(b, _INT(offset))) if offset else ir.Constant(I32.vector, None)
+    )
     return start_dot4(b, start, fmt.BITS, is_signed(fmt))
 
 

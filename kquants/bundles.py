@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kquants.decorators import inline
 from kquants.lanes import WIDE, Operations, operations
 from kquants.layout import PAGE, SPAN_PAGES
-from kquants.simd import copy, prefetch, load_f16x16, store_f32x16
+from kquants.simd import copy, load_f16x16, prefetch, store_f32x16
 
 WEIGHTS_BYTES = 4 * PAGE * SPAN_PAGES
 """Bytes from the scores or weights of one query to those of the next."""

@@ -48,9 +48,7 @@ ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
 
 def quantized_bytes(n: int) -> int:
     """Bytes of a row of n quantized activations."""
-    lines = -(-(n + n // 32 * QUANTIZED_BLOCK_BYTES) // 64)
-    # An odd number of cache lines: rows a multiple of 4 KiB apart would all meet in the same few sets of the cache.
-    return 64 * (lines | 1)
+    return n + n // 32 * QUANTIZED_BLOCK_BYTES
 
 
 def matmul_scratch(columns: int) -> int:

@@ -8,12 +8,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.jit import cpu_features
-from kquants.layout import MOST_TOKENS
-from kquants.simd import F32, call, define, fold, pointer, splat
+from kquants.cpu import has
+from kquants.simd import F32, call, define, fold, pointer
 
-_WIDE = "+avx512f" in cpu_features()
-TOKENS = MOST_TOKENS if _WIDE else 2
+TOKENS = 8 if has("avx512f") else 2
 """Rows of x that go together: as many as the registers hold sums for."""
 
 _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)

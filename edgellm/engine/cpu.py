@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
+from edgellm.engine.memory import aligned
 from edgellm.engine.pages import PagePool
 from edgellm.engine.program import Argument, Buffer, Op, Program
 from edgellm.engine.threads import ThreadPool
@@ -27,9 +28,7 @@ class CPUDevice:
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, "run", "read_sum"], cache, progress)
-            self._buffers = {
-                b: np.zeros((b.rows or rows + MOST_TOKENS, b.row_bytes), np.uint8) for b in program.buffers
-            }
+            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, b.row_bytes) for b in program.buffers}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels["run"], ops, scratch)
         except jit.KernelError as error:

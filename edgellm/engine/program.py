@@ -101,7 +101,11 @@ def floats(name: str, width: int) -> Buffer:
 
 
 def _aligned(n: int) -> int:
-    return (n + 63) & ~63
+    """Bytes of a row: whole cache lines, an odd number of them.
+
+    Rows a power of two apart would all lie in the same few sets of the cache.
+    """
+    return 64 * (-(-n // 64) | 1)
 
 
 def build(model: Description, kv_type: str) -> Program:

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from edgellm.engine.memory import aligned
 from edgellm.errors import EdgeLLMError
 from kquants.layout import COUNTERS, STOP, STOPPED
 
@@ -44,7 +45,7 @@ class ThreadPool:
         self._run = _Run(run)
         self._system = _system_calls()
         self._control = np.zeros(COUNTERS // 8 + ops, np.int64)
-        self._scratch = [np.empty(scratch_bytes, np.uint8) for _ in range(count)]
+        self._scratch = [aligned(1, scratch_bytes) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._job: _Job = (0, 0, 0, 0)
         self._jobs: list[SimpleQueue[_Job | None]] = [SimpleQueue() for _ in range(count)]
