@@ -13,6 +13,7 @@ from kquants.interpreter import argument
 from kquants.layout import PAGE, PAGE_SIZES, padded
 from kquants.rope import rotate
 from kquants.simd import (
+    prefetch,
     load_f32,
     load_f32x16,
     load_f32x16_part,
@@ -25,7 +26,6 @@ from kquants.simd import (
     store_f32_apart,
     store_f32x16,
 )
-from kquants.tiles import prefetch
 
 head_width = inline(padded)
 
