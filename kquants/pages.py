@@ -13,12 +13,12 @@ from kquants.interpreter import argument
 from kquants.layout import PAGE, PAGE_SIZES, padded
 from kquants.rope import rotate
 from kquants.simd import (
-    prefetch,
     load_f32,
     load_f32x16,
     load_f32x16_part,
     load_i32,
     load_i64,
+    prefetch,
     store_f16,
     store_f16_apart,
     store_f16x16,
