@@ -57,7 +57,7 @@ class Model:
     def open(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, **options: Any) -> Self:
         """Open a GGUF file for generation. Options (all of them: `edgellm.options.LoadOptions`):
 
-        `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16" or "f32"), `gpu_layers`,
+        `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `gpu_layers`,
         `gpu`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels are compiled, which
         happens once per machine.
 

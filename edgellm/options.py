@@ -103,7 +103,7 @@ class LoadOptions(_Options):
     ctx: int | None = _option(whole(1), None)
     gpu_layers: int | str = _option(layers, "auto")
     gpu: str | None = _option(text, None)
-    kv_type: str = _option(one_of("f16", "f32"), "f16")
+    kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
     engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
     tokenizer_pre: str | None = _option(text, None)
 

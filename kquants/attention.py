@@ -7,7 +7,6 @@ and value is read once for all of them; bundles of QUERIES share registers. Wher
 shared out among threads, and `attention_merge` merges them afterwards.
 """
 
-from kquants.bundles import READERS
 from kquants.decorators import inline, kernel
 from kquants.interpreter import argument, row_count
 from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES
@@ -22,6 +21,7 @@ from kquants.querytile import (
     tile_work,
     visible_cells,
 )
+from kquants.readers import READERS
 from kquants.simd import copy, load_i32, load_i64
 from kquants.softmax import begin, finish, merge
 

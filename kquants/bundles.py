@@ -1,11 +1,12 @@
-"""What a bundle of queries does with one page of a KV head, by the type of the page.
+"""What a bundle of queries does with one page of keys or values of a KV head.
 
 The order of every sum is that of head_dim, or of the cells, however many vectors there are in a bundle and whether
-the page was expanded to float32 before: so all ways give the same bits.
+the page was expanded to float32 before: so all ways give the same bits. The functions are those of
+`kquants.readers.Reader`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kquants.decorators import inline
 from kquants.lanes import WIDE, Operations, operations
@@ -16,32 +17,71 @@ WEIGHTS_BYTES = 4 * PAGE * SPAN_PAGES
 """Bytes from the scores or weights of one query to those of the next."""
 
 _WIDE, _NARROW = operations(WIDE), operations(1)
+Load = Callable[[Operations], Any]
+"""What loads v, for operations on so many vectors."""
 
 
-class Reader(NamedTuple):
-    """How pages of a type are read. Each is compiled into the kernels that use it; addresses are int64.
-
-    `take(x, width, q)`: write a query, `width` float32 at x and 16 zeros, to q as `scores` wants it.
-    `scores(q, stride, keys, head_dim, p, ahead)`: the products of each query with all keys of a page, to p.
-    `gather(p, seen, cells, values, width, to, stride, ahead)`: to the values of each query at `to`, add those of
-    the page's first `cells` cells times their weights at p. All queries see the first `seen`; of the others, each
-    those whose weight is not below 0.
-    `expand_keys(keys, head_dim, room, ahead)` and `expand_values(values, width, room, ahead)`: write a page to
-    `room` as `expanded_scores` and `expanded_gather` want it, and return where it is: many bundles take it there.
-    `ahead` is the page that will be wanted next: it is fetched meanwhile.
-    """
-
-    take: Any
-    scores: Any
-    gather: Any
-    expand_keys: Any
-    expand_values: Any
-    expanded_scores: Any
-    expanded_gather: Any
+@inline
+def fetch(address: int, n: int) -> None:
+    """Ask for n bytes."""
+    for line in range(0, n, 64):
+        prefetch(address + line)
 
 
-def _float_scores(element: int, some: Operations, load: Any, fetch: Any) -> Any:
-    zero, add, store = some.zero, some.add, some.store
+@inline
+def fetch_nothing(address: int, n: int) -> None:
+    """What is read after this is in the cache."""
+
+
+@inline
+def stay(address: int, width: int, room: int, ahead: int) -> int:
+    """A page that is read where it lies."""
+    return address
+
+
+def _gather_part(n: int, some: Operations, load: Any, element: int, fetch: Any) -> Any:
+    load_sums, add, add_seen, store = some.load, some.add, some.add_seen, some.store
+
+    @inline
+    def gather(
+        p: int, seen: int, cells: int, values: int, width: int, d: int, to: int, stride: int, ahead: int
+    ) -> None:
+        """Of `n` vectors, from value d of each cell on."""
+        sums = load_sums(to, stride)
+        for c in range(seen):
+            fetch(ahead + (c * width + d) * element, 16 * n * element)
+            sums = add(sums, load(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
+        for c in range(seen, cells):
+            sums = add_seen(sums, load(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
+        store(to, sums, stride)
+
+    return gather
+
+
+def define_gather(load: Load, element: int, fetch: Any) -> Any:
+    """`gather` of values of `element` bytes; what `load` gives is called with (values, cell, d, width)."""
+    wide = _gather_part(WIDE, _WIDE, load(_WIDE), element, fetch)
+    narrow = _gather_part(1, _NARROW, load(_NARROW), element, fetch)
+
+    @inline
+    def gather(p: int, seen: int, cells: int, values: int, width: int, to: int, stride: int, ahead: int) -> None:
+        whole = width - width % (16 * WIDE)
+        for d in range(0, whole, 16 * WIDE):
+            wide(p, seen, cells, values, width, d, to + 4 * d, stride, ahead)
+        for d in range(whole, width, 16):
+            narrow(p, seen, cells, values, width, d, to + 4 * d, stride, ahead)
+
+    return gather
+
+
+@inline
+def take_floats(x: int, width: int, q: int) -> None:
+    """A query as it is."""
+    copy(q, x, 4 * width)
+
+
+def _scores(load: Any, element: int, fetch: Any) -> Any:
+    zero, add, store = _WIDE.zero, _WIDE.add, _WIDE.store
 
     @inline
     def scores(q: int, stride: int, keys: int, head_dim: int, p: int, ahead: int) -> None:
@@ -56,49 +96,17 @@ def _float_scores(element: int, some: Operations, load: Any, fetch: Any) -> Any:
     return scores
 
 
-def _float_part(element: int, n: int, some: Operations, load: Any, fetch: Any) -> Any:
-    load_sums, add, add_seen, store = some.load, some.add, some.add_seen, some.store
-
+def _float_cell(load: Any, element: int) -> Any:
     @inline
-    def gather(p: int, seen: int, cells: int, values: int, row: int, to: int, stride: int, ahead: int) -> None:
-        """Of `n` vectors of values; `row` bytes from cell to cell."""
-        sums = load_sums(to, stride)
-        for c in range(seen):
-            fetch(ahead + c * row, 16 * n * element)
-            sums = add(sums, load(values + c * row), p + 4 * c, WEIGHTS_BYTES)
-        for c in range(seen, cells):
-            sums = add_seen(sums, load(values + c * row), p + 4 * c, WEIGHTS_BYTES)
-        store(to, sums, stride)
+    def load_cell(values: int, c: int, d: int, width: int) -> Any:
+        return load(values + (c * width + d) * element)
 
-    return gather
-
-
-def _float_gather(element: int, wide: Any, narrow: Any) -> Any:
-    @inline
-    def gather(p: int, seen: int, cells: int, values: int, width: int, to: int, stride: int, ahead: int) -> None:
-        whole, row = width - width % (16 * WIDE), width * element
-        for d in range(0, whole, 16 * WIDE):
-            at = d * element
-            wide(p, seen, cells, values + at, row, to + 4 * d, stride, ahead + at)
-        for d in range(whole, width, 16):
-            at = d * element
-            narrow(p, seen, cells, values + at, row, to + 4 * d, stride, ahead + at)
-
-    return gather
+    return load_cell
 
 
 @inline
-def _take(x: int, width: int, q: int) -> None:
-    copy(q, x, 4 * width)
-
-
-@inline
-def _stay(address: int, width: int, room: int, ahead: int) -> int:
-    return address
-
-
-@inline
-def _expand_f16(halves: int, width: int, room: int, ahead: int) -> int:
+def expand_f16(halves: int, width: int, room: int, ahead: int) -> int:
+    """PAGE · width float16 as float32."""
     for i in range(0, width * PAGE, 32):
         prefetch(ahead + 2 * i)
         store_f32x16(room + 4 * i, load_f16x16(halves + 2 * i))
@@ -106,29 +114,9 @@ def _expand_f16(halves: int, width: int, room: int, ahead: int) -> int:
     return room
 
 
-@inline
-def _fetch(address: int, n: int) -> None:
-    for line in range(0, n, 64):
-        prefetch(address + line)
-
-
-@inline
-def _fetch_nothing(address: int, n: int) -> None:
-    pass
-
-
-def _floats(element: int, load: Callable[[Operations], Any], fetch: Any = _fetch) -> tuple[Any, Any]:
-    """`scores` and `gather`."""
-    wide = _float_part(element, WIDE, _WIDE, load(_WIDE), fetch)
-    narrow = _float_part(element, 1, _NARROW, load(_NARROW), fetch)
-    return _float_scores(element, _WIDE, load(_WIDE), fetch), _float_gather(element, wide, narrow)
-
-
-_F16 = _floats(2, lambda some: some.load_f16)
-_F32 = _floats(4, lambda some: some.load_f32)
-_EXPANDED = _floats(4, lambda some: some.load_f32, _fetch_nothing)
-
-READERS = {
-    "f16": Reader(_take, *_F16, _expand_f16, _expand_f16, *_EXPANDED),
-    "f32": Reader(_take, *_F32, _stay, _stay, *_F32),
-}
+def define_floats(element: int, load: Load, fetch: Any) -> tuple[Any, Any]:
+    """`scores` and `gather` of pages of floats of `element` bytes."""
+    return (
+        _scores(load(_WIDE), element, fetch),
+        define_gather(lambda some: _float_cell(load(some), element), element, fetch),
+    )

@@ -21,7 +21,7 @@ WIDE = 4 if has("avx512f") else 1
 Bundle = Any
 """A bundle, as seen by a reader of annotations."""
 
-_SHORT, _FLOAT, _LONG = ir.IntType(16), ir.FloatType(), ir.IntType(64)
+_BYTE, _SHORT, _LONG, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(64), ir.FloatType()
 _VF = F32.vector
 
 
@@ -56,7 +56,8 @@ class Operations(NamedTuple):
     """Operations on bundles of a number of vectors; `v` stands for a tuple of so many.
 
     `zero() -> bundle`; `load(address, stride) -> bundle` and `store(address, bundle, stride)`, with `stride` bytes
-    from query to query; `load_f16(address) -> v`, `load_f32(address) -> v`;
+    from query to query; `load_f16(address) -> v`, `load_f32(address) -> v`; `load_q8(address, scales) -> v`: int8, each
+    32 of them times a float16 scale;
     `add(bundle, v, x, stride) -> bundle`: for each query plus v · its float32 at x, fused;
     `add_seen(bundle, v, x, stride) -> bundle`: the same, but for the queries whose float32 is below 0.
     """
@@ -66,6 +67,7 @@ class Operations(NamedTuple):
     store: Any
     load_f16: Any
     load_f32: Any
+    load_q8: Any
     add: Any
     add_seen: Any
 
@@ -99,6 +101,14 @@ def operations(n: int) -> Operations:
     def load_f32(b: ir.IRBuilder, address: Any) -> Any:
         return pack(b, [b.load(p, align=1) for p in _vectors_at(b, address, n)])
 
+    @define(vectors, types.int64, types.int64)
+    def load_q8(b: ir.IRBuilder, address: Any, scales: Any) -> Any:
+        places = at_strides(b, address, _LONG(16), n)
+        whole = [b.load(pointer(b, a, ir.VectorType(_BYTE, 16)), align=1) for a in places]
+        halves = [b.load(pointer(b, a, _SHORT), align=1) for a in at_strides(b, scales, _LONG(2), -(-n // 2))]
+        d = [splat(b, half_to_float(b, half)) for half in halves]
+        return pack(b, [b.fmul(b.sitofp(v, _VF), d[i // 2]) for i, v in enumerate(whole)])
+
     def products(b: ir.IRBuilder, sums: Any, v: Any, x: Any, stride: Any) -> list[tuple[Any, Any, Any]]:
         """For each sum: what it was, the query's factor, what it becomes."""
         old, shared = unpack(b, sums), unpack(b, v)
@@ -116,4 +126,4 @@ def operations(n: int) -> Operations:
         changes = products(b, sums, v, x, stride)
         return pack(b, [b.select(b.fcmp_ordered("<", factor, zero), old, new) for old, factor, new in changes])
 
-    return Operations(zero, load, store, load_f16, load_f32, add, add_seen)
+    return Operations(zero, load, store, load_f16, load_f32, load_q8, add, add_seen)

@@ -72,6 +72,10 @@ class PageSizes(NamedTuple):
 PAGE_SIZES = {
     "f16": PageSizes(lambda head_dim: 2 * PAGE * head_dim, lambda width: 2 * PAGE * width),
     "f32": PageSizes(lambda head_dim: 4 * PAGE * head_dim, lambda width: 4 * PAGE * width),
+    "q8_0": PageSizes(
+        lambda head_dim: PAGE * (((head_dim + 15) & ~15) + 2 * ((head_dim + 31) >> 5)),
+        lambda width: PAGE * (width + 2 * ((width + 31) >> 5)),
+    ),
 }
 """The types of KV pages; their layout is in `kquants.pages`."""
 

@@ -4,15 +4,29 @@ A page holds the keys and values of PAGE tokens for all layers; a layer's part o
 
     K  [kv_head][head_dim][PAGE]              so that lanes are keys, and every sum over d has one order
     V  [kv_head][PAGE][padded head_dim]       padded with zeros to a multiple of 16
+
+of float16 or float32. In pages of type q8_0 a value takes a byte, and every 32 of a head in a cell share a float16
+scale (8.5 bits a value, as ggml's Q8_0 has it, but apart: values of 16 keys, or of a whole cell, are a vector):
+
+    K  [kv_head] of ( int8 [padded head_dim / 4][PAGE][4], float16 [head_dim / 32][PAGE] )
+    V  [kv_head] of ( int8 [PAGE][padded head_dim], float16 [PAGE][head_dim / 32] )
+
+both head_dim / 32 rounded up, and the int8 of K plus SIGNED_OFFSET of `kquants.dot4`: scores are exact integer
+products with queries quantized alike, scaled and added up block by block.
 """
 
 from typing import Any
 
+import numba as nb
+
+from kquants.activations import quantize
 from kquants.decorators import inline, kernel
+from kquants.dot4 import SIGNED_OFFSET
 from kquants.interpreter import argument
-from kquants.layout import PAGE, PAGE_SIZES, padded
+from kquants.layout import PAGE, PAGE_SIZES, QUANTIZED_BLOCK_BYTES, padded
 from kquants.rope import rotate
 from kquants.simd import (
+    copy,
     load_f32,
     load_f32x16,
     load_f32x16_part,
@@ -25,6 +39,7 @@ from kquants.simd import (
     store_f32,
     store_f32_apart,
     store_f32x16,
+    store_i32,
 )
 
 head_width = inline(padded)
@@ -61,9 +76,46 @@ def _float_writers(element: int, store: Any, store_16: Any, store_apart: Any) ->
     return write_key, write_value, element
 
 
+def _q8_writers() -> tuple[Any, Any, int]:
+    @inline
+    def quantize_head(head: int, head_dim: int, scratch: int) -> int:
+        """Address of the head as a quantized row."""
+        n = (head_dim + 31) & ~31
+        for d in range(0, n, 16):
+            store_f32x16(scratch + 4 * d, load_f32x16_part(head + 4 * d, head_dim - d))
+        quantize(scratch, 0, n, n, scratch + 4 * n)
+        return scratch + 4 * n
+
+    @inline
+    def write_scales(row: int, head_dim: int, to: int, stride: int) -> None:
+        n = (head_dim + 31) & ~31
+        for b in range(n // 32):
+            store_f16(to + b * stride, load_f32(row + n + QUANTIZED_BLOCK_BYTES * b))
+
+    @inline
+    def write_key(key: int, cell: int, head_dim: int, to: int, scratch: int) -> None:
+        row, width = quantize_head(key, head_dim, scratch), head_width(head_dim)
+        for d in range(0, width, 4):
+            store_i32(to + d * PAGE + 4 * cell, load_i32(row + d) ^ _OFFSETS)
+        write_scales(row, head_dim, to + width * PAGE + 2 * cell, 2 * PAGE)
+
+    @inline
+    def write_value(value: int, cell: int, head_dim: int, to: int, scratch: int) -> None:
+        row, width = quantize_head(value, head_dim, scratch), head_width(head_dim)
+        copy(to + cell * width, row, width)
+        blocks = (width + 31) >> 5
+        write_scales(row, head_dim, to + width * PAGE + 2 * blocks * cell, 2)
+
+    return write_key, write_value, 4
+
+
+_OFFSETS = nb.int32(SIGNED_OFFSET * 0x01010101 - 2**32 if SIGNED_OFFSET else 0)
+"""SIGNED_OFFSET in each of four bytes: added without carries."""
+
 _WRITERS = {
     "f16": _float_writers(2, store_f16, store_f16x16, store_f16_apart),
     "f32": _float_writers(4, store_f32, store_f32x16, store_f32_apart),
+    "q8_0": _q8_writers(),
 }
 """By type of page: `write_key(key, cell, head_dim, to, scratch)` and `write_value` of the KV head at `to`, and the
 bytes that neighbours in a row of K are apart."""

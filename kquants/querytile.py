@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numba as nb
 
-from kquants.bundles import WEIGHTS_BYTES, Reader
+from kquants.bundles import WEIGHTS_BYTES
 from kquants.decorators import inline
 from kquants.interpreter import argument
 from kquants.lanes import QUERIES
 from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
 from kquants.pages import head_width, page_address
+from kquants.readers import Reader
 from kquants.simd import load_f32, load_f32x16_part, load_i32, load_i64, mul_f32, splat_f32, store_f32x16
 from kquants.softmax import begin, find_top, weigh
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def llama_cpp_logits(
     path: Path, ids: list[int], *, n_threads: int = 2, flash_attention: bool = False, kv_type: str = "f16"
 ) -> NDArray[np.float32]:
-    """llama.cpp's logits of every position, (n, vocab) float32. `kv_type` is f16 or f32."""
+    """llama.cpp's logits of every position, (n, vocab) float32. `kv_type` is f16, f32 or q8_0."""
     return _ask("logits", path, ids=ids, n_threads=n_threads, flash_attention=flash_attention, kv_type=kv_type)
 
 
@@ -59,7 +59,7 @@ def _open(job: dict[str, Any], **options: int) -> "Llama":
     # Repacked weights choose other kernels on every CPU, and those for AMX crash on some virtual machines.
     defaults.use_extra_bufts = False
     llama_cpp.llama_model_default_params = lambda: defaults
-    kv = {"f16": llama_cpp.GGML_TYPE_F16, "f32": llama_cpp.GGML_TYPE_F32}[job.get("kv_type", "f16")]
+    kv = getattr(llama_cpp, f"GGML_TYPE_{job.get('kv_type', 'f16').upper()}")
     settings: dict[str, Any] = {"type_k": kv, "type_v": kv, **options}
     settings |= dict.fromkeys(("n_threads", "n_threads_batch"), job.get("n_threads", 2))
     settings |= dict.fromkeys(("yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"), -1.0)

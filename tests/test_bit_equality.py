@@ -18,7 +18,8 @@ from edgellm.home import cache_folder
 
 IDS = [1, *map(int, np.random.default_rng(2).integers(3, 320, 149))]
 OTHER = [1, *map(int, np.random.default_rng(3).integers(3, 320, 149))]
-MODELS = [(recipe, kv) for recipe in ("F16", "Q8_0", "Q4_K") for kv in ("f16", "f32")]
+KV_TYPES = {"F16": ("f16", "f32"), "Q8_0": ("q8_0",), "Q4_K": ("f16", "f32", "q8_0")}
+MODELS = [(recipe, kv) for recipe in ("F16", "Q8_0", "Q4_K") for kv in KV_TYPES[recipe]]
 
 Bits = NDArray[np.uint32]
 

@@ -166,7 +166,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["--logit-bias", "a=1"], "--logit-bias"),
     (["--logit-bias", "5=nan"], "option logit_bias cannot be"),
     (["--logit-bias", "99999=1"], "logit_bias has token 99999: give ids below 320"),
-    (["--kv-type", "q3"], "kv_type cannot be 'q3': give f16 or f32"),
+    (["--kv-type", "q3"], "kv_type cannot be 'q3': give f16 or f32 or q8_0"),
     (["--engine", "fast"], "option engine cannot be 'fast'"),
     (["--gpu-layers", "some"], "option gpu_layers cannot be 'some'"),
     (["--temp", "-1"], "option temp cannot be -1.0"),

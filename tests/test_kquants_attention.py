@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from kernels import GUARD, Array, batch_record, float_bits, guarded, op_record, run_op, same_bits
 
+from kquants.dot4 import SIGNED_OFFSET
 from kquants.layout import (
     MOST_PARTS,
     MOST_SHARED_ROWS,
@@ -20,6 +21,7 @@ from kquants.layout import (
 
 F32 = np.float32
 TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}
+KINDS = (*TYPES, "q8_0")
 EXTRA = 8
 """Floats between rows that no kernel may touch."""
 
@@ -64,10 +66,39 @@ class Pages:
     def put(self, table: list[int], keys: Array, values: Array) -> None:
         """Write keys and values [cells, kv head, head_dim] into the pages of a sequence."""
         for cell, (k, v) in enumerate(zip(keys, values, strict=True)):
-            page, at = table[cell // PAGE], cell % PAGE
+            self.write(table[cell // PAGE], cell % PAGE, k, v)
+
+    def write(self, page: int, at: int, k: Array, v: Array) -> None:
+        """Write a key and a value [kv head, head_dim] into a cell."""
+        if self.shape.kv == "q8_0":
+            self._write_q8(page, at, k, v)
+        else:
             self.keys[page, :, :, at] = k
             self.values[page, :, at] = 0
             self.values[page, :, at, : self.shape.head_dim] = v
+
+    def _write_q8(self, page: int, at: int, k: Array, v: Array) -> None:
+        s = self.shape
+        width, blocks = padded(s.head_dim), -(-s.head_dim // 32)
+        heads = self.memory[page, s.layer_bytes : 2 * s.layer_bytes].reshape(2, s.kv_heads, -1)
+        ints, scales = heads[..., : width * PAGE], heads[..., width * PAGE :].view(np.float16)
+        wanted = [quantized(x, width) for x in (k, v)]
+        ints[0].reshape(-1, width // 4, PAGE, 4)[:, :, at] = wanted[0][0].view(np.uint8).reshape(
+            -1, width // 4, 4
+        ) + np.uint8(SIGNED_OFFSET)
+        ints[1].reshape(-1, PAGE, width)[:, at] = wanted[1][0].view(np.uint8)
+        scales[0].reshape(-1, blocks, PAGE)[:, :, at] = wanted[0][1]
+        scales[1].reshape(-1, PAGE, blocks)[:, at] = wanted[1][1]
+
+
+def quantized(x: Array, width: int) -> tuple[Array, Array]:
+    """int8 [..., width] and a float32 scale for every 32 (as ggml's Q8_0 has it, but without its rounding to half)."""
+    blocks = np.zeros((*x.shape[:-1], -(-width // 32), 32), F32)
+    blocks.reshape(*x.shape[:-1], -1)[..., : x.shape[-1]] = x
+    largest = np.abs(blocks).max(-1, keepdims=True)
+    inverse = F32(127) / np.where(largest > 0, largest, F32(np.inf))
+    ints = np.rint(blocks * inverse).astype(np.int8)
+    return ints.reshape(*x.shape[:-1], -1)[..., :width], largest[..., 0] / F32(127)
 
 
 class Rows:
@@ -126,14 +157,32 @@ VISIBLE = [1, 63, 64, 65, 130]
 SHAPES = [
     Shape(heads, kv_heads, head_dim, kv)
     for heads, kv_heads, head_dim in [(1, 1, 8), (4, 2, 16), (4, 1, 40), (8, 2, 64), (2, 2, 128)]
-    for kv in TYPES
+    for kv in KINDS
 ]
 
 
 def some_cells(rng: np.random.Generator, shape: Shape, cells: int) -> tuple[Array, Array]:
     """Keys and values that the page type holds exactly, [cells, kv head, head_dim]."""
-    k, v = (rng.standard_normal((cells, shape.kv_heads, shape.head_dim)) for _ in range(2))
-    return k.astype(TYPES[shape.kv]), v.astype(TYPES[shape.kv])
+    size = (cells, shape.kv_heads, shape.head_dim)
+    k, v = (rng.standard_normal(size) for _ in range(2))
+    if shape.kv != "q8_0":
+        return k.astype(TYPES[shape.kv]), v.astype(TYPES[shape.kv])
+    for x in (k, v):
+        x[...] = np.clip(np.rint(40 * x), -127, 127)
+        x[..., ::32] = 127
+        x *= np.repeat(rng.integers(1, 9, (*size[:2], -(-size[2] // 32))) / 256, 32, axis=-1)[..., : size[2]]
+    return k.astype(F32), v.astype(F32)
+
+
+def seen_by(shape: Shape, q: Array, scale: float) -> Array:
+    """Queries as kernels take them: for q8_0 pages they are quantized, times the scale and log2 e."""
+    if shape.kv != "q8_0":
+        return q
+    factor = F32(F32(scale) * F32(np.log2(np.e)))
+    ints, scales = quantized(q * factor, padded(shape.head_dim))
+    exact = ints.astype(np.float64) * np.repeat(scales, 32, axis=-1)[..., : ints.shape[-1]]
+    result: Array = exact[..., : shape.head_dim] / (np.log2(np.e) * float(F32(scale)))
+    return result
 
 
 @pytest.mark.parametrize("fill", [0xFF, 0x00, 0x7C])
@@ -148,9 +197,9 @@ def test_attention_is_softmax_over_the_visible_cells(shape: Shape, fill: int) ->
         pages.put(table, k, v)
     q = rng.standard_normal((len(VISIBLE), shape.heads, shape.head_dim)).astype(F32)
     scale = shape.head_dim**-0.5
-    result = attend(shape, pages, tables, VISIBLE, q, scale)
+    result, seen = attend(shape, pages, tables, VISIBLE, q, scale), seen_by(shape, q, scale)
     for row, (k, v) in enumerate(cells):
-        exact = softmax_attention(shape, q[row], k, v, float(F32(scale)))
+        exact = softmax_attention(shape, seen[row], k, v, float(F32(scale)))
         assert np.abs(result[row] - exact).max() < TOLERANCE, f"{VISIBLE[row]} cells"
         alone = attend(shape, pages, tables[row : row + 1], VISIBLE[row : row + 1], q[row : row + 1], scale)
         assert same_bits(alone[0], result[row]), "depends on the other rows"
@@ -171,7 +220,7 @@ def test_earlier_rows_of_a_sequence_do_not_see_later_cells() -> None:
 GROUPED = [(1, 1, 8), (2, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 16), (24, 2, 8)]
 
 
-@pytest.mark.parametrize("kv", TYPES)
+@pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), GROUPED)
 def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
     # Kernels take rows of one sequence together. Here they cross into new pages, change between sequences in the
@@ -187,10 +236,10 @@ def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int,
     for table in (first, second):
         k, v = cells[id(table)]
         pages.put(table, k[: 64 * len(table)], v[: 64 * len(table)])
-    together = attend(shape, pages, tables, visible, q, 0.25)
+    together, seen = attend(shape, pages, tables, visible, q, 0.25), seen_by(shape, q, 0.25)
     for row, (table, n) in enumerate(zip(tables, visible, strict=True)):
         k, v = cells[id(table)]
-        assert np.abs(together[row] - softmax_attention(shape, q[row], k[:n], v[:n], 0.25)).max() < TOLERANCE
+        assert np.abs(together[row] - softmax_attention(shape, seen[row], k[:n], v[:n], 0.25)).max() < TOLERANCE
         own = Pages(shape, 5)
         own.put(table, k[:n], v[:n])
         alone = attend(shape, own, [table], [n], q[row : row + 1], 0.25)
@@ -200,7 +249,7 @@ def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int,
 LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (70, 1, 8)]
 
 
-@pytest.mark.parametrize("kv", TYPES)
+@pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), LONG)
 def test_long_rows_are_shared_out_with_the_same_bits(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
     """Few rows that see many cells share these out; in a larger batch, and where there is no room for it, none do."""
@@ -213,11 +262,12 @@ def test_long_rows_are_shared_out_with_the_same_bits(heads: int, kv_heads: int, 
         pages.put(table, k, v)
     q = rng.standard_normal((len(visible), heads, head_dim)).astype(F32)
     scale = head_dim**-0.5
-    together = attend(shape, pages, tables, visible, q, scale)
+    together, seen = attend(shape, pages, tables, visible, q, scale), seen_by(shape, q, scale)
     for row, n in enumerate(visible):
         k, v = cells[row // 5]
         assert (
-            np.abs(together[row] - softmax_attention(shape, q[row], k[:n], v[:n], float(F32(scale)))).max() < TOLERANCE
+            np.abs(together[row] - softmax_attention(shape, seen[row], k[:n], v[:n], float(F32(scale)))).max()
+            < TOLERANCE
         )
         alone = attend(shape, pages, tables[row : row + 1], [n], q[row : row + 1], scale)
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
@@ -271,6 +321,22 @@ def test_nan_in_a_visible_value_shows() -> None:
     assert np.isnan(result).tolist() == [d == 5 for d in range(16)]
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("at", ["key", "value"])
+def test_q8_0_pages_show_what_is_not_finite(at: str, bad: float) -> None:
+    """A block with it has no scale: the result is NaN for who sees it, and all of the block's values are."""
+    shape, table = Shape(1, 1, 64, "q8_0"), [0, 1]
+    pages, (k, v) = Pages(shape, 2, 0), some_cells(np.random.default_rng(4), shape, 66)
+    rows = Rows(pages, [table] * 66, [*range(1, 67)], np.array([[[1, 0]]] * 66, F32))
+    (k if at == "key" else v)[65, 0, 40] = bad
+    q, x, y = np.zeros((66, 64), F32), k[:, 0].copy(), v[:, 0].copy()
+    op = op_record("rope_store_q8_0", q, 256, x, y, 256, 1, 1, 64, 2, 0, shape.layer_bytes, per_row=1)
+    run_op(op, rows.record, 66, attention_scratch(64))
+    result = attend(shape, pages, [table] * 2, [65, 66], np.ones((2, 1, 64), F32), 1.0)[:, 0]
+    assert np.isfinite(result[0]).all()
+    assert np.isnan(result[1]).tolist() == [at == "key" or d >= 32 for d in range(64)]
+
+
 # --- RoPE and the write into pages ---------------------------------------------------------------------
 
 
@@ -306,7 +372,7 @@ def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]],
     rows = Rows(pages, tables, [p + 1 for p in positions], rotations)
     sizes = (shape.heads, shape.kv_heads, shape.head_dim, rope_dim, int(neox), shape.layer_bytes)
     op = op_record(f"rope_store_{shape.kv}", q, q[0].nbytes, k, v, k[0].nbytes, *sizes, per_row=shape.kv_heads)
-    run_op(op, rows.record, n * shape.kv_heads)
+    run_op(op, rows.record, n * shape.kv_heads, attention_scratch(shape.head_dim))
     for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):
         width = heads * shape.head_dim
         assert same_bits(x[:, width:].copy(), was[:, width:].copy()), "wrote past the row"
@@ -320,7 +386,7 @@ def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]],
 ROPES = [(8, 8), (16, 16), (40, 40), (64, 64), (128, 128), (64, 16), (40, 20), (16, 2)]
 
 
-@pytest.mark.parametrize("kv", TYPES)
+@pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize("neox", [False, True])
 @pytest.mark.parametrize(("head_dim", "rope_dim"), ROPES)
 def test_rope_store(head_dim: int, rope_dim: int, neox: bool, kv: str) -> None:
@@ -330,9 +396,7 @@ def test_rope_store(head_dim: int, rope_dim: int, neox: bool, kv: str) -> None:
     wanted = Pages(shape, 4)
     for row, (table, position) in enumerate(zip(tables, positions, strict=True)):
         page, cell = table[position // PAGE], position % PAGE
-        wanted.keys[page, :, :, cell] = stored.k[row]
-        wanted.values[page, :, cell] = 0
-        wanted.values[page, :, cell, :head_dim] = stored.v[row]
+        wanted.write(page, cell, stored.k[row], stored.v[row])
     assert np.array_equal(stored.pages.memory, wanted.memory), "wrote other cells than its own, or other values"
 
 

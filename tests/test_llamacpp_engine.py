@@ -83,12 +83,14 @@ def test_logits_are_those_of_llama_cpp(model_file: ModelFile, types: str) -> Non
     assert np.abs(logits - oracle).max() < 1e-4
 
 
-def test_logits_of_the_kv_type_that_was_asked_for(path: Path) -> None:
-    with Model.open(path, engine="llama.cpp", threads=2, kv_type="f32") as model:
-        exact = model.logits(IDS)
-    oracle = llama_cpp_logits(path, IDS, kv_type="f32", flash_attention=False)
-    assert np.abs(exact - oracle).max() < 1e-4
-    assert np.abs(exact - llama_cpp_logits(path, IDS, flash_attention=True)).max() > 1e-4
+@pytest.mark.parametrize(("kv_type", "flash"), [("f32", False), ("q8_0", True)])
+def test_logits_of_the_kv_type_that_was_asked_for(model_file: ModelFile, kv_type: str, flash: bool) -> None:
+    path = model_file(types="F16", heads=4, kv_heads=2, head_dim=64)
+    with Model.open(path, engine="llama.cpp", threads=2, kv_type=kv_type) as model:
+        logits = model.logits(IDS)
+    oracle = llama_cpp_logits(path, IDS, kv_type=kv_type, flash_attention=flash)
+    assert np.abs(logits - oracle).max() < 1e-4
+    assert np.abs(logits - llama_cpp_logits(path, IDS, flash_attention=True)).max() > 1e-4
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])

@@ -101,6 +101,17 @@ def test_each_type_is_as_near_as_llama_cpp(ratio: Ratio, types: str) -> None:
     assert mean <= 1.05
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_q8_0_pages_are_as_near_as_llama_cpp(model_file: ModelFile, shape: str) -> None:
+    path, ids = model_file(types="F32", **SHAPES[shape]), some_ids(400)
+    truth = reference_logits(path, ids)
+    ours = divergence(truth, engine_logits(path, ids, kv_type="q8_0"))
+    theirs = divergence(truth, llama_cpp_logits(path, ids, kv_type="q8_0", flash_attention=True))
+    print(f"\nq8_0 pages {shape:8} edgellm {ours:.2e}  llama.cpp {theirs:.2e}  ratio {ours / theirs:.4f}")
+    assert ours <= 1.1 * theirs
+    assert divergence(truth, engine_logits(path, ids)) < ours / 10, "pages are not q8_0"
+
+
 @pytest.mark.parametrize("shape", SHAPES | QWENS)
 @pytest.mark.parametrize("types", ["F32", "F16"])
 def test_float_files_equal_llama_cpp(model_file: ModelFile, types: str, shape: str) -> None:

@@ -70,7 +70,7 @@ def load_options(function: F) -> F:
         click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp."),
         click.option("--gpu", metavar="NAME", help="Not in this version."),
         click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU."),
-        click.option("--kv-type", metavar="TYPE", help="Type of the KV cache: f16 (the default) or f32."),
+        click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0 (half the memory)."),
         click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given."),
         click.option("--threads", type=int, help="Threads; one per performance core if not given."),
     ):
