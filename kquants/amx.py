@@ -13,10 +13,11 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.blocks import BLOCK_WEIGHTS, SPAN_SCALES, Format, Value, at, load, scaled, scales_of
+from kquants.blocks import BLOCK_WEIGHTS, SPAN_SCALES, Format, at, load, scaled, scales_of
 from kquants.cpu import has
 from kquants.layout import QUANTIZED_BLOCK_BYTES
 from kquants.simd import F32, I32, call, define, pointer
+from kquants.tiles import Value
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512f"))
 """Whether this CPU has them, and this process may use them."""

@@ -50,9 +50,9 @@ def unpack(tile: Tile) -> Iterator[Part | Scale]:
     """What a super-block of a tile holds, piece by piece."""
     header = tile.quads(0)
     d, minus_dmin = header.word(0).half(0), header.word(0).half(1) * -1.0
-    scale, minimum, low = (header.word(k) for k in (1, 2, 3))
-    scales = scale & 0x3F3F3F3F, low & 0x0F0F0F0F | scale >> 2 & 0x30303030
-    minima = minimum & 0x3F3F3F3F, low >> 4 & 0x0F0F0F0F | minimum >> 2 & 0x30303030
+    first, second, third = (header.word(k) for k in (1, 2, 3))
+    scales = first & 0x3F3F3F3F, third & 0x0F0F0F0F | first >> 2 & 0x30303030
+    minima = second & 0x3F3F3F3F, third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
     for group in range(4):
         for half in range(2):
             q = tile.quads(16 + 32 * group + 16 * half)
@@ -60,5 +60,5 @@ def unpack(tile: Tile) -> Iterator[Part | Scale]:
             high, times = q.high_nibbles()
             yield Part(2 * group + 1, half, high)
         for j, factor in ((2 * group, 1.0), (2 * group + 1, 1 / times)):
-            scale, minimum = scales[j // 4].byte(j % 4), minima[j // 4].byte(j % 4)
-            yield Scale(j, 0, d * factor * scale, minus_dmin * minimum)
+            d_times_scale = d * factor * scales[j // 4].byte(j % 4)
+            yield Scale(j, 0, d_times_scale, minus_dmin * minima[j // 4].byte(j % 4))
