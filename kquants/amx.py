@@ -62,16 +62,23 @@ def release(b: ir.IRBuilder) -> None:
 def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
     """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
 
-    Arguments: address of the sums, weights, scales, x, what belongs to these blocks of x, bytes per row of x.
-    Behind the scales it takes scratch of DOTS_BYTES.
+    Arguments: address of the sums, weights, scales, x, what belongs to these blocks of x, bytes per row of x, scratch
+    of DOTS_BYTES.
     """
 
-    @define(types.none, *[types.int64] * 6)
+    @define(types.none, *[types.int64] * 7)
     def multiply(
-        b: ir.IRBuilder, sums: Value, weights: Value, scales: Value, x: Value, x_scales: Value, stride: Value
+        b: ir.IRBuilder,
+        sums: Value,
+        weights: Value,
+        scales: Value,
+        x: Value,
+        x_scales: Value,
+        stride: Value,
+        scratch: Value,
     ) -> None:
         steps = blocks * fmt.SPANS
-        dots = [at(b, scales, SPAN_SCALES * steps + _DOT_BYTES * i) for i in range(len(_DOTS))]
+        dots = [at(b, scratch, _DOT_BYTES * i) for i in range(len(_DOTS))]
         y = [load(b, at(b, sums, 64 * t), F32.vector) for t in range(rows)]
         for step in range(steps + 2):
             if step < steps:

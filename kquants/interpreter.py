@@ -161,7 +161,7 @@ def run(
         units = load_i64(op + 8) + load_i64(op + 16) * rows
         # Many chunks for each thread, so that none waits long for another; small ones for long batches, so
         # that a stop is seen within milliseconds.
-        chunk = max(1, min(units // (8 * threads), 256 // max(1, rows)))
+        chunk = max(1, min(units // (8 * threads), 1024 // max(1, rows)))
         counter = control + COUNTERS + 8 * i
         first = atomic_add(counter, chunk)
         while first < units and atomic_load(control + STOP) == 0:

@@ -6,8 +6,11 @@ from typing import NamedTuple
 TILE_ROWS = 16
 """Rows of W in one unit of a matrix product."""
 
+STRIP = 4
+"""Tiles that a product of many rows works on together."""
+
 MOST_ROWS = 512
-"""Rows of a batch at most: scratch has room for a tile's sums with so many."""
+"""Rows of a batch at most: scratch has room for sums with so many."""
 
 DECODE_ROWS = 2
 """Up to this many rows of x, unpacking a tile costs more than it saves."""
@@ -52,9 +55,9 @@ def quantized_bytes(n: int) -> int:
 
 
 def matmul_scratch(columns: int) -> int:
-    """Bytes of scratch that a matrix product needs: sums, eight unpacked blocks, and a tile as float32."""
-    sums, blocks, products = 64 * MOST_ROWS, 8 * (8 * 64 + 2 * 2 * 64), 4 * 16 * 64
-    return 64 + sums + blocks + products + TILE_ROWS * 4 * (columns + 16)
+    """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`."""
+    sums, unpacked, dots = 64 * MOST_ROWS, 8 * (8 * 64 + 2 * 2 * 64), 4 * 16 * 64
+    return 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
 
 
 def padded(head_dim: int) -> int:

@@ -1,8 +1,14 @@
 """Matrix products of quantized formats: tiles of 16 rows of W, a row in each lane.
 
-A tile is unpacked a super-block at a time (256 weights of each row, 32 in formats without super-blocks) into
-scratch that stays in the first-level cache, and multiplied with all rows of x: one algorithm, and one expression
-(see `kquants.blocks`), for decode, small batches and prefill, so that a row of x always gets the same bits.
+One expression (see `kquants.blocks`) for any number of rows of x, so that a row of x always gets the same bits.
+One or two rows (decode) are multiplied with weights straight from W: it is the memory they wait for. For more of
+them (prefill) tiles are unpacked first, eight blocks of a strip of tiles at a time, into scratch that stays in the
+first-level cache; all rows of x pass by. Scratch holds
+
+    sums       [STRIP][rows of x][16]   float32
+    unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.blocks` has them
+    dots                                what `kquants.amx` needs
+    last rows                           a tile of W that is not whole, as long as it is
 
 Op arguments are those of `kquants.matmul`, and so is the unit.
 """
@@ -25,7 +31,7 @@ from kquants.decorators import Vector, inline, kernel
 from kquants.formats import q4_k, q6_k, q8_0
 from kquants.interpreter import argument, row_count
 from kquants.layout import QUANTIZED_BLOCK_BYTES as X_BLOCK
-from kquants.layout import TILE_ROWS
+from kquants.layout import STRIP, TILE_ROWS
 from kquants.simd import (
     add_f32,
     copy,
@@ -39,6 +45,16 @@ from kquants.simd import (
 GROUP = 8
 """Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
+SCALES = GROUP * BLOCK_WEIGHTS
+UNPACKED = SCALES + GROUP * 2 * SPAN_SCALES
+"""Where the scales of an unpacked tile begin, and its bytes."""
+
+
+@inline
+def _sum_bytes(rows: int) -> int:
+    """Bytes of the sums of a tile: rows of x are taken up to 16 at a time."""
+    return 64 * (rows + 15 & ~15)
+
 
 @inline
 def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
@@ -49,40 +65,11 @@ def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
         store_f32x16_part(y, add_f32(load_f32x16_part(y, count), v) if accumulate else v, count)
 
 
-def _vector_product(fmt: Any, blocks: int) -> Any:
-    """`multiply(rows, weights, scales, x, x_scales, stride, sums)` of unpacked blocks, TOGETHER rows of x at a time."""
-    multiply, (_, load_sums, store_sums) = multiply_block(fmt), sums_of(TOGETHER)
-    block_scales = fmt.SPANS * SPAN_SCALES
-
-    @inline
-    def multiply_all(rows: int, weights: int, scales: int, x: int, x_scales: int, stride: int, sums: int) -> None:
-        for t in range(0, rows, TOGETHER):
-            y, to_x, to_scales = load_sums(sums + 64 * t), x + t * stride, x_scales + t * stride
-            for j in range(blocks):
-                w, s, x_scale = weights + j * BLOCK_WEIGHTS, scales + j * block_scales, to_scales + j * X_BLOCK
-                y = multiply(y, w, s, to_x + 32 * j, x_scale, stride)
-            store_sums(sums + 64 * t, y)
-
-    return multiply_all
-
-
-def _matrix_product(fmt: Any, blocks: int) -> Any:
-    """The same with matrix tiles, 16 rows of x at a time or, where there are so few, 8."""
-    multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks), multiply_rows(fmt, 16, blocks)
-
-    @inline
-    def multiply_all(rows: int, weights: int, scales: int, x: int, x_scales: int, stride: int, sums: int) -> None:
-        if rows <= 8:
-            multiply_8(sums, weights, scales, x, x_scales, stride)
-        else:
-            for t in range(0, rows, 16):
-                multiply_16(sums + 64 * t, weights, scales, x + t * stride, x_scales + t * stride, stride)
-
-    return multiply_all
+# --- decode --------------------------------------------------------------------------------------------
 
 
 def _define_decode(fmt: Any, rows: int) -> Any:
-    """`decode(op, t, w, row_bytes, sums)`: the sums of rows t, t + 1, … of x for a tile, straight from its blocks."""
+    """`decode(op, w, row_bytes, sums)`: the sums of a tile with `rows` rows of x."""
     blocks, super_bytes = fmt.BLOCKS, fmt.BLOCK_BYTES
     multiply, (zeros, _, store_sums) = multiply_tile(fmt, rows), sums_of(rows)
 
@@ -98,11 +85,42 @@ def _define_decode(fmt: Any, rows: int) -> Any:
     return decode
 
 
-def _define_prefill(fmt: Any) -> Any:
-    """`prefill(op, rows, w, row_bytes, sums)`: the sums of all rows of x for a tile, unpacked in parts to scratch.
+# --- prefill -------------------------------------------------------------------------------------------
 
-    Blocks go through it GROUP at a time, so that the work on one can overlap with that on the next.
-    """
+
+def _vector_product(fmt: Any, blocks: int) -> Any:
+    """`multiply(rows, tile, x, x_scales, stride, sums, dots)`: add the products of an unpacked tile with rows of x."""
+    multiply, (_, load_sums, store_sums) = multiply_block(fmt), sums_of(TOGETHER)
+    block_scales = fmt.SPANS * SPAN_SCALES
+
+    @inline
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, stride: int, sums: int, dots: int) -> None:
+        for t in range(0, rows, TOGETHER):
+            y, to_x, to_scales = load_sums(sums + 64 * t), x + t * stride, x_scales + t * stride
+            for j in range(blocks):
+                w, s, x_scale = tile + j * BLOCK_WEIGHTS, tile + SCALES + j * block_scales, to_scales + j * X_BLOCK
+                y = multiply(y, w, s, to_x + 32 * j, x_scale, stride)
+            store_sums(sums + 64 * t, y)
+
+    return multiply_all
+
+
+def _matrix_product(fmt: Any, blocks: int) -> Any:
+    """The same with matrix tiles."""
+    multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks), multiply_rows(fmt, 16, blocks)
+
+    @inline
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, stride: int, sums: int, dots: int) -> None:
+        if rows <= 8:
+            multiply_8(sums, tile, tile + SCALES, x, x_scales, stride, dots)
+        else:
+            multiply_16(sums, tile, tile + SCALES, x, x_scales, stride, dots)
+
+    return multiply_all
+
+
+def _define_prefill(fmt: Any) -> Any:
+    """`prefill(op, rows, w, row_bytes, tiles, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x."""
     blocks, super_bytes = fmt.BLOCKS, fmt.BLOCK_BYTES
     store, product = store_tile(fmt, signed=AMX), _matrix_product if AMX else _vector_product
     multiply_group, multiply_last = product(fmt, GROUP), product(fmt, blocks)
@@ -110,62 +128,91 @@ def _define_prefill(fmt: Any) -> Any:
     block_scales = fmt.SPANS * SPAN_SCALES
 
     @inline
-    def unpack(w: int, row_bytes: int, first: int, last: int, weights: int, scales: int) -> None:
+    def unpack(w: int, row_bytes: int, first: int, last: int, ahead: int, tile: int) -> None:
         for i in range(first, last):
-            at, b = w + i * super_bytes, (i - first) * blocks
-            ahead = w + TILE_ROWS * (row_bytes + i * super_bytes)
-            store(at, row_bytes, ahead, weights + b * BLOCK_WEIGHTS, scales + b * block_scales)
+            b = (i - first) * blocks
+            to_scales = tile + SCALES + b * block_scales
+            store(
+                w + i * super_bytes,
+                row_bytes,
+                w + ahead + i * TILE_ROWS * super_bytes,
+                tile + b * BLOCK_WEIGHTS,
+                to_scales,
+            )
 
     @inline
-    def prefill(op: int, rows: int, w: int, row_bytes: int, sums: int) -> None:
-        n, x, x_bytes = argument(op, 2), argument(op, 4), argument(op, 5)
-        weights = sums + 64 * (rows + 15 & ~15)
-        scales = weights + GROUP * BLOCK_WEIGHTS
-        for t in range(rows):
-            store_f32x16(sums + 64 * t, splat_f32(nb.float32(0)))
+    def multiply(op: int, b: int, rows: int, tiles: int, unpacked: int, sums: int, whole: bool) -> None:
+        """Unpacked blocks b, b + 1, … of all tiles by all rows of x: 16 of these, which come from far, at a time."""
+        n, stride = argument(op, 2), argument(op, 5)
+        x, x_scales = argument(op, 4) + 32 * b, argument(op, 4) + n + X_BLOCK * b
+        dots = unpacked + STRIP * UNPACKED
+        for t in range(0, rows, 16):
+            some = min(16, rows - t)
+            for k in range(tiles):
+                to_sums, tile = sums + k * _sum_bytes(rows) + 64 * t, unpacked + k * UNPACKED
+                if whole:
+                    multiply_group(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
+                else:
+                    multiply_last(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
+
+    @inline
+    def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, sums: int) -> None:
+        unpacked, tile_bytes = sums + STRIP * _sum_bytes(rows), TILE_ROWS * row_bytes
+        for k in range(0, tiles * _sum_bytes(rows), 64):
+            store_f32x16(sums + k, splat_f32(nb.float32(0)))
         if AMX and rows <= 8:
-            set_up_8(scales)
+            set_up_8(unpacked)
         elif AMX:
-            set_up_16(scales)
-        whole = n // (32 * GROUP) * GROUP
-        for b in range(0, whole, GROUP):
-            unpack(w, row_bytes, b // blocks, (b + GROUP) // blocks, weights, scales)
-            multiply_group(rows, weights, scales, x + 32 * b, x + n + X_BLOCK * b, x_bytes, sums)
-        for b in range(whole, n // 32, blocks):
-            unpack(w, row_bytes, b // blocks, b // blocks + 1, weights, scales)
-            multiply_last(rows, weights, scales, x + 32 * b, x + n + X_BLOCK * b, x_bytes, sums)
+            set_up_16(unpacked)
+        b, count = 0, argument(op, 2) // 32
+        while b < count:
+            whole = b + GROUP <= count
+            last = b + GROUP if whole else b + blocks
+            for k in range(tiles):
+                at, tile = w + k * tile_bytes, unpacked + k * UNPACKED
+                unpack(at, row_bytes, b // blocks, last // blocks, tiles * tile_bytes, tile)
+            multiply(op, b, rows, tiles, unpacked, sums, whole)
+            b = last
         if AMX:
             release()
 
     return prefill
 
 
+# --- both ----------------------------------------------------------------------------------------------
+
+
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
     decode_1, decode_2, prefill = _define_decode(fmt, 1), _define_decode(fmt, 2), _define_prefill(fmt)
-    scratch_behind_sums = GROUP * (BLOCK_WEIGHTS + fmt.SPANS * SPAN_SCALES) + DOTS_BYTES
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, row_bytes = row_count(op, batch), argument(op, 3)
         sums = scratch + 63 & ~63
-        last_rows = sums + 64 * (rows + 15 & ~15) + scratch_behind_sums
-        for unit in range(first, last):
+        last_rows = sums + STRIP * (_sum_bytes(rows) + UNPACKED) + DOTS_BYTES
+        unit = first
+        while unit < last:
             start = unit * TILE_ROWS
-            count = min(TILE_ROWS, argument(op, 1) - start)
+            left = argument(op, 1) - start
             w, y = argument(op, 0) + start * row_bytes, argument(op, 6) + 4 * start
-            if count < TILE_ROWS:
+            # Few rows of x stay near anyway, and the memory gives most when W is read from front to back.
+            tiles = min(STRIP if rows > 16 else 1, last - unit, left // TILE_ROWS)
+            if tiles == 0:
                 # A tile is read whole: put the last rows where reading past them does no harm.
-                copy(last_rows, w, count * row_bytes)
-                w = last_rows
+                copy(last_rows, w, left * row_bytes)
+                w, tiles = last_rows, 1
             if rows == 1:
                 decode_1(op, w, row_bytes, sums)
             elif rows == 2:
                 decode_2(op, w, row_bytes, sums)
             else:
-                prefill(op, rows, w, row_bytes, sums)
+                prefill(op, rows, w, row_bytes, tiles, sums)
             for t in range(rows):
-                _put(y + t * argument(op, 7), load_f32x16(sums + 64 * t), count, argument(op, 8))
+                for k in range(tiles):
+                    v, at = load_f32x16(sums + k * _sum_bytes(rows) + 64 * t), y + t * argument(op, 7) + 64 * k
+                    _put(at, v, min(left - k * TILE_ROWS, TILE_ROWS), argument(op, 8))
+            unit += tiles
 
 
 _define("q8_0", q8_0)
