@@ -113,8 +113,9 @@ class Tile:
     """A super-block of 16 rows that begin `stride` bytes apart, the first at `address`.
 
     Every 256 bytes loaded ask for 256 bytes of the tile that comes next in memory, from `ahead` on: many small
-    requests between the work, because the CPU has room for few at a time, and in order of their addresses, because
-    that is what its own prefetcher goes along with.
+    requests between the work, because the CPU has room for few at a time; in order of their addresses, because that
+    is what its own prefetcher goes along with; and after the loads, which else wait for them (with one thread, and a
+    Q4_K product: 12.5 GB/s with all requests of a super-block together, 14.7 before the loads, 16.7 after them).
     """
 
     b: ir.IRBuilder
@@ -125,8 +126,8 @@ class Tile:
 
     def quads(self, offset: int) -> Quads:
         """16 bytes of each row."""
-        self._ask(256)
         rows = [self._row(r, offset, ir.VectorType(_INT, 4)) for r in range(16)]
+        self._ask(256)
         # Rows r, r + 4, r + 8 and r + 12 in the quarters of a vector, then a transpose of 4 × 4 words in each quarter.
         a, b, c, d = (self._joined(rows[r::4]) for r in range(4))
         first, second = (
@@ -148,11 +149,11 @@ class Tile:
         return self.b.load(pointer(self.b, self.b.add(start, _LONG(offset)), element), align=1)
 
     def _ask(self, n: int) -> None:
+        # No instruction: it keeps the compiler from moving all the requests to one place.
+        self.b.fence("seq_cst", "singlethread")
         for line in range(self.asked, self.asked + n, 64):
             at = pointer(self.b, self.b.add(self.ahead, _LONG(line)), _BYTE)
             call(self.b, "llvm.prefetch.p0", ir.VoidType(), at, _INT(0), _INT(2), _INT(1))
-        # No instruction: it keeps the compiler from moving all the requests to one place.
-        self.b.fence("seq_cst", "singlethread")
         self.asked += n
 
     def _joined(self, quarters: list[Value]) -> Value:
