@@ -26,7 +26,7 @@ from numba import types
 from kquants.cpu import has
 from kquants.dot4 import SIGNED_OFFSET, Dot4, start_dot4
 from kquants.layout import QUANTIZED_BLOCK_BYTES
-from kquants.simd import F32, I8_64, I32, call, define, pointer, splat
+from kquants.simd import F32, I8_64, I32, define, fma, pointer, splat
 from kquants.tiles import Floats, Quads, Tile, Value
 
 TOGETHER = 8 if has("avx512f") else 2
@@ -210,14 +210,14 @@ def scaled(
 ) -> Value:
     """y with the products of a span added, as the module says; `x_scale` is the address of d_x and the sums."""
     d_x = splat(b, load(b, x_scale, _FLOAT))
-    y = call(b, "llvm.fma.v16f32", F32.vector, b.sitofp(dot, F32.vector), b.fmul(d, d_x), y)
+    y = fma(b, b.sitofp(dot, F32.vector), b.fmul(d, d_x), y)
     if m is None:
         return y
     if fmt.SPANS == 1:
         s_x = splat(b, load(b, at(b, x_scale, 4), _FLOAT))
     else:
         s_x = b.fmul(d_x, b.sitofp(b.neg(_minus_sum(b, fmt, x_scale, span)), F32.vector))
-    return call(b, "llvm.fma.v16f32", F32.vector, m, s_x, y)
+    return fma(b, m, s_x, y)
 
 
 def _start(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Dot4:

@@ -8,7 +8,6 @@ import llvmlite.binding as llvm
 
 from kquants import jit
 from kquants.kernels import KERNELS
-from kquants.libcalls import LIBCALLS
 
 _OUTSIDE = re.compile(r'^declare .*@"?([^"(]+)"?\(', re.MULTILINE)
 
@@ -28,7 +27,6 @@ def object_code(name: str) -> bytes:
     if outside:
         raise jit.KernelError(f"{name} calls {', '.join(outside)}, which a kernel must not")
     module.get_function(compiled.fndesc.llvm_func_name).name = name
-    module.link_in(llvm.parse_assembly(LIBCALLS))
     return bytes(machine.emit_object(module))
 
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.cpu import has
-from kquants.simd import F32, call, define, fold, pointer
+from kquants.simd import F32, define, fma, fold, pointer
 
 TOKENS = 8 if has("avx512f") else 2
 """Rows of x that go together: as many as the registers hold sums for."""
@@ -44,7 +44,7 @@ def fma_tokens(b: ir.IRBuilder, y: Any, w: Any, x: Any, stride: Any) -> Any:
 
 
 def _fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
-    return call(b, "llvm.fma.v16f32", _VF, x, y, z)
+    return fma(b, x, y, z)
 
 
 @define(types.none, types.int64, FloatSums)

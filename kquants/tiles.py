@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.cpu import lowering
-from kquants.simd import F32, I8_64, I32, call, pointer
+from kquants.simd import F32, I8_64, I32, call, half_to_float, pointer
 
 Value = Any
 """A value of the compiler."""
@@ -64,7 +64,7 @@ class Words:
     def half(self, i: int) -> Floats:
         """The float16 in half i."""
         bits = self.b.trunc((self >> 16 * i).value, ir.VectorType(_SHORT, 16))
-        return Floats(self.b, self.b.fpext(self.b.bitcast(bits, ir.VectorType(ir.HalfType(), 16)), _VF))
+        return Floats(self.b, half_to_float(self.b, bits))
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,10 @@ class Tile:
 
     def half(self, offset: int) -> Floats:
         """A float16 of each row."""
-        halves: Value = ir.Constant(ir.VectorType(ir.HalfType(), 16), ir.Undefined)
+        halves: Value = ir.Constant(ir.VectorType(ir.IntType(16), 16), ir.Undefined)
         for r in range(16):
-            halves = self.b.insert_element(halves, self._row(r, offset, ir.HalfType()), _INT(r))
-        return Floats(self.b, self.b.fpext(halves, _VF))
+            halves = self.b.insert_element(halves, self._row(r, offset, ir.IntType(16)), _INT(r))
+        return Floats(self.b, half_to_float(self.b, halves))
 
     def _row(self, r: int, offset: int, element: ir.Type) -> Value:
         start = self.b.add(self.address, self.b.mul(self.stride, _LONG(r)))

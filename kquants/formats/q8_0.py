@@ -10,6 +10,7 @@ import numba as nb
 
 from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.dot4 import SIGNED_OFFSET
 from kquants.simd import load_f16, load_i8x32
 from kquants.tiles import Tile
 
@@ -29,5 +30,5 @@ def unpack(tile: Tile) -> Iterator[Part | Scale]:
     """What a block of a tile holds, piece by piece: u = q + 128."""
     d = tile.half(0)
     for half in range(2):
-        yield Part(0, half, tile.quads(2 + 16 * half) ^ 0x80)
+        yield Part(0, half, tile.quads(2 + 16 * half) ^ SIGNED_OFFSET)
     yield Scale(0, 0, d)
