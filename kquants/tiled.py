@@ -141,8 +141,8 @@ def _define_prefill(fmt: Any) -> Any:
             )
 
     @inline
-    def multiply(op: int, b: int, rows: int, tiles: int, unpacked: int, sums: int, whole: bool) -> None:
-        """Unpacked blocks b, b + 1, … of all tiles by all rows of x: 16 of these, which come from far, at a time."""
+    def multiply(op: int, b: int, rows: int, tiles: int, unpacked: int, sums: int, last: int) -> None:
+        """Unpacked blocks b … last of all tiles by all rows of x: 16 of these, which come from far, at a time."""
         n, stride = argument(op, 2), argument(op, 5)
         x, x_scales = argument(op, 4) + 32 * b, argument(op, 4) + n + X_BLOCK * b
         dots = unpacked + STRIP * UNPACKED
@@ -150,7 +150,7 @@ def _define_prefill(fmt: Any) -> Any:
             some = min(16, rows - t)
             for k in range(tiles):
                 to_sums, tile = sums + k * _sum_bytes(rows) + 64 * t, unpacked + k * UNPACKED
-                if whole:
+                if last - b == GROUP:
                     multiply_group(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
                 else:
                     multiply_last(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
@@ -166,12 +166,11 @@ def _define_prefill(fmt: Any) -> Any:
             set_up_16(unpacked)
         b, count = 0, argument(op, 2) // 32
         while b < count:
-            whole = b + GROUP <= count
-            last = b + GROUP if whole else b + blocks
+            last = b + (GROUP if b + GROUP <= count else blocks)
             for k in range(tiles):
                 at, tile = w + k * tile_bytes, unpacked + k * UNPACKED
                 unpack(at, row_bytes, b // blocks, last // blocks, tiles * tile_bytes, tile)
-            multiply(op, b, rows, tiles, unpacked, sums, whole)
+            multiply(op, b, rows, tiles, unpacked, sums, last)
             b = last
         if AMX:
             release()
