@@ -6,11 +6,11 @@ This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.c
 FLOAT_FORMATS = ("F32", "F16", "BF16")
 """Formats whose products take float32 activations."""
 
-QUANTIZED_FORMATS = ("Q8_0", "Q4_K", "Q6_K")
+QUANTIZED_FORMATS = (
+    *("Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "Q5_1", "Q5_0", "Q4_1", "Q4_0"),
+    *("IQ4_NL", "IQ4_XS", "MXFP4"),
+)
 """Formats whose products take quantized activations."""
 
-UNPACKED_FORMATS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q5_K", "IQ4_NL", "IQ4_XS", "MXFP4")
-"""Quantized formats whose products unpack them to float32 and take float32 activations."""
-
-FORMATS = FLOAT_FORMATS + QUANTIZED_FORMATS + UNPACKED_FORMATS
+FORMATS = FLOAT_FORMATS + QUANTIZED_FORMATS
 """Names of the tensor types that edgellm computes with."""

@@ -17,7 +17,7 @@ Either they meet one row of x at once (decode), or they are stored, for many row
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -75,6 +75,21 @@ class Format(Protocol):
         """What a super-block of a tile holds, piece by piece; the Scales of a block after its Parts."""
 
 
+class Several:
+    """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
+
+    def __init__(self, one: Format, count: int) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count * one.BLOCKS
+        self.SPANS, self.BITS, self.OFFSET = one.SPANS, one.BITS, one.OFFSET
+        self._one = one
+
+    def unpack(self, tile: Tile) -> Iterator[Part | Scale]:
+        """The pieces of each."""
+        for i in range(self.BLOCKS):
+            for piece in self._one.unpack(tile.part(i * self._one.BLOCK_BYTES)):
+                yield replace(piece, block=i)
+
+
 # --- one row of x: decode ------------------------------------------------------------------------------
 
 
@@ -92,14 +107,14 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
     ) -> Value:
         offsets = [b.mul(x_stride, _LONG(t)) for t in range(rows)]
         dots: dict[tuple[int, int], list[Dot4]] = {}
-        for piece in fmt.unpack(Tile(b, w, stride, ahead)):
+        for piece in fmt.unpack(Tile(b, w, stride, ahead, fmt.BLOCK_BYTES)):
             to_scales = at(b, x_scales, QUANTIZED_BLOCK_BYTES * piece.block)
             if isinstance(piece, Part):
                 span = piece.half * (fmt.SPANS - 1)
                 to_x = at(b, x, 32 * piece.block + 16 * piece.half)
                 if (piece.block, span) not in dots:
                     dots[piece.block, span] = [_start(b, fmt, at(b, to_scales, o), span) for o in offsets]
-                _add(b, fmt, dots[piece.block, span], piece.u.vectors, [at(b, to_x, o) for o in offsets])
+                _add(b, dots[piece.block, span], piece.u.vectors, [at(b, to_x, o) for o in offsets])
             else:
                 m = piece.m and piece.m.value
                 for t, dot in enumerate(dots[piece.block, piece.span]):
@@ -112,7 +127,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
     return multiply
 
 
-def _add(b: ir.IRBuilder, fmt: Format, dots: list[Dot4], vectors: list[Value], x: list[Value]) -> None:
+def _add(b: ir.IRBuilder, dots: list[Dot4], vectors: list[Value], x: list[Value]) -> None:
     """Add to each sum the products of these vectors of weights with the row of x that goes on at an address."""
     for k, u in enumerate(vectors):
         for dot, row in zip(dots, x, strict=True):
@@ -131,7 +146,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
 
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
-        for piece in fmt.unpack(Tile(b, w, stride, ahead)):
+        for piece in fmt.unpack(Tile(b, w, stride, ahead, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - fmt.OFFSET if signed and fmt.OFFSET else piece.u
                 _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)
@@ -164,7 +179,7 @@ def multiply_block(fmt: Format) -> Any:
             dots = [_start(b, fmt, at(b, x_scale, o), span) for o in offsets]
             first = span * each
             vectors = [load(b, at(b, weights, 64 * k), I8_64.vector) for k in range(first, first + each)]
-            _add(b, fmt, dots, vectors, [at(b, at(b, x, o), 4 * first) for o in offsets])
+            _add(b, dots, vectors, [at(b, at(b, x, o), 4 * first) for o in offsets])
             d, m = scales_of(b, fmt, at(b, scales, SPAN_SCALES * span))
             for t, o in enumerate(offsets):
                 old = b.extract_value(y, t)

@@ -13,12 +13,11 @@ from typing import Any
 
 import numba as nb
 
-from kquants import UNPACKED_FORMATS
 from kquants.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
 from kquants.layout import DECODE_ROWS, TILE_ROWS
-from kquants.rows import WEIGHTS, float_row_of, row_of
+from kquants.rows import float_row_of
 from kquants.simd import fma_f32, load_f32, load_f32x16, splat_f32, store_f32, sum_f32
 from kquants.sums import TOKENS, fma_tokens, store_totals, zero_sums
 
@@ -88,21 +87,6 @@ def _define_float(name: str, fmt: Any) -> None:
     _define(name, dot, float_row_of(fmt, padded=True))
 
 
-def _define_unpacked(name: str, weights: Any) -> None:
-    @inline
-    def dot(row: int, x: int, n: int) -> float:
-        y = splat_f32(nb.float32(0))
-        for i in range(n >> 5):
-            first, second = weights(row, i)
-            y = fma_f32(first, load_f32x16(x + 128 * i), y)
-            y = fma_f32(second, load_f32x16(x + 128 * i + 64), y)
-        return sum_f32(y)
-
-    _define(name, dot, row_of(weights))
-
-
 _define_float("f32", f32)
 _define_float("f16", f16)
 _define_float("bf16", bf16)
-for _name in UNPACKED_FORMATS:
-    _define_unpacked(_name.lower(), WEIGHTS[_name.lower()])

@@ -3,43 +3,13 @@
 from typing import Any
 
 from kquants.decorators import inline, kernel
-from kquants.formats import (
-    bf16,
-    f16,
-    f32,
-    iq4_nl,
-    iq4_xs,
-    mxfp4,
-    q2_k,
-    q3_k,
-    q4_0,
-    q4_1,
-    q4_k,
-    q5_0,
-    q5_1,
-    q5_k,
-    q6_k,
-    q8_0,
-)
+from kquants.formats import bf16, f16, f32, q2_k
+from kquants.formats.quantized import QUANTIZED
 from kquants.formats.weights import weights_of
 from kquants.interpreter import argument
 from kquants.simd import load_i32, load_i64, store_f32x16, store_f32x16_part
 
-WEIGHTS = {
-    "q8_0": weights_of(q8_0.block),
-    "q4_k": weights_of(q4_k.block),
-    "q6_k": weights_of(q6_k.block),
-    "q4_0": weights_of(q4_0.block),
-    "q4_1": weights_of(q4_1.block),
-    "q5_0": weights_of(q5_0.block),
-    "q5_1": weights_of(q5_1.block),
-    "q2_k": q2_k.weights,
-    "q3_k": weights_of(q3_k.block),
-    "q5_k": weights_of(q5_k.block),
-    "iq4_nl": weights_of(iq4_nl.block),
-    "iq4_xs": weights_of(iq4_xs.block),
-    "mxfp4": weights_of(mxfp4.block),
-}
+WEIGHTS = {name: weights_of(fmt.block) for name, fmt in QUANTIZED.items() if fmt is not q2_k} | {"q2_k": q2_k.weights}
 """`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
 
 

@@ -421,10 +421,12 @@ def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
     return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
 
 
-def _byte_shuffle() -> tuple[int, str] | None:
-    """(Bytes that one instruction looks up in a table of 16, its name), if there is one."""
+def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
+    """(How many of so many bytes one instruction looks up in a table of 16, its name), if there is one."""
     if cpu.is_arm():
         return 16, "llvm.aarch64.neon.tbl1.v16i8"
+    if cpu.has("avx512bw") and lanes == 64:
+        return 64, "llvm.x86.avx512.pshuf.b.512"
     if cpu.has("avx2"):
         return 32, "llvm.x86.avx2.pshuf.b"
     return (16, "llvm.x86.ssse3.pshuf.b.128") if cpu.has("ssse3") else None
@@ -432,7 +434,7 @@ def _byte_shuffle() -> tuple[int, str] | None:
 
 def look_up(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     """Each byte of the index, 0 … 15, looked up in a table of 16 int8."""
-    shuffle = _byte_shuffle()
+    shuffle = _byte_shuffle(index.type.count)
     if shuffle is None:
         return _choose(b, table, index)
     size, name = shuffle

@@ -22,13 +22,14 @@ from kquants.blocks import (
     BLOCK_WEIGHTS,
     SPAN_SCALES,
     TOGETHER,
+    Several,
     multiply_block,
     multiply_tile,
     store_tile,
     sums_of,
 )
 from kquants.decorators import Vector, inline, kernel
-from kquants.formats import q4_k, q6_k, q8_0
+from kquants.formats.quantized import QUANTIZED
 from kquants.interpreter import argument, row_count
 from kquants.layout import QUANTIZED_BLOCK_BYTES as X_BLOCK
 from kquants.layout import STRIP, TILE_ROWS
@@ -65,21 +66,33 @@ def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
         store_f32x16_part(y, add_f32(load_f32x16_part(y, count), v) if accumulate else v, count)
 
 
+def _in_groups(fmt: Any) -> tuple[Any, bool]:
+    """The format with GROUP blocks at once, and whether a row may end with fewer."""
+    return (fmt, False) if fmt.BLOCKS == GROUP else (Several(fmt, GROUP), True)
+
+
 # --- decode --------------------------------------------------------------------------------------------
 
 
 def _define_decode(fmt: Any, rows: int) -> Any:
     """`decode(op, w, row_bytes, sums)`: the sums of a tile with `rows` rows of x."""
-    blocks, super_bytes = fmt.BLOCKS, fmt.BLOCK_BYTES
-    multiply, (zeros, _, store_sums) = multiply_tile(fmt, rows), sums_of(rows)
+    group, may_rest = _in_groups(fmt)
+    group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
+    multiply_group, multiply_last = multiply_tile(group, rows), multiply_tile(fmt, rows)
+    zeros, _, store_sums = sums_of(rows)
 
     @inline
     def decode(op: int, w: int, row_bytes: int, sums: int) -> None:
         n, x, x_bytes, y = argument(op, 2), argument(op, 4), argument(op, 5), zeros()
-        for i in range(n // (32 * blocks)):
-            ahead = w + TILE_ROWS * (row_bytes + i * super_bytes)
-            x_scales = x + n + i * X_BLOCK * blocks
-            y = multiply(y, w + i * super_bytes, row_bytes, ahead, x + i * 32 * blocks, x_scales, x_bytes)
+        ahead, groups = w + TILE_ROWS * row_bytes, n // (32 * GROUP)
+        for i in range(groups):
+            done, x_scales = i * group_bytes, x + n + i * GROUP * X_BLOCK
+            to_x, next_group = x + i * 32 * GROUP, ahead + TILE_ROWS * done
+            y = multiply_group(y, w + done, row_bytes, next_group, to_x, x_scales, x_bytes)
+        if may_rest:
+            for b in range(groups * GROUP, n // 32):
+                done, x_scales = b * block_bytes, x + n + b * X_BLOCK
+                y = multiply_last(y, w + done, row_bytes, ahead + TILE_ROWS * done, x + 32 * b, x_scales, x_bytes)
         store_sums(sums, y)
 
     return decode
@@ -121,24 +134,18 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
 
 def _define_prefill(fmt: Any) -> Any:
     """`prefill(op, rows, w, row_bytes, tiles, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x."""
-    blocks, super_bytes = fmt.BLOCKS, fmt.BLOCK_BYTES
-    store, product = store_tile(fmt, signed=AMX), _matrix_product if AMX else _vector_product
+    blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, _in_groups(fmt)
+    store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
+    product = _matrix_product if AMX else _vector_product
     multiply_group, multiply_last = product(fmt, GROUP), product(fmt, blocks)
     set_up_8, set_up_16 = configure(fmt, 8), configure(fmt, 16)
-    block_scales = fmt.SPANS * SPAN_SCALES
 
     @inline
-    def unpack(w: int, row_bytes: int, first: int, last: int, ahead: int, tile: int) -> None:
-        for i in range(first, last):
-            b = (i - first) * blocks
-            to_scales = tile + SCALES + b * block_scales
-            store(
-                w + i * super_bytes,
-                row_bytes,
-                w + ahead + i * TILE_ROWS * super_bytes,
-                tile + b * BLOCK_WEIGHTS,
-                to_scales,
-            )
+    def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
+        if may_rest and count < GROUP:
+            store_last(w, row_bytes, ahead, tile, tile + SCALES)
+        else:
+            store_group(w, row_bytes, ahead, tile, tile + SCALES)
 
     @inline
     def multiply(op: int, b: int, rows: int, tiles: int, unpacked: int, sums: int, last: int) -> None:
@@ -150,10 +157,10 @@ def _define_prefill(fmt: Any) -> Any:
             some = min(16, rows - t)
             for k in range(tiles):
                 to_sums, tile = sums + k * _sum_bytes(rows) + 64 * t, unpacked + k * UNPACKED
-                if last - b == GROUP:
-                    multiply_group(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
-                else:
+                if may_rest and last - b < GROUP:
                     multiply_last(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
+                else:
+                    multiply_group(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, sums: int) -> None:
@@ -167,9 +174,11 @@ def _define_prefill(fmt: Any) -> Any:
         b, count = 0, argument(op, 2) // 32
         while b < count:
             last = b + (GROUP if b + GROUP <= count else blocks)
+            done = b // blocks * super_bytes
             for k in range(tiles):
-                at, tile = w + k * tile_bytes, unpacked + k * UNPACKED
-                unpack(at, row_bytes, b // blocks, last // blocks, tiles * tile_bytes, tile)
+                at = w + k * tile_bytes
+                ahead = at + tiles * tile_bytes + TILE_ROWS * done
+                unpack(at + done, row_bytes, ahead, unpacked + k * UNPACKED, last - b)
             multiply(op, b, rows, tiles, unpacked, sums, last)
             b = last
         if AMX:
@@ -214,6 +223,5 @@ def _define(name: str, fmt: Any) -> None:
             unit += tiles
 
 
-_define("q8_0", q8_0)
-_define("q4_k", q4_k)
-_define("q6_k", q6_k)
+for _name, _format in QUANTIZED.items():
+    _define(_name, _format)

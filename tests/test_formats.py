@@ -1,4 +1,4 @@
-"""Formats whose products unpack the weights: exact values, close products, the same bits in every batch."""
+"""Quantized formats: exact values, and the same logits in every batch."""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from conftest import ModelFile
 from gguf import GGMLQuantizationType as Type
-from kernels import KINDS, batch_record, cache_folder, fenced, guarded, op_record, random_blocks, run_op, same_bits
+from kernels import KINDS, cache_folder, random_blocks, same_bits
 from make_gguf import write_model
 from numpy.typing import NDArray
 
 from edgellm.errors import UnsupportedModelError
-from kquants import FORMATS, UNPACKED_FORMATS
+from kquants import FORMATS, QUANTIZED_FORMATS
 from kquants.dequantize import dequantize
-from kquants.layout import TILE_ROWS, matmul_scratch
 
 Array = NDArray[Any]
 # Zeros, denormals, ones, the largest and the smallest normal of float16, both signs.
@@ -34,7 +33,7 @@ def assert_equals_gguf(name: str, blocks: Array) -> None:
     assert same_bits(values, gguf_values(name, blocks.reshape(-1)))
 
 
-@pytest.mark.parametrize("name", [name for name in UNPACKED_FORMATS if name != "MXFP4"])
+@pytest.mark.parametrize("name", [name for name in QUANTIZED_FORMATS if name != "MXFP4"])
 def test_scales_at_the_edges(name: str) -> None:
     kind = KINDS[name]
     pairs = [(a, b) for a in EDGES for b in EDGES]
@@ -55,7 +54,7 @@ def test_every_exponent_and_every_value_of_mxfp4() -> None:
     assert_equals_gguf("MXFP4", blocks)
 
 
-@pytest.mark.parametrize("name", UNPACKED_FORMATS)
+@pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_every_bit_is_read(name: str) -> None:
     kind = KINDS[name]
     block = np.full((1, kind.nbytes), 0x5D, np.uint8)  # no scale and no weight is zero
@@ -64,39 +63,6 @@ def test_every_bit_is_read(name: str) -> None:
         blocks[bit, bit // 8] ^= 1 << bit % 8
     assert_equals_gguf(name, blocks)
     assert (gguf_values(name, blocks) != gguf_values(name, block)).any(axis=1).all()
-
-
-def product(name: str, w: Array, x: Array, before: Array | None = None) -> NDArray[np.float32]:
-    """The kernel's y (tokens, rows), added to `before`; checks that it writes nothing beside it."""
-    y = guarded((len(x), len(w) + 8), np.float32)
-    if before is not None:
-        y[:, : len(w)] = before
-    units, scratch = -(-len(w) // TILE_ROWS), matmul_scratch(x.shape[1])
-    given = (fenced(w), len(w), x.shape[1], w[0].nbytes, x, x[0].nbytes, y, y[0].nbytes, int(before is not None))
-    op = op_record(f"matmul_{name.lower()}", *given, units=units)
-    run_op(op, batch_record(len(x)), units, scratch)
-    assert same_bits(y[:, len(w) :].copy(), guarded((len(x), 8), np.float32))
-    return y[:, : len(w)].copy()
-
-
-@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (16, 2), (37, 3)])
-@pytest.mark.parametrize("name", UNPACKED_FORMATS)
-def test_products_round_once_a_step_and_the_same_in_every_batch(name: str, rows: int, blocks: int) -> None:
-    rng, columns = np.random.default_rng(rows), blocks * KINDS[name].block
-    w = random_blocks(rng, KINDS[name], rows * blocks).reshape(rows, -1)
-    if name == "MXFP4":
-        w[:, ::17] = rng.integers(110, 140, (rows, blocks))  # 2^128 overflows, which is no matter here
-    values = gguf_values(name, w).astype(np.float64)
-    x = rng.standard_normal((7, columns)).astype(np.float32)
-    many = product(name, w, x)
-    # A lane takes columns / 16 fused steps, then four steps add up the 16 lanes; each rounds by 2^-24 at most.
-    bound = 1.01 * (columns // 16 + 4) * 2.0**-24 * (np.abs(x) @ np.abs(values).T)
-    assert (np.abs(many - x @ values.T) <= bound).all()
-    for tokens in (1, 2, 3, 4, 5):
-        assert same_bits(product(name, w, x[:tokens]), many[:tokens])
-    before = rng.standard_normal((7, rows)).astype(np.float32)
-    for tokens in (2, 7):
-        assert same_bits(product(name, w, x[:tokens], before[:tokens]), before[:tokens] + many[:tokens])
 
 
 def logits_bits(path: Path, threads: int, chunk: int | None) -> NDArray[np.uint32]:
@@ -109,7 +75,7 @@ def logits_bits(path: Path, threads: int, chunk: int | None) -> NDArray[np.uint3
     return logits.view(np.uint32)
 
 
-@pytest.mark.parametrize("name", UNPACKED_FORMATS)
+@pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_chunks_and_threads_change_no_bit(model_file: ModelFile, name: str) -> None:
     path = model_file(types=name)
     whole = logits_bits(path, 2, None)

@@ -1,6 +1,6 @@
 """Matrix products: quantized ones equal their documented expression to the bit, float ones the exact sum closely."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 import numpy as np
@@ -39,19 +39,20 @@ class Quantized:
 
     def __init__(self, q: Array, scales: Array) -> None:
         self.q, self.scales = q.astype(np.int64), scales.astype(F32)
-        halves = self.q.reshape(len(q), -1, 2, 16).sum(3)
-        sums = halves.sum(2)
+        self.sums = self.q.reshape(len(q), -1, 16).sum(2)
+        first, second = self.sums[:, ::2], self.sums[:, 1::2]
+        sums = first + second
         with np.errstate(all="ignore"):
-            self.scaled_sums = self.scales * sums.astype(F32)
-        ints = [-sums, -halves[:, :, 0], -halves[:, :, 1]]
-        words = [self.scales.view(np.int32), self.scaled_sums.view(np.int32), *(i.astype(np.int32) for i in ints)]
+            scaled_sums = self.scales * sums.astype(F32)
+        ints = [-sums, -first, -second]
+        words = [self.scales.view(np.int32), scaled_sums.view(np.int32), *(i.astype(np.int32) for i in ints)]
         tail = np.stack(words, axis=2)
         rows = [q.astype(np.int8).view(np.uint8), tail.reshape(len(q), -1).view(np.uint8)]
         self.buffer = beyond(np.hstack([*rows, np.full((len(q), EXTRA), 0xFF, np.uint8)]))
 
 
 def some_activations(rng: np.random.Generator, rows: int, n: int) -> Quantized:
-    scales = rng.uniform(0, 0.1, (rows, n // 32)) * rng.choice([1, 1, 0, 1e-38, 1e36], (rows, n // 32))
+    scales = rng.uniform(0, 0.1, (rows, n // 32)) * rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 32))
     return Quantized(rng.integers(-127, 128, (rows, n)), scales)
 
 
@@ -72,53 +73,55 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
 
 
 def parts(name: str, w: Array) -> tuple[Array, Array, Array]:
-    """Of each 16 weights: (q, scale d · s, minimum dmin · m), in the order and rounding of `kquants.tiled`.
+    """Of each 16 weights: (q, scale d · s, m), in the order and rounding of `kquants.blocks`.
 
-    q int64 [rows of w, halves, 16], the others float32 [rows of w, halves]. gguf decodes the integers: with
-    d = 1 and dmin = 0, then with d = 1 and the scales alone.
+    q int64 [rows of w, halves, 16], the others float32 [rows of w, halves]. gguf decodes the integers: with d = 1 and
+    dmin = 0 where all scales are 1, then where all weights are 1; with d = 0 and dmin = 1 the minima.
     """
-    kind = KINDS[name]
-    blocks = w.reshape(len(w), -1, kind.nbytes)
-    d, *dmin = (blocks[:, :, at : at + 2].copy().view(np.float16)[:, :, 0].astype(F32) for at in kind.scales)
-    halves = kind.block // 16
-    if name == "Q8_0":
-        q, s, m = blocks[:, :, 2:].view(np.int8), np.ones((*d.shape, halves)), None
-    elif name == "Q6_K":
-        s = blocks[:, :, 192:208].view(np.int8)
-        q = decoded(name, with_bytes(blocks, 192, 208, 1)).reshape(*d.shape, 256)
-        m = None
-    else:
-        s, m = six_bits(blocks[:, :, 4:16])
-        # All scales 1 and all minima 0.
-        plain = with_bytes(with_bytes(blocks, 4, 8, 1), 8, 12, 0)
-        q = decoded(name, with_bytes(plain, 12, 16, 1)).reshape(*d.shape, 256)
-        s, m = np.repeat(s, 2, axis=2), np.repeat(m, 2, axis=2)
-    scale = (d[..., None] * s.astype(F32)).reshape(len(w), -1)
-    minimum = (dmin[0][..., None] * m.astype(F32)).reshape(len(w), -1) if m is not None else np.zeros_like(scale)
-    return q.astype(np.int64).reshape(len(w), -1, 16), scale, minimum
+    kind, plain = KINDS[name], PLAIN[name]
+    blocks = w.reshape(-1, kind.nbytes)
+    q = decoded(name, blocks, plain.scales, 1, 0)
+    s = decoded(name, blocks, plain.weights, 1, 0)[:, ::16]
+    if name == "MXFP4":
+        return q.astype(np.int64).reshape(len(w), -1, 16), s.reshape(len(w), -1), np.zeros_like(s).reshape(len(w), -1)
+    d, *dmin = (blocks[:, at : at + 2].copy().view(np.float16).astype(F32) for at in kind.scales)
+    m = dmin[0] * decoded(name, blocks, [], 0, 1)[:, ::16] if dmin else np.zeros_like(s)
+    return q.astype(np.int64).reshape(len(w), -1, 16), (d * s).reshape(len(w), -1), m.reshape(len(w), -1)
 
 
-def with_bytes(blocks: Array, start: int, stop: int, value: int) -> Array:
+class Plain(NamedTuple):
+    """Bytes of a block, (first, last + 1, value), that make all its scales 1, or all its weights."""
+
+    scales: list[tuple[int, int, int]]
+    weights: list[tuple[int, int, int]]
+
+
+PLAIN = {
+    "Q8_0": Plain([], [(2, 34, 1)]),
+    "Q6_K": Plain([(192, 208, 1)], [(0, 128, 0x11), (128, 192, 0xAA)]),
+    "Q5_K": Plain([(4, 8, 1), (8, 12, 0), (12, 16, 1)], [(16, 48, 0), (48, 176, 0x11)]),
+    "Q4_K": Plain([(4, 8, 1), (8, 12, 0), (12, 16, 1)], [(16, 144, 0x11)]),
+    "Q3_K": Plain([(96, 104, 0x11), (104, 108, 0xAA)], [(0, 32, 0xFF), (32, 96, 0x55)]),
+    "Q2_K": Plain([(0, 16, 1)], [(16, 80, 0x55)]),
+    "Q5_1": Plain([], [(4, 8, 0), (8, 24, 0x11)]),
+    "Q5_0": Plain([], [(2, 6, 0xFF), (6, 22, 0x11)]),
+    "Q4_1": Plain([], [(4, 20, 0x11)]),
+    "Q4_0": Plain([], [(2, 18, 0x99)]),
+    "IQ4_NL": Plain([], [(2, 18, 0x88)]),
+    "IQ4_XS": Plain([(2, 4, 0xAA), (4, 8, 0x11)], [(8, 136, 0x88)]),
+    "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
+}
+
+
+def decoded(name: str, blocks: Array, changes: list[tuple[int, int, int]], d: int, dmin: int) -> Array:
+    """What gguf makes of blocks with some bytes changed, d and dmin among them; [blocks, weights]."""
     changed = blocks.copy()
-    changed[:, :, start:stop] = value
-    return changed
-
-
-def decoded(name: str, blocks: Array) -> Array:
-    """What gguf makes of blocks with d = 1 (and dmin = 1)."""
-    plain = blocks.reshape(-1, blocks.shape[-1]).copy()
-    for at in KINDS[name].scales:
-        plain[:, at : at + 2] = np.array([1], np.float16).view(np.uint8)
-    values: Array = gguf.quants.dequantize(plain, Type[name])
+    for start, stop, value in changes:
+        changed[:, start:stop] = value
+    for at, value in zip(KINDS[name].scales, (d, dmin), strict=False):
+        changed[:, at : at + 2] = np.array([value], np.float16).view(np.uint8)
+    values: Array = gguf.quants.dequantize(changed, Type[name])
     return values
-
-
-def six_bits(packed: Array) -> tuple[Array, Array]:
-    """Scales and minima of Q4_K's eight blocks, from its 12 bytes."""
-    low, middle, high = packed[..., :4], packed[..., 4:8], packed[..., 8:]
-    scales = np.concatenate([low & 63, (high & 15) | (low >> 6 << 4)], axis=-1)
-    minima = np.concatenate([middle & 63, (high >> 4) | (middle >> 6 << 4)], axis=-1)
-    return scales, minima
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
@@ -135,20 +138,29 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 def expression(name: str, w: Array, x: Quantized) -> Array:
     """The documented sum over the blocks in order, each step float32."""
-    q, scale, minimum = parts(name, w)
+    q, scale, m = parts(name, w)
     y = np.zeros((len(x.q), len(w)), F32)
     dots = [x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T for h in range(q.shape[1])]
     for b in range(q.shape[1] // 2):
-        dx, sx = x.scales[:, b, None], x.scaled_sums[:, b, None]
-        whole = [dots[2 * b], dots[2 * b + 1]] if name == "Q6_K" else [dots[2 * b] + dots[2 * b + 1]]
-        # High nibbles may stay where they are: the same, unless a product leaves the range of float32.
-        times = 16 if name == "Q4_K" and b % 2 and "VNNI" in lowering() else 1
-        for h, dot in enumerate(whole):
-            y = fma((times * dot).astype(F32), scale[:, 2 * b + h] / F32(times) * dx, y)
-        if name == "Q4_K":
-            y = fma(-minimum[:, 2 * b], sx, y)
+        dx = x.scales[:, b, None]
+        both = [2 * b, 2 * b + 1]
+        for span in [[h] for h in both] if name in TWO_SPANS else [both]:
+            dot = times(name, b) * sum(dots[h] for h in span)
+            y = fma(dot.astype(F32), scale[:, span[0]] / F32(times(name, b)) * dx, y)
+            if name in WITH_M:
+                y = fma(m[:, span[0]], dx * sum(x.sums[:, h, None] for h in span).astype(F32), y)
     assert y.dtype == F32
     return y
+
+
+TWO_SPANS = ("Q6_K", "Q3_K", "Q2_K")
+WITH_M = ("Q5_K", "Q4_K", "Q2_K", "Q5_1", "Q4_1")
+
+
+def times(name: str, b: int) -> int:
+    """Weights may stay where their bits are: that changes nothing, unless a product leaves the range of float32."""
+    shifts = {"Q4_K": 4 * (b % 2), "Q2_K": 2 * (b % 4)} if "VNNI" in lowering() else {}
+    return 1 << shifts.get(name, 0)
 
 
 def check(name: str, w: Array, x: Quantized, tokens: int, accumulate: bool = False) -> None:
@@ -162,13 +174,15 @@ def check(name: str, w: Array, x: Quantized, tokens: int, accumulate: bool = Fal
 
 def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -> Array:
     blocks = random_blocks(rng, KINDS[name], rows * columns // KINDS[name].block)
+    if name == "MXFP4":
+        blocks[:, 0] = rng.integers(110, 140, len(blocks))
     return blocks.reshape(rows, -1)
 
 
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536)]
-SMALL_SHAPES = [(5, 32), (33, 64), (16, 96)]
+SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
-QUANTIZED_CASES += [("Q8_0", *shape) for shape in SMALL_SHAPES]
+QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
 
 
 @pytest.mark.parametrize(("name", "rows", "columns"), QUANTIZED_CASES)

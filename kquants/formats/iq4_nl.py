@@ -7,14 +7,23 @@ byte 2 + l    low nibble is weight l, high nibble weight l + 16
 value         sixteen int8, closer together near 0, where most weights are (ggml: kvalues_iq4nl)
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.dot4 import SIGNED_OFFSET
 from kquants.simd import load_f16, load_nibbles_i8x32, lookup_i8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 18
+BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
+BITS, OFFSET = 8, 128
 
-value = lookup_i8((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113))
+_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+CODES = tuple(value + SIGNED_OFFSET for value in _VALUES)
+
+value = lookup_i8(_VALUES)
 
 
 @inline
@@ -23,3 +32,11 @@ def block(row: int, i: int) -> Block:
     b = row + i * BLOCK_BYTES
     one = nb.int32(1)
     return value(load_nibbles_i8x32(b + 2)), one, one, nb.int32(0), load_f16(b), nb.float32(0)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a block of a tile holds, piece by piece: u = value + 128."""
+    d, q = tile.half(0), tile.quads(2)
+    for half in range(2):
+        yield Part(0, half, q.bits(4 * half, 4).lookup(CODES))
+    yield Scale(0, 0, d)

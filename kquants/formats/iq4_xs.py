@@ -9,13 +9,18 @@ w = d · (scale - 32) · value[q], q in 0 … 15, and the values of IQ4_NL (ggml
         q of block j, byte l of it  low nibble is weight l, high nibble weight l + 16
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.formats.iq4_nl import value
+from kquants.formats.iq4_nl import CODES, value
 from kquants.simd import load_f16, load_nibbles_i8x32, load_u8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 136
+BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
+BITS, OFFSET = 8, 128
 
 
 @inline
@@ -26,3 +31,14 @@ def block(row: int, i: int) -> Block:
     high = load_u8(b + 2 + (j >> 2)) >> (j & 3) * 2 & 3
     scale = nb.int32((low | high << 4) - 32)
     return value(load_nibbles_i8x32(b + 8 + 16 * j)), scale, scale, nb.int32(0), load_f16(b), nb.float32(0)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a super-block of a tile holds, piece by piece: u = value + 128."""
+    d, high, low = tile.half(0), tile.word(2), tile.word(4)
+    for j in range(8):
+        q = tile.quads(8 + 16 * j)
+        for half in range(2):
+            yield Part(j, half, q.bits(4 * half, 4).lookup(CODES))
+        scale = low >> 4 * j & 15 | (high >> 2 * j & 3) << 4
+        yield Scale(j, 0, d * (scale.byte(0) - 32.0))

@@ -10,12 +10,17 @@ w = d · (scale - 32) · (q - 4), q in 0 … 7 (ggml: block_q3_K).
                                high bits  byte 104 + s mod 4, bits 2 (s / 4) + 1, + 0
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.simd import add_i8, and_i8, load_f16, load_i8x32, load_u8, or_i8, shift_left_i8, shift_right_i8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 110
+BLOCK_BYTES, BLOCKS, SPANS = 110, 8, 2
+BITS, OFFSET = 3, 4
 
 
 @inline
@@ -35,3 +40,16 @@ def block(row: int, i: int) -> Block:
     q = add_i8(or_i8(low, high), -4)
     first, second = nb.int32(_scale(b, 2 * j)), nb.int32(_scale(b, 2 * j + 1))
     return q, first, second, nb.int32(0), load_f16(b + 108), nb.float32(0)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a super-block of a tile holds, piece by piece: u = q."""
+    low, high, d = (tile.word(96), tile.word(100)), tile.word(104), tile.half(108)
+    scales = [low[i % 2] >> 4 * (i // 2) & 0x0F0F0F0F | high >> 2 * i << 4 & 0x30303030 for i in range(4)]
+    for j in range(8):
+        for half in range(2):
+            low_bits, high_bit = tile.quads(32 + 32 * (j // 4) + 16 * half), tile.quads(16 * half)
+            yield Part(j, half, low_bits.bits(2 * (j % 4), 2) | high_bit.bits(j, 1, to=2))
+        for half in range(2):
+            k, i = divmod(2 * j + half, 4)
+            yield Scale(j, half, d * (scales[k].byte(i) - 32.0))

@@ -6,12 +6,17 @@ byte  0       2                    18
 byte 2 + l    low nibble is weight l, high nibble weight l + 16
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.simd import add_i8, load_f16, load_nibbles_i8x32
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 18
+BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
+BITS, OFFSET = 4, 8
 
 
 @inline
@@ -20,3 +25,11 @@ def block(row: int, i: int) -> Block:
     b = row + i * BLOCK_BYTES
     one = nb.int32(1)
     return add_i8(load_nibbles_i8x32(b + 2), -8), one, one, nb.int32(0), load_f16(b), nb.float32(0)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a block of a tile holds, piece by piece: u = q."""
+    d, q = tile.half(0), tile.quads(2)
+    yield Part(0, 0, q.bits(0, 4))
+    yield Part(0, 1, q.bits(4, 4))
+    yield Scale(0, 0, d)

@@ -6,12 +6,17 @@ byte  0       2       4                    20
 byte 4 + l    low nibble is weight l, high nibble weight l + 16
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.simd import load_f16, load_nibbles_i8x32
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 20
+BLOCK_BYTES, BLOCKS, SPANS = 20, 1, 1
+BITS, OFFSET = 4, 0
 
 
 @inline
@@ -20,3 +25,11 @@ def block(row: int, i: int) -> Block:
     b = row + i * BLOCK_BYTES
     one = nb.int32(1)
     return load_nibbles_i8x32(b + 4), one, one, one, load_f16(b), -load_f16(b + 2)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a block of a tile holds, piece by piece: u = q."""
+    d, m, q = tile.half(0), tile.half(2), tile.quads(4)
+    yield Part(0, 0, q.bits(0, 4))
+    yield Part(0, 1, q.bits(4, 4))
+    yield Scale(0, 0, d, m)

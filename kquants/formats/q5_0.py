@@ -7,12 +7,17 @@ byte  0       2                  6                          22
                     bit 4      bit l of qh
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.simd import add_i8, bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 22
+BLOCK_BYTES, BLOCKS, SPANS = 22, 1, 1
+BITS, OFFSET = 5, 16
 
 
 @inline
@@ -23,3 +28,11 @@ def block(row: int, i: int) -> Block:
     q = add_i8(or_i8(load_nibbles_i8x32(b + 6), high), -16)
     one = nb.int32(1)
     return q, one, one, nb.int32(0), load_f16(b), nb.float32(0)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a block of a tile holds, piece by piece: u = q."""
+    d, high, low = tile.half(0), tile.word(2), tile.quads(6)
+    for half in range(2):
+        yield Part(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))
+    yield Scale(0, 0, d)

@@ -7,12 +7,17 @@ byte  0       2       4                  8                          24
                     bit 4      bit l of qh
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.simd import bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 24
+BLOCK_BYTES, BLOCKS, SPANS = 24, 1, 1
+BITS, OFFSET = 5, 0
 
 
 @inline
@@ -22,3 +27,11 @@ def block(row: int, i: int) -> Block:
     high = shift_left_i8(bits_to_i8(load_i32(b + 4)), 4)
     one = nb.int32(1)
     return or_i8(load_nibbles_i8x32(b + 8), high), one, one, one, load_f16(b), -load_f16(b + 2)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a block of a tile holds, piece by piece: u = q."""
+    d, m, high, low = tile.half(0), tile.half(2), tile.word(4), tile.quads(8)
+    for half in range(2):
+        yield Part(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))
+    yield Scale(0, 0, d, m)

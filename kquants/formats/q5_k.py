@@ -9,13 +9,18 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 31 (ggml: block_q5_K).
         weight l             bit 4       qh[l], bit j
 """
 
+from collections.abc import Iterator
+
 import numba as nb
 
+from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.formats.q4_k import scale_and_minimum
+from kquants.formats.q4_k import scale_and_minimum, scales_and_minima
 from kquants.simd import and_i8, load_f16, load_i8x32, or_i8, shift_left_i8, shift_right_i8
+from kquants.tiles import Tile
 
-BLOCK_BYTES = 176
+BLOCK_BYTES, BLOCKS, SPANS = 176, 8, 1
+BITS, OFFSET = 5, 0
 
 
 @inline
@@ -27,3 +32,13 @@ def block(row: int, i: int) -> Block:
     high = shift_left_i8(and_i8(shift_right_i8(load_i8x32(b + 16), j), 1), 4)
     q = or_i8(low, high)
     return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
+
+
+def unpack(tile: Tile) -> Iterator[Part | Scale]:
+    """What a super-block of a tile holds, piece by piece: u = q."""
+    d, minus_dmin, scales, minima = scales_and_minima(tile)
+    for j in range(8):
+        for half in range(2):
+            low, high = tile.quads(48 + 32 * (j // 2) + 16 * half), tile.quads(16 + 16 * half)
+            yield Part(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
+        yield Scale(j, 0, d * scales[j // 4].byte(j % 4), minus_dmin * minima[j // 4].byte(j % 4))
