@@ -1,9 +1,8 @@
-"""Matrix products over float32 activations: y = W x for every row x of the batch.
+"""Matrix products of float weights: y = W x for every row x of the batch.
 
-For float weights, and for quantized ones that have no kernel of their own in `kquants.tiled`: those are unpacked
-to float32. Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they
-lie; many rows (prefill) unpack one tile of W into scratch and use it for all of them. Both evaluate the same
-expression in the same order, so a row's result has the same bits whatever else is in the batch.
+Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; many rows
+(prefill) unpack one tile of W into scratch and use it for all of them. Both evaluate the same expression in the same
+order, so a row's result has the same bits whatever else is in the batch.
 
 Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, and 1 to
 add to y instead of writing it. One unit is one tile of 16 rows of W.
@@ -27,12 +26,26 @@ def _put(y: int, value: float, accumulate: int) -> None:
     store_f32(y, load_f32(y) + value if accumulate else value)
 
 
-def _define(name: str, dot: Any, unpack: Any) -> None:
-    """Register the product kernel of a format.
+def _dot(fmt: Any) -> Any:
+    """`dot(row, x, n)`: a row of weights, where it lies, times x."""
+    lanes, lanes_part, size = fmt.lanes, fmt.lanes_part, fmt.WEIGHT_BYTES
 
-    `dot(row, x, n)` multiplies a row of weights where it lies, for decode; `unpack(row, n, tile)` writes it to
-    scratch as float32, zero up to a multiple of 16, for prefill.
-    """
+    @inline
+    def dot(row: int, x: int, n: int) -> float:
+        y = splat_f32(nb.float32(0))
+        whole = n & ~15
+        for k in range(0, whole, 16):
+            y = fma_f32(lanes(row + size * k), load_f32x16(x + 4 * k), y)
+        if whole < n:
+            y = fma_f32(lanes_part(row + size * whole, n - whole), load_f32x16(x + 4 * whole), y)
+        return sum_f32(y)
+
+    return dot
+
+
+def _define(name: str, fmt: Any) -> None:
+    """Register the product kernel of a format."""
+    dot, unpack = _dot(fmt), float_row_of(fmt, padded=True)
 
     @inline
     def decode(op: int, rows: int, start: int, stop: int) -> None:
@@ -71,22 +84,6 @@ def _define(name: str, dot: Any, unpack: Any) -> None:
                 prefill(op, rows, start, stop, scratch)
 
 
-def _define_float(name: str, fmt: Any) -> None:
-    lanes, lanes_part, size = fmt.lanes, fmt.lanes_part, fmt.WEIGHT_BYTES
-
-    @inline
-    def dot(row: int, x: int, n: int) -> float:
-        y = splat_f32(nb.float32(0))
-        whole = n & ~15
-        for k in range(0, whole, 16):
-            y = fma_f32(lanes(row + size * k), load_f32x16(x + 4 * k), y)
-        if whole < n:
-            y = fma_f32(lanes_part(row + size * whole, n - whole), load_f32x16(x + 4 * whole), y)
-        return sum_f32(y)
-
-    _define(name, dot, float_row_of(fmt, padded=True))
-
-
-_define_float("f32", f32)
-_define_float("f16", f16)
-_define_float("bf16", bf16)
+_define("f32", f32)
+_define("f16", f16)
+_define("bf16", bf16)
