@@ -6,8 +6,9 @@ An op is a record of 16 int64:
          [ kernel | units | units per row | rows | meet | arguments ]
 
 It has `units + units per row · n` units of work, where n is word `rows` of the batch: 0 counts all rows, 1
-those whose logits are wanted. Threads take units in chunks from a counter, so that fast cores do more. `meet`
-is 1 where an op needs what the ops before it wrote: all threads meet there first.
+those whose logits are wanted. Each thread has a share of consecutive units, which it takes in chunks from a counter:
+what it asks the memory for ahead is then what it needs next. Done with its own, it takes from the others', so that
+fast cores do more. `meet` is 1 where an op needs what the ops before it wrote: all threads meet there first.
 
 A batch is a record of int64 about its n rows (one row is one token of one sequence):
 
@@ -22,7 +23,7 @@ A batch is a record of int64 about its n rows (one row is one token of one seque
     page addresses  int64[]                   address of each KV page, by page id
 
 The control block, shared by the threads, is int64 words 64 bytes apart: arrivals, generation, stop, stopped,
-waiters; one counter per op follows.
+waiters; one counter per op and thread follows.
 """
 
 from typing import Any
@@ -45,10 +46,11 @@ from kquants.layout import (
 )
 from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
 
-SPINS = 2000
-"""Pauses before a waiting thread yields: some 50 µs, longer than the threads of an undisturbed op differ."""
-YIELDS = 20
-"""Yields before it blocks: with another busy program the missing thread needs this CPU more than we do."""
+SPINS = 400
+"""Pauses before a waiting thread yields, some 5 µs: with another busy program, threads may share a core."""
+YIELDS = 60
+"""Yields before it blocks, together some 30 µs, which is longer than the threads of an undisturbed op differ; then
+the missing thread needs this core more than we do."""
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -144,11 +146,37 @@ def _meet(control: int, threads: int, give_way: int, futex: int, futex_number: i
     return atomic_load(control + STOPPED) != 0
 
 
-@kernel("run", arguments=9)
+@inline
+def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int) -> None:
+    """Do this thread's share of an op's units, then what is left of the others'."""
+    rows = row_count(op, batch)
+    units = load_i64(op + 8) + load_i64(op + 16) * rows
+    # Many chunks for each thread, so that none waits long for another; small ones for long batches, so that a stop
+    # is seen within milliseconds.
+    chunk = max(1, min(units // (8 * threads), 1024 // max(1, rows)))
+    for other in range(threads):
+        owner = (me + other) % threads
+        start, stop = units * owner // threads, units * (owner + 1) // threads
+        first = start + atomic_add(counters + 8 * owner, chunk)
+        while first < stop and atomic_load(control + STOP) == 0:
+            _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
+            first = start + atomic_add(counters + 8 * owner, chunk)
+
+
+@kernel("run", arguments=10)
 def run(
-    program: int, ops: int, batch: int, control: int, scratch: int, threads: int, give_way: int, futex: int, number: int
+    program: int,
+    ops: int,
+    batch: int,
+    control: int,
+    scratch: int,
+    me: int,
+    threads: int,
+    give_way: int,
+    futex: int,
+    number: int,
 ) -> None:
-    """Run `ops` ops of a program over a batch as one of `threads` threads, until done or stopped.
+    """Run `ops` ops of a program over a batch as thread `me` of `threads`, until done or stopped.
 
     `scratch` is this thread's own memory; `give_way` the address of sched_yield, `futex` of syscall (or 0) and
     `number` that of the futex system call. The stop word is read before every chunk of work.
@@ -157,14 +185,5 @@ def run(
         op = program + i * OP_WORDS * 8
         if load_i64(op + 32) != 0 and _meet(control, threads, give_way, futex, number):
             return
-        rows = row_count(op, batch)
-        units = load_i64(op + 8) + load_i64(op + 16) * rows
-        # Many chunks for each thread, so that none waits long for another; small ones for long batches, so
-        # that a stop is seen within milliseconds.
-        chunk = max(1, min(units // (8 * threads), 1024 // max(1, rows)))
-        counter = control + COUNTERS + 8 * i
-        first = atomic_add(counter, chunk)
-        while first < units and atomic_load(control + STOP) == 0:
-            _call_kernel(load_i64(op), op, batch, first, min(first + chunk, units), scratch)
-            first = atomic_add(counter, chunk)
+        _work_on(op, batch, control, control + COUNTERS + 8 * i * threads, scratch, me, threads)
     _meet(control, threads, give_way, futex, number)

@@ -19,6 +19,8 @@ from kquants.ggml import GGML_TYPES
 BATCH = 512
 """Rows of the peer's batches, as llama.cpp's own `n_ubatch`."""
 
+_SEVERAL_ROWS = 16
+
 _PADDING = 256
 """llama.cpp makes the context of each sequence a multiple of this."""
 
@@ -95,7 +97,7 @@ class Peer:
 def open_peer(path: Path, setting: Setting, threads: int) -> Peer:
     """The peer at its best, warmed up: with repacked weights, unless it crashes with them. Raises EdgeLLMError.
 
-    Its AMX kernels do so on virtual machines that show AMX and do not have it.
+    Some builds of its AMX kernels end the process where they load a tile configuration, first for several rows.
     """
     try:
         return _warm(Peer(path, setting, threads, repacked=True), setting)
@@ -105,6 +107,7 @@ def open_peer(path: Path, setting: Setting, threads: int) -> Peer:
 
 def _warm(peer: Peer, setting: Setting) -> Peer:
     try:
+        peer.prefill(setting.prompt_tokens or min(_SEVERAL_ROWS, setting.longest - setting.depth))
         warm_up(peer, setting)
     except BaseException:
         peer.close()

@@ -17,7 +17,7 @@ from edgellm.engine.memory import aligned
 from edgellm.errors import EdgeLLMError
 from kquants.layout import COUNTERS, STOP, STOPPED
 
-_Run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 9)
+_Run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 10)
 _Job = tuple[int, int, int, int]  # number, program, ops, batch
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
@@ -44,7 +44,7 @@ class ThreadPool:
     def __init__(self, count: int, run: int, ops: int, scratch_bytes: int) -> None:
         self._run = _Run(run)
         self._system = _system_calls()
-        self._control = np.zeros(COUNTERS // 8 + ops, np.int64)
+        self._control = np.zeros(COUNTERS // 8 + ops * count, np.int64)
         self._scratch = [aligned(1, scratch_bytes) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._job: _Job = (0, 0, 0, 0)
@@ -129,7 +129,7 @@ class ThreadPool:
             number, program, ops, batch = job
             if number == self._finished[index]:
                 continue
-            call = (program, ops, batch, control, scratch, self.count, *self._system)
+            call = (program, ops, batch, control, scratch, index, self.count, *self._system)
             self._run(ctypes.addressof(spare), None, *call)
             self._finished[index] = number
             if self._is_done():
