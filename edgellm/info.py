@@ -150,7 +150,7 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
         model = describe_model(file)
     except EdgeLLMError:
         return None
-    threads = default_threads()
+    threads = default_threads(file.nbytes)
     bandwidth = kept(threads) if file.nbytes <= available_memory() else None
     traffic = Traffic.of(model, LoadOptions().kv_type)
     return DecodeSpeed(decode_tps(traffic, len(model.layers), bandwidth) if bandwidth else None, threads)

@@ -21,9 +21,15 @@ import psutil
 
 from edgellm import cgroup
 
+SMALL = 8 << 20
+"""Bytes of a model that one thread is done with before a second is awake: measured on 2 cores, a model of 1 MB gave
+3,000 tokens/s with one thread and 1,600 with two."""
 
-def default_threads() -> int:
-    """How many threads compute best: one per physical performance core this process may use, at least 1."""
+
+def default_threads(model_bytes: int = SMALL) -> int:
+    """How many threads compute a model best: one per physical performance core this process may use, at least 1."""
+    if model_bytes < SMALL:
+        return 1
     if sys.platform == "linux":
         return linux_threads(Path("/"), os.sched_getaffinity(0))
     fast = _apple_performance_cores() if sys.platform == "darwin" else 0

@@ -164,7 +164,7 @@ def _token_ids(given: Sequence[int]) -> list[int]:
 
 def _engine(file: GGUFFile, options: LoadOptions, progress: Progress | None) -> protocol.Engine:
     """The engine of the options' name, with the model of the file."""
-    threads = options.threads or default_threads()
+    threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         return LlamaCppEngine(file, threads=threads, ctx=options.ctx, kv_type=options.kv_type)
     return Engine(

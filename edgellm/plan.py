@@ -81,7 +81,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     model = describe(file)
     program, ctx = build(model, options.kv_type), context(file, model, options.ctx)
     rows = batch_rows(program, ctx) + MOST_TOKENS
-    threads = options.threads or default_threads()
+    threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     return Plan(
         ctx=ctx,

@@ -205,7 +205,7 @@ def decode_of(path: Path) -> dict[str, Any] | None:
 
 
 def test_info_predicts_where_the_bandwidth_is_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.info.default_threads", lambda: 3)
+    monkeypatch.setattr("edgellm.info.default_threads", lambda _: 3)
     assert decode_of(path) == {"tps": None, "threads": 3}
     assert "`edgellm plan` measures" in CliRunner().invoke(info, [str(path)]).stdout
     keep(3, 1e10)

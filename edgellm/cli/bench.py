@@ -74,7 +74,7 @@ def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool
     results: list[Result] = []
     path, interrupted = resolve(name), False
     try:
-        _measure(path, setting, threads or [default_threads()], results)
+        _measure(path, setting, threads or [default_threads(path.stat().st_size)], results)
     except KeyboardInterrupt:
         interrupted = True
     if found := figures(str(path), results):
