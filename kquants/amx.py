@@ -87,13 +87,14 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
             if 0 < step <= steps:
                 i = (step - 1) % 4
                 _tile(b, "tilestored64", _BYTE(_DOTS[i]), pointer(b, dots[i], _BYTE), _LONG(64))
-            if step > 1:
-                block, span = divmod(step - 2, fmt.SPANS)
-                d, m = scales_of(b, fmt, at(b, scales, SPAN_SCALES * (step - 2)))
+            block, rest = divmod(step - 1, fmt.SPANS)
+            if step > 1 and rest == 0:
+                of_block = scales_of(b, fmt, at(b, scales, SPAN_SCALES * fmt.SPANS * (block - 1)))
+                stored = [dots[i % 4] for i in range(step - 1 - fmt.SPANS, step - 1)]
                 for t in range(rows):
-                    dot = load(b, at(b, dots[step % 4 - 2], 64 * t), I32.vector)
-                    x_scale = at(b, at(b, x_scales, QUANTIZED_BLOCK_BYTES * block), b.mul(stride, _LONG(t)))
-                    y[t] = scaled(b, fmt, y[t], dot, d, m, x_scale, span)
+                    of_row = [load(b, at(b, d, 64 * t), I32.vector) for d in stored]
+                    x_scale = at(b, at(b, x_scales, QUANTIZED_BLOCK_BYTES * (block - 1)), b.mul(stride, _LONG(t)))
+                    y[t] = scaled(b, y[t], of_row, of_block, x_scale)
         for t in range(rows):
             b.store(y[t], pointer(b, at(b, sums, 64 * t), F32.vector), align=64)
 

@@ -1,10 +1,15 @@
 """A super-block of a tile times rows of x: exact integer dot products, then the scales.
 
 Every quantized format is w = d · (u - offset) + m here: unsigned bytes u, one offset for the format, and float32 d
-and m that belong to a span of 32 or of 16 weights; formats have an offset or m, not both. For each span of each
-block of 32, in order of k:
+and m that belong to a span of 32 or of 16 weights; formats have an offset or m, not both. For each block of 32, in
+order of k, if it is one span:
 
     y = fma(float(Σ (u - offset) · q_x), d · d_x, y),  then where there is m  y = fma(m, d_x · Σ q_x, y)
+
+and if it is two, 0 and 1:
+
+    v = fma(d1, float(Σ1 (u - offset) · q_x), d0 · float(Σ0 (u - offset) · q_x)),
+    where there is m  v = fma(-m1, float(-Σ1 q_x), fma(-m0, float(-Σ0 q_x), v)),  then  y = fma(v, d_x, y)
 
 Where it is faster, u may be times a power of two and d divided by it: that changes no bit, unless a product leaves
 the range of float32.
@@ -107,6 +112,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
     ) -> Value:
         offsets = [b.mul(x_stride, _LONG(t)) for t in range(rows)]
         dots: dict[tuple[int, int], list[Dot4]] = {}
+        scales: dict[int, list[Scales]] = {}
         for piece in fmt.unpack(Tile(b, w, stride, ahead, fmt.BLOCK_BYTES)):
             to_scales = at(b, x_scales, QUANTIZED_BLOCK_BYTES * piece.block)
             if isinstance(piece, Part):
@@ -116,12 +122,11 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
                     dots[piece.block, span] = [_start(b, fmt, at(b, to_scales, o), span) for o in offsets]
                 _add(b, dots[piece.block, span], piece.u.vectors, [at(b, to_x, o) for o in offsets])
             else:
-                m = piece.m and piece.m.value
-                for t, dot in enumerate(dots[piece.block, piece.span]):
-                    x_scale = at(b, to_scales, offsets[t])
-                    old = b.extract_value(y, t)
-                    new = scaled(b, fmt, old, dot.total(), piece.d.value, m, x_scale, piece.span)
-                    y = b.insert_value(y, new, t)
+                of_block = scales.setdefault(piece.block, [])
+                of_block.append((piece.d.value, piece.m and piece.m.value))
+                if len(of_block) == fmt.SPANS:
+                    totals = [[dot.total() for dot in dots[piece.block, span]] for span in range(fmt.SPANS)]
+                    y = _scale(b, y, totals, of_block, [at(b, to_scales, o) for o in offsets])
         return y
 
     return multiply
@@ -133,6 +138,13 @@ def _add(b: ir.IRBuilder, dots: list[Dot4], vectors: list[Value], x: list[Value]
         for dot, row in zip(dots, x, strict=True):
             four = splat(b, load(b, at(b, row, 4 * k), _INT))
             dot.add(u, b.bitcast(four, I8_64.vector))
+
+
+def _scale(b: ir.IRBuilder, y: Value, dots: list[list[Value]], scales: list["Scales"], x_scales: list[Value]) -> Value:
+    """y with the products of a block; of those, each span has one for each row of x."""
+    for t, (x_scale, *of_row) in enumerate(zip(x_scales, *dots, strict=True)):
+        y = b.insert_value(y, scaled(b, b.extract_value(y, t), of_row, scales, x_scale), t)
+    return y
 
 
 # --- many rows of x: prefill ---------------------------------------------------------------------------
@@ -175,16 +187,14 @@ def multiply_block(fmt: Format) -> Any:
         b: ir.IRBuilder, y: Value, weights: Value, scales: Value, x: Value, x_scale: Value, stride: Value
     ) -> Value:
         offsets = [b.mul(stride, _LONG(t)) for t in range(TOGETHER)]
+        totals = []
         for span in range(fmt.SPANS):
             dots = [_start(b, fmt, at(b, x_scale, o), span) for o in offsets]
             first = span * each
             vectors = [load(b, at(b, weights, 64 * k), I8_64.vector) for k in range(first, first + each)]
             _add(b, dots, vectors, [at(b, at(b, x, o), 4 * first) for o in offsets])
-            d, m = scales_of(b, fmt, at(b, scales, SPAN_SCALES * span))
-            for t, o in enumerate(offsets):
-                old = b.extract_value(y, t)
-                y = b.insert_value(y, scaled(b, fmt, old, dots[t].total(), d, m, at(b, x_scale, o), span), t)
-        return y
+            totals.append([dot.total() for dot in dots])
+        return _scale(b, y, totals, scales_of(b, fmt, scales), [at(b, x_scale, o) for o in offsets])
 
     return multiply
 
@@ -214,44 +224,44 @@ def sums_of(rows: int) -> tuple[Any, Any, Any]:
 # --- what they share -----------------------------------------------------------------------------------
 
 
-def scales_of(b: ir.IRBuilder, fmt: Format, address: Value) -> tuple[Value, Value | None]:
-    """d and m of a span of an unpacked block; no m in formats with an offset."""
-    d = load(b, address, F32.vector)
-    return d, None if fmt.OFFSET else load(b, at(b, address, 64), F32.vector)
+Scales = tuple[Value, Value | None]
+"""d and m of a span; no m in formats with an offset."""
 
 
-def scaled(
-    b: ir.IRBuilder, fmt: Format, y: Value, dot: Value, d: Value, m: Value | None, x_scale: Value, span: int
-) -> Value:
-    """y with the products of a span added, as the module says; `x_scale` is the address of d_x and the sums."""
+def scales_of(b: ir.IRBuilder, fmt: Format, address: Value) -> list[Scales]:
+    """d and m of the spans of an unpacked block."""
+    spans = [at(b, address, SPAN_SCALES * span) for span in range(fmt.SPANS)]
+    return [(load(b, s, F32.vector), None if fmt.OFFSET else load(b, at(b, s, 64), F32.vector)) for s in spans]
+
+
+def scaled(b: ir.IRBuilder, y: Value, dots: list[Value], scales: list[Scales], x_scale: Value) -> Value:
+    """y with the products of a block's spans added, as the module says; at `x_scale` are d_x and the sums."""
     d_x = splat(b, load(b, x_scale, _FLOAT))
-    y = fma(b, b.sitofp(dot, F32.vector), b.fmul(d, d_x), y)
-    if m is None:
-        return y
-    if fmt.SPANS == 1:
-        s_x = splat(b, load(b, at(b, x_scale, 4), _FLOAT))
-    else:
-        s_x = b.fmul(d_x, b.sitofp(b.neg(_minus_sum(b, fmt, x_scale, span)), F32.vector))
-    return fma(b, m, s_x, y)
+    products = [b.sitofp(dot, F32.vector) for dot in dots]
+    if len(dots) == 1:
+        ((d, m),) = scales
+        y = fma(b, products[0], b.fmul(d, d_x), y)
+        return fma(b, m, splat(b, load(b, at(b, x_scale, 4), _FLOAT)), y) if m else y
+    (d_0, _), (d_1, _) = scales
+    v = fma(b, d_1, products[1], b.fmul(d_0, products[0]))
+    for span, (_, m) in enumerate(scales):
+        if m:
+            minus_sum = splat(b, load(b, at(b, x_scale, 12 + 4 * span), _INT))
+            v = fma(b, b.fneg(m), b.sitofp(minus_sum, F32.vector), v)
+    return fma(b, v, d_x, y)
 
 
 def _start(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Dot4:
     """Products of a span, which begin with what the offset makes of them: -offset · Σ q_x."""
+    minus_sum = load(b, at(b, x_scale, 8 if fmt.SPANS == 1 else 12 + 4 * span), _INT)
     offset = SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
-    start = (
-        b.mul(_minus_sum(b, fmt, x_scale, span), splat(b, _INT(offset))) if offset else ir.Constant(I32.vector, None)
-    )
+    start = splat(b, b.mul(minus_sum, _INT(offset))) if offset else ir.Constant(I32.vector, None)
     return start_dot4(b, start, fmt.BITS, is_signed(fmt))
 
 
 def is_signed(fmt: Format) -> bool:
     """Whether weights are signed bytes: then dot4 has its own wish for an offset."""
     return fmt.OFFSET == 128
-
-
-def _minus_sum(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Value:
-    """-Σ q_x over a span, in all lanes."""
-    return splat(b, load(b, at(b, x_scale, 8 if fmt.SPANS == 1 else 12 + 4 * span), _INT))
 
 
 def at(b: ir.IRBuilder, address: Value, offset: Value | int) -> Value:

@@ -452,6 +452,19 @@ def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     return found[0]
 
 
+def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
+    """Bits first … first + 3 of each 32-bit word, as bit `to` of its four bytes; 64 bytes."""
+    kind, zero, wanted = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
+    if cpu.has("avx512vbmi"):
+        # Each byte becomes 8 bits of the 64 around it, from any bit on.
+        starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), wanted)
+    bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
+    bytes_of_bits = ir.Constant(ir.VectorType(_INT, 64), [4 * (i // 4) + first // 8 for i in range(64)])
+    mine = b.and_(b.shuffle_vector(words, words, bytes_of_bits), bits)
+    return b.select(b.icmp_unsigned("!=", mine, zero), wanted, zero)
+
+
 def lookup_i8(table: tuple[int, ...]) -> Any:
     """An operation that looks up each lane, 0 … 15, in a table of 16 int8."""
     return define(I8, I8)(lambda b, index: look_up(b, table, index))

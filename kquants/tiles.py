@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.cpu import lowering
-from kquants.simd import F32, I8_64, I32, call, half_to_float, look_up, pointer
+from kquants.simd import F32, I8_64, I32, call, half_to_float, look_up, pointer, spread_bits
 
 Value = Any
 """A value of the compiler."""
@@ -84,13 +84,7 @@ class Words:
     def spread(self, half: int, to: int) -> "Quads":
         """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
         v = self.b.bitcast(self.value, _V8)
-        return Quads(self.b, [self._four_bits(v, 16 * half + first, to) for first in range(0, 16, 4)])
-
-    def _four_bits(self, v: Value, first: int, to: int) -> Value:
-        lanes = ir.Constant(ir.VectorType(_INT, 64), [lane // 4 * 4 + first // 8 for lane in range(64)])
-        bits = ir.Constant(_V8, [1 << first % 8 + lane % 4 for lane in range(64)])
-        zero, mine = ir.Constant(_V8, None), self.b.and_(self.b.shuffle_vector(v, v, lanes), bits)
-        return self.b.select(self.b.icmp_unsigned("!=", mine, zero), ir.Constant(_V8, [1 << to] * 64), zero)
+        return Quads(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
 
 
 @dataclass(frozen=True)

@@ -143,12 +143,18 @@ def expression(name: str, w: Array, x: Quantized) -> Array:
     dots = [x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T for h in range(q.shape[1])]
     for b in range(q.shape[1] // 2):
         dx = x.scales[:, b, None]
-        both = [2 * b, 2 * b + 1]
-        for span in [[h] for h in both] if name in TWO_SPANS else [both]:
-            dot = times(name, b) * sum(dots[h] for h in span)
-            y = fma(dot.astype(F32), scale[:, span[0]] / F32(times(name, b)) * dx, y)
+        first, second = dots[2 * b : 2 * b + 2]
+        d = scale[:, 2 * b : 2 * b + 2] / F32(times(name, b))
+        if name in TWO_SPANS:
+            v = d[:, 0] * (times(name, b) * first).astype(F32)
+            v = fma(d[:, 1], (times(name, b) * second).astype(F32), v)
+            for h in (2 * b, 2 * b + 1) if name in WITH_M else ():
+                v = fma(-m[:, h], (-x.sums[:, h, None]).astype(F32), v)
+            y = fma(v, dx, y)
+        else:
+            y = fma((times(name, b) * (first + second)).astype(F32), d[:, 0] * dx, y)
             if name in WITH_M:
-                y = fma(m[:, span[0]], dx * sum(x.sums[:, h, None] for h in span).astype(F32), y)
+                y = fma(m[:, 2 * b], dx * (x.sums[:, 2 * b, None] + x.sums[:, 2 * b + 1, None]).astype(F32), y)
     assert y.dtype == F32
     return y
 
