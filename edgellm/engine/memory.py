@@ -1,15 +1,30 @@
-"""Memory for kernels."""
+"""Memory for kernels: in huge pages where Linux has them, so that the CPU finds it without looking up addresses."""
 
 import numpy as np
 from numpy.typing import NDArray
+
+HUGE = 2 << 20
+"""Bytes of a huge page of x86, and of most Arm systems."""
+
+_ASKED_FOR = 4 << 20
+"""Bytes from which on NumPy asks Linux for huge pages; what is not touched costs nothing."""
 
 LINE = 64
 """Bytes of a cache line, and of the widest vector."""
 
 
 def aligned(rows: int, row_bytes: int) -> NDArray[np.uint8]:
-    """Zeros [rows, row_bytes] that begin at a cache line. Raises MemoryError."""
-    room = np.zeros(rows * row_bytes + LINE, np.uint8)
+    """Zeros [rows, row_bytes] that begin at a cache line, or if they are many at a huge page. Raises MemoryError."""
+    n = rows * row_bytes
+    if n >= HUGE // 2:
+        return huge(n).reshape(rows, row_bytes)
+    room = np.zeros(n + LINE, np.uint8)
     start = -room.ctypes.data % LINE
-    array: NDArray[np.uint8] = room[start : start + rows * row_bytes].reshape(rows, row_bytes)
-    return array
+    return room[start : start + n].reshape(rows, row_bytes)
+
+
+def huge(n: int) -> NDArray[np.uint8]:
+    """`n` zero bytes from the beginning of a huge page on. Raises MemoryError."""
+    memory = np.zeros(max(n + HUGE, _ASKED_FOR), np.uint8)
+    start = -memory.ctypes.data % HUGE
+    return memory[start : start + n]

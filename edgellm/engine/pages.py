@@ -4,20 +4,17 @@ A page holds the keys and values of PAGE tokens for all layers. Pages are counte
 of its parent's pages and copies one only when it writes into it, so a branch costs nothing until it differs.
 """
 
-import mmap
 from collections import deque
 from collections.abc import Sequence as Ids
-from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine import protocol
+from edgellm.engine.memory import huge
 from edgellm.errors import EdgeLLMError
 from kquants.layout import PAGE
 
-HUGE = 2 << 20
-"""Bytes of a huge page. With small ones, keys and values cost the CPU a walk of its page table every 4 KiB."""
 CHUNK = 32 << 20
 """Bytes to ask the system for at a time. They cost nothing before they are used, and share huge pages."""
 
@@ -77,8 +74,8 @@ class PagePool:
         count, held = max(1, CHUNK // self.page_bytes), len(self._pages)
         chunk = count * self.page_bytes
         try:
-            pages = _huge(chunk).reshape(count, self.page_bytes)
-        except (MemoryError, OSError):
+            pages = huge(chunk).reshape(count, self.page_bytes)
+        except MemoryError:
             raise EdgeLLMError(
                 f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
                 "shorten the conversation or choose a smaller --ctx"
@@ -89,17 +86,6 @@ class PagePool:
         self._pages.extend(pages)
         self._references.extend([0] * count)
         self._free.extend(reversed(range(held, held + count)))
-
-
-def _huge(n: int) -> NDArray[np.uint8]:
-    """`n` zero bytes, from the beginning of a huge page on where there are any."""
-    memory = mmap.mmap(-1, n + HUGE)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    array = np.frombuffer(memory, np.uint8)
-    start = -array.ctypes.data % HUGE
-    return array[start : start + n]
 
 
 class Sequence(protocol.Sequence):
