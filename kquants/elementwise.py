@@ -120,7 +120,8 @@ def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> N
 def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """gate = silu(gate) · up with silu(z) = z / (1 + exp(-z)), one piece of a row a unit.
 
-    Arguments: gate, up, bytes per row of both, n, q, bytes per row of q.
+    Arguments: gate, up, bytes per row of both, n, q, bytes per row of q. Where q is not 0, the result is quantized
+    to it instead, by way of scratch: PIECE float32.
     """
     n, row_bytes, q = argument(op, 3), argument(op, 2), argument(op, 4)
     pieces = (n + PIECE - 1) // PIECE
@@ -129,9 +130,10 @@ def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
         gate, up = argument(op, 0) + t * row_bytes, argument(op, 1) + t * row_bytes
+        to = scratch - 4 * start if q != 0 else gate
         for k in range(start, stop, 16):
             z = load_f32x16(gate + 4 * k)
             silu = div_f32(z, add_f32(one, exp(sub_f32(zero, z))))
-            store_f32x16(gate + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
+            store_f32x16(to + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
         if q != 0:
-            quantize(gate, start, stop, n, q + t * argument(op, 5))
+            quantize(to, start, stop, n, q + t * argument(op, 5))

@@ -133,31 +133,36 @@ def test_rms_norm_gathers_the_wanted_rows() -> None:
     assert same_bits(wanted, all_rows[[4, 0]])
 
 
-def swiglu(gate: Array, up: Array, n: int) -> tuple[Array, Array]:
+def swiglu(gate: Array, up: Array, n: int) -> Array:
     rows, pieces = len(gate), -(-n // PIECE)
     gate, up = padded_rows(gate), padded_rows(up)
-    q = guarded((rows, quantized_bytes(n) + 12), np.uint8)
-    to = (q, q[0].nbytes) if n % 32 == 0 else (0, 0)
-    run_op(op_record("swiglu", gate, up, gate[0].nbytes, n, *to), batch_record(rows), rows * pieces)
-    return gate, q
+    run_op(op_record("swiglu", gate, up, gate[0].nbytes, n, 0, 0), batch_record(rows), rows * pieces)
+    return gate
+
+
+def quantized_swiglu(gate: Array, up: Array, n: int) -> Array:
+    q, pieces = guarded((len(gate), quantized_bytes(n) + 12), np.uint8), -(-n // PIECE)
+    op = op_record("swiglu", gate, up, gate[0].nbytes, n, q, q[0].nbytes)
+    run_op(op, batch_record(len(gate)), len(gate) * pieces, 4 * PIECE)
+    return q
 
 
 @pytest.mark.parametrize("n", [1, 172, 256, 1000, 1024])
 def test_swiglu(n: int) -> None:
     rng = np.random.default_rng(n)
     gate, up = (rng.uniform(-80, 80, (3, n)).astype(F32) for _ in range(2))
-    h, q = swiglu(gate, up, n)
+    h = swiglu(gate, up, n)
     z = gate.astype(np.float64)
     exact = z / (1 + np.exp(-z)) * up
     assert (np.abs(h[:, :n] - exact) <= 6 * EPSILON * np.abs(exact)).all()
     assert same_bits(h[:, n:].copy(), np.zeros((3, -n % 16), F32)), "padding must be zero"
     if n % 32 == 0:
-        assert_quantized(q, h)
+        assert_quantized(quantized_swiglu(gate, up, n), h)
 
 
 def test_swiglu_at_the_edges() -> None:
     gate = np.array([[0.0, -0.0, 1e-40, 100.0, 3e38, np.inf, np.nan, -90.0, -1e30]], F32)
-    h, _ = swiglu(gate, np.ones_like(gate), 9)
+    h = swiglu(gate, np.ones_like(gate), 9)
     assert np.array_equal(h[0, :7], np.array([0, -0.0, 5e-41, 100, 3e38, np.inf, np.nan], F32), equal_nan=True)
     # exp stops at 1.6e38, so what should be 0 is only tiny.
     assert (np.abs(h[0, 7:9]) <= np.abs(gate[0, 7:9]) / 1.6e38).all()

@@ -186,6 +186,7 @@ class _Builder:
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
         quantized = (gate.q8, gate.q8.row_bytes) if _quantized(block.down.weight) else (None, 0)
         pieces = -(-gate.width // PIECE)
+        self.need(4 * PIECE)
         self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
         self.linear(gate, (block.down, self.x), accumulate=True)
 
