@@ -153,7 +153,7 @@ def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me:
     units = load_i64(op + 8) + load_i64(op + 16) * rows
     # Many chunks for each thread, so that none waits long for another; small ones for long batches, so that a stop
     # is seen within milliseconds.
-    chunk = max(1, min(units // (8 * threads), 1024 // max(1, rows)))
+    chunk = max(1, min(units // (4 * threads), 1024 // max(1, rows)))
     for other in range(threads):
         owner = (me + other) % threads
         start, stop = units * owner // threads, units * (owner + 1) // threads
