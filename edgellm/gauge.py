@@ -1,10 +1,10 @@
 """How much of the memory's bandwidth the decoding of an open model uses: MBU.
 
 A bandwidth that nobody has measured yet is measured once after a reply, by reading the model's own weights where they
-are mapped: that takes no memory and brings no page of the file in that decoding has not just read, and 512 MiB of
-them are more than the caches of nearly every machine hold. Smaller models go without, until `bench` or `plan` has
-measured. In the map's small pages it finds about 6 % less than those two find in memory of their own; a share above 1
-tells that it found far too little, as it does beside a busy program, and makes it look again.
+are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every machine hold. Smaller
+models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a little less than
+those two find in memory of their own; a share above 1 tells that it found far too little, as it does beside a busy
+program, and makes it look again.
 """
 
 from contextlib import suppress
@@ -47,6 +47,8 @@ class Gauge:
 
         What keeps this from working leaves the bandwidth as it was.
         """
+        if self._tried:
+            return
         self._tried = True
         # Where not all of the file fits, the disk would be measured, and take its time.
         if self._file_bytes <= available_memory():
@@ -57,8 +59,10 @@ class Gauge:
                     keep(self._threads, found)
 
     def _measured(self) -> float:
-        started, best = perf_counter(), 0.0
+        best = 0.0
         with Yardstick(self._threads, "read_sum") as yardstick:
+            yardstick.read(self._address, _SPAN)  # the embeddings among them may still be on the disk
+            started = perf_counter()
             while perf_counter() - started < _PATIENCE_S:
                 best = max(best, yardstick.read(self._address, _SPAN))
         return best

@@ -19,7 +19,7 @@ from kquants.layout import QUANTIZED_BLOCK_BYTES
 from kquants.simd import F32, I32, call, define, pointer
 from kquants.tiles import Value
 
-AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512f"))
+AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 """Whether this CPU has them, and this process may use them."""
 
 _BYTE, _LONG = ir.IntType(8), ir.IntType(64)

@@ -131,7 +131,9 @@ def _define(name: str) -> None:
         together = max(1, ATTENTION_QUERIES // (argument(op, 4) // kv_heads))
         tiles, most = (rows + together - 1) // together, _shared_spans(rows, batch)
         shares = max(1, min(min(MOST_SHARES, most), (rows + MOST_SHARES) // tiles))
-        for unit in range(first, min(last, tiles * kv_heads * shares)):
+        used, units = tiles * kv_heads * shares, kv_heads * (rows + MOST_SHARES)
+        # Spread over all units, of which every thread has an equal share.
+        for unit in range(first * used // units, last * used // units):
             # One KV head after the other: its keys and values stay in the cache for all rows.
             share, tile, g = unit % shares, unit // shares % tiles, unit // (shares * tiles)
             stop = min((tile + 1) * together, rows)
@@ -146,7 +148,8 @@ def attention_merge(op: int, batch: int, first: int, last: int, scratch: int) ->
     """
     rows, heads, kv_heads, head_dim = row_count(op, batch), argument(op, 4), argument(op, 5), argument(op, 6)
     most, group, width = _shared_spans(rows, batch), heads // kv_heads, head_width(head_dim)
-    for unit in range(first, min(last, rows * kv_heads if most else 0)):
+    used, units = rows * kv_heads if most else 0, kv_heads * MOST_SHARED_ROWS
+    for unit in range(first * used // units, last * used // units):
         t, g = unit // kv_heads, unit % kv_heads
         for h in range(g * group, (g + 1) * group):
             begin(scratch, width)

@@ -9,17 +9,17 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kquants.cpu import has
 from kquants.decorators import Vector, inline, kernel
 from kquants.dot4 import dot4
 from kquants.interpreter import argument
-from kquants.jit import cpu_features
 from kquants.layout import PEAK_PRODUCTS
 from kquants.simd import I8_64, I32, define, fold, pointer, prefetch, store_i32
 
 _AHEAD = 1024
 """Bytes that the prefetch runs ahead: 2048 were a little slower, 4096 by a tenth."""
 
-_SUMS = 12 if "+avx512f" in cpu_features() else 4
+_SUMS = 12 if has("avx512f") else 4
 """Sums of one thread: enough to hide the latency of the product, few enough for the registers."""
 
 _LONG = ir.IntType(64)

@@ -152,7 +152,7 @@ def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me:
     rows = row_count(op, batch)
     units = load_i64(op + 8) + load_i64(op + 16) * rows
     # Many chunks for each thread, so that none waits long for another; small ones for long batches, so that a stop
-    # is seen within milliseconds.
+    # is seen soon.
     chunk = max(1, min(units // (4 * threads), 1024 // max(1, rows)))
     for other in range(threads):
         owner = (me + other) % threads

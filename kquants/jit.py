@@ -184,13 +184,10 @@ def cpu_name() -> str:
 
 def cpu_features() -> str:
     """The features to compile for in LLVM's notation, or what NUMBA_CPU_FEATURES pretends."""
-    pretended = os.environ.get("NUMBA_CPU_FEATURES")
-    if pretended is not None:
-        return pretended
-    # With another CPU's name, LLVM knows its features; the host's own belong to the host's name only.
-    if os.environ.get("NUMBA_CPU_NAME"):
-        return ""
-    features = str(llvm.get_host_cpu_features().flatten())
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        # With another CPU's name, LLVM knows its features; the host's own belong to the host's name only.
+        features = "" if os.environ.get("NUMBA_CPU_NAME") else str(llvm.get_host_cpu_features().flatten())
     return features if _may_use_amx() else features.replace("+amx", "-amx")
 
 

@@ -18,9 +18,6 @@ QUERIES = 4
 WIDE = 4 if has("avx512f") else 1
 """Vectors of a wide bundle: four fill 16 of the 32 registers of AVX-512; elsewhere one takes two or four registers."""
 
-Bundle = Any
-"""A bundle, as seen by a reader of annotations."""
-
 _BYTE, _SHORT, _LONG, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(64), ir.FloatType()
 _VF = F32.vector
 

@@ -9,28 +9,16 @@ from llvmlite import ir
 from numba import types
 
 from kquants.cpu import has
+from kquants.lanes import pack, unpack
 from kquants.simd import F32, define, fma, fold, pointer
 
 TOKENS = 8 if has("avx512f") else 2
 """Rows of x that go together: as many as the registers hold sums for."""
 
-_BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_LONG = ir.IntType(64)
 _VF = F32.vector
 
 FloatSums = types.UniTuple(F32, TOKENS)
-
-
-def pack(b: ir.IRBuilder, values: list[Any]) -> Any:
-    """Values as one tuple."""
-    array: Any = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
-    for i, value in enumerate(values):
-        array = b.insert_value(array, value, i)
-    return array
-
-
-def unpack(b: ir.IRBuilder, array: Any) -> list[Any]:
-    """The values of a tuple."""
-    return [b.extract_value(array, i) for i in range(array.type.count)]
 
 
 zero_sums = define(FloatSums)(lambda b: ir.Constant(ir.ArrayType(_VF, TOKENS), None))

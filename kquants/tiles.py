@@ -137,8 +137,8 @@ class Quads:
 class Tile:
     """A super-block of 16 rows that begin `stride` bytes apart, the first at `address`: `size` bytes of each.
 
-    It is loaded in columns of 16 bytes of each row, on first use. Each asks for as much of the tile that comes next
-    in memory, from `ahead` on: many small requests between the work, because the CPU has room for few at a time; in
+    It is loaded in columns of 16 bytes of each row, on first use. Each asks for as much of a tile that comes soon,
+    from `ahead` on: many small requests between the work, because the CPU has room for few at a time; in
     order of their addresses, because that is what its own prefetcher goes along with; and after the loads, which else
     wait for them (with one thread, and a Q4_K product: 12.5 GB/s with all requests of a super-block together, 14.7
     before the loads, 16.7 after them).

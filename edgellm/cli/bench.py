@@ -68,17 +68,21 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
 
 def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool) -> int:
     from edgellm.bench.figures import figures  # after the options were checked: they bring numpy and more
+    from edgellm.gguf import GGUFFile
     from edgellm.machine import default_threads
     from edgellm.models import resolve
 
     results: list[Result] = []
     path, interrupted = resolve(name), False
     try:
-        _measure(path, setting, threads or [default_threads(path.stat().st_size)], results)
+        with GGUFFile.open(path) as file:
+            threads = threads or [default_threads(file.nbytes)]
+        _measure(path, setting, threads, results)
     except KeyboardInterrupt:
         interrupted = True
-    if found := figures(str(path), results):
-        _show(found, as_json)
+    finally:
+        if found := figures(str(path), results):
+            _show(found, as_json)
     if interrupted and results:
         done = f"{len(results[-1].rounds)} of {setting.rounds} rounds with {results[-1].threads} threads"
         click.echo(f"edgellm: note: interrupted after {done}", err=True)

@@ -18,9 +18,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from kquants.jit import Progress
-
-MAX_ROWS = 256
-"""Rows of the largest batch: enough to read each weight once for many tokens, small enough to stop soon."""
+from kquants.layout import MOST_ROWS
 
 MOST_ACTIVATIONS, LEAST_ROWS = 48 << 20, 16
 """Bytes that activations may take, with fewer rows for very wide models; but never less rows than this."""
@@ -37,7 +35,7 @@ def context(file: GGUFFile, model: Description, ctx: int | None) -> int:
 
 def batch_rows(program: Program, ctx: int) -> int:
     """Rows of the largest batch."""
-    return min(MAX_ROWS, ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
+    return min(MOST_ROWS, ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
 
 
 class Engine:
