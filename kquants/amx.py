@@ -16,8 +16,8 @@ from numba import types
 from kquants.blocks import BLOCK_WEIGHTS, SPAN_SCALES, Format, at, load, scaled, scales_of
 from kquants.cpu import has
 from kquants.layout import QUANTIZED_BLOCK_BYTES
+from kquants.quads import Value
 from kquants.simd import F32, I32, call, define, pointer
-from kquants.tiles import Value
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 """Whether this CPU has them, and this process may use them."""

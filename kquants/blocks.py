@@ -31,8 +31,9 @@ from numba import types
 from kquants.cpu import has
 from kquants.dot4 import SIGNED_OFFSET, Dot4, start_dot4
 from kquants.layout import QUANTIZED_BLOCK_BYTES
+from kquants.quads import Floats, Quads, Value
 from kquants.simd import F32, I8_64, I32, define, fma, pointer, splat
-from kquants.tiles import Floats, Quads, Tile, Value
+from kquants.tiles import Tile
 
 TOGETHER = 8 if has("avx512f") else 2
 """Rows of x that share a pass over an unpacked block: as many as the registers hold sums for."""

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from kquants.blocks import Part, Scale
 from kquants.decorators import Vector, inline
 from kquants.formats.weights import scaled
+from kquants.quads import ANY_BYTE
 from kquants.simd import and_i8, high_i8_to_f32, load_f16, load_i8x32, load_u8, low_i8_to_f32, shift_right_i8
-from kquants.tiles import ANY_BYTE, Tile
+from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 84, 8, 2
 BITS, OFFSET = 8 if ANY_BYTE else 2, 0
@@ -36,7 +37,7 @@ def weights(row: int, i: int) -> tuple[Vector, Vector]:
 def unpack(tile: Tile) -> Iterator[Part | Scale]:
     """What a super-block of a tile holds, piece by piece: u = q, or q where its bits are."""
     packed, d, minus_dmin = tile.quads(0), tile.half(80), tile.half(82) * -1.0
-    scales, minima = packed & 15, packed.bits(4, 4)
+    scales, minima = packed.bits(0, 4), packed.bits(4, 4)
     for j in range(8):
         for half in range(2):
             q = tile.quads(16 + 32 * (j // 4) + 16 * half)

@@ -18,8 +18,9 @@ import numba as nb
 
 from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.quads import ANY_BYTE, Floats, Words
 from kquants.simd import and_i8, load_f16, load_i8x32, load_u8, shift_right_i8
-from kquants.tiles import ANY_BYTE, Floats, Tile, Words
+from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
 BITS, OFFSET = 8 if ANY_BYTE else 4, 0
@@ -64,7 +65,7 @@ def unpack(tile: Tile) -> Iterator[Part | Scale]:
     for group in range(4):
         for half in range(2):
             q = tile.quads(16 + 32 * group + 16 * half)
-            yield Part(2 * group, half, q & 15)
+            yield Part(2 * group, half, q.bits(0, 4))
             high, times = q.in_place(4, 4)
             yield Part(2 * group + 1, half, high)
         for j, factor in ((2 * group, 1.0), (2 * group + 1, 1 / times)):

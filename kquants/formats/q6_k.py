@@ -43,9 +43,8 @@ def unpack(tile: Tile) -> Iterator[Part | Scale]:
     for h in range(2):
         for half in range(2):
             high = tile.quads(128 + 32 * h + 16 * half)
-            for j in range(2):
-                low = tile.quads(64 * h + 32 * j + 16 * half)
-                yield Part(4 * h + j, half, low & 15 | high << 4 - 2 * j & 48)
-                yield Part(4 * h + j + 2, half, low >> 4 & 15 | high >> 2 * j & 48)
+            for j in range(4):
+                low = tile.quads(64 * h + 32 * (j % 2) + 16 * half)
+                yield Part(4 * h + j, half, low.bits(4 * (j // 2), 4) | high.bits(2 * j, 2, to=4))
         for i in range(8 * h, 8 * h + 8):
             yield Scale(i // 2, i % 2, d * scales.word(i // 4).signed_byte(i % 4))

@@ -1,0 +1,128 @@
+"""Values that formats are described with: a float, a word or some bytes of each of 16 rows, a row in each lane.
+
+Formats say how their blocks unpack as Python that runs while a kernel is compiled: it works on values of the
+compiler, wrapped so that it reads like the format's own formula, and emits straight-line vector code.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from kquants.cpu import lowering
+from kquants.simd import F32, I8_64, I32, half_to_float, look_up, spread_bits
+
+Value = Any
+"""A value of the compiler."""
+
+_SHORT = ir.IntType(16)
+_V8, _V32, _VF = I8_64.vector, I32.vector, F32.vector
+
+ANY_BYTE = "VNNI" in lowering()
+"""Whether products of any unsigned byte are as fast as those of small ones."""
+
+
+@dataclass(frozen=True)
+class Floats:
+    """A float32 of each row."""
+
+    b: ir.IRBuilder
+    value: Value
+
+    def __mul__(self, other: "Floats | float") -> "Floats":
+        if not isinstance(other, Floats):
+            return self * Floats(self.b, ir.Constant(_VF, [other] * 16))
+        return Floats(self.b, self.b.fmul(self.value, other.value))
+
+    def __sub__(self, n: float) -> "Floats":
+        return Floats(self.b, self.b.fsub(self.value, ir.Constant(_VF, [n] * 16)))
+
+
+@dataclass(frozen=True)
+class Words:
+    """32 bits of each row."""
+
+    b: ir.IRBuilder
+    value: Value
+
+    def __and__(self, bits: int) -> "Words":
+        return Words(self.b, self.b.and_(self.value, ir.Constant(_V32, [bits] * 16)))
+
+    def __or__(self, other: "Words") -> "Words":
+        return Words(self.b, self.b.or_(self.value, other.value))
+
+    def __rshift__(self, n: int) -> "Words":
+        return Words(self.b, self.b.lshr(self.value, ir.Constant(_V32, [n] * 16)))
+
+    def __lshift__(self, n: int) -> "Words":
+        return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
+
+    def byte(self, i: int) -> Floats:
+        """Byte i, unsigned."""
+        return Floats(self.b, self.b.sitofp((self >> 8 * i & 255).value, _VF))
+
+    def signed_byte(self, i: int) -> Floats:
+        """Byte i, signed."""
+        top = self.b.shl(self.value, ir.Constant(_V32, [24 - 8 * i] * 16))
+        return Floats(self.b, self.b.sitofp(self.b.ashr(top, ir.Constant(_V32, [24] * 16)), _VF))
+
+    def half(self, i: int) -> Floats:
+        """The float16 in half i."""
+        bits = self.b.trunc((self >> 16 * i).value, ir.VectorType(_SHORT, 16))
+        return Floats(self.b, half_to_float(self.b, bits))
+
+    def half_power(self) -> Floats:
+        """2^(e - 128) of byte 0."""
+        e = self & 255
+        # The exponent bits are e - 1, but the two smallest are denormal.
+        is_normal = self.b.icmp_unsigned(">", e.value, ir.Constant(_V32, [1] * 16))
+        denormal = self.b.shl(ir.Constant(_V32, [0x200000] * 16), e.value)
+        normal = self.b.shl(self.b.sub(e.value, ir.Constant(_V32, [1] * 16)), ir.Constant(_V32, [23] * 16))
+        return Floats(self.b, self.b.bitcast(self.b.select(is_normal, normal, denormal), _VF))
+
+    def spread(self, half: int, to: int) -> "Quads":
+        """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
+        v = self.b.bitcast(self.value, _V8)
+        return Quads(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
+
+
+@dataclass(frozen=True)
+class Quads:
+    """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i."""
+
+    b: ir.IRBuilder
+    vectors: list[Value]
+
+    def __and__(self, bits: int) -> "Quads":
+        return Quads(self.b, [self.b.and_(v, ir.Constant(_V8, [bits] * 64)) for v in self.vectors])
+
+    def __or__(self, other: "Quads") -> "Quads":
+        return Quads(self.b, [self.b.or_(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
+
+    def __xor__(self, bits: int) -> "Quads":
+        return Quads(self.b, [self.b.xor(v, ir.Constant(_V8, [bits] * 64)) for v in self.vectors])
+
+    def __sub__(self, n: int) -> "Quads":
+        return Quads(self.b, [self.b.sub(v, ir.Constant(_V8, [n] * 64)) for v in self.vectors])
+
+    def __rshift__(self, n: int) -> "Quads":
+        """All bytes n bits down, or -n up; what comes in from the next byte is for a mask to take away."""
+        # By 32-bit lanes, for want of a byte shift on x86.
+        shift, count = self.b.lshr if n > 0 else self.b.shl, ir.Constant(_V32, [abs(n)] * 16)
+        return Quads(self.b, [self.b.bitcast(shift(self.b.bitcast(v, _V32), count), _V8) for v in self.vectors])
+
+    def bits(self, first: int, count: int, to: int = 0) -> "Quads":
+        """Bits first … first + count - 1 of each byte, moved to bit `to`."""
+        return self >> first - to & (1 << count) - 1 << to
+
+    def lookup(self, table: tuple[int, ...]) -> "Quads":
+        """What a table of 16 has for each byte, 0 … 15."""
+        return Quads(self.b, [look_up(self.b, table, v) for v in self.vectors])
+
+    def in_place(self, first: int, count: int) -> tuple["Quads", float]:
+        """Such bits, times what comes second: left where they are if `dot4` is as fast so."""
+        return (self & (1 << count) - 1 << first, 2.0**first) if ANY_BYTE else (self.bits(first, count), 1.0)
+
+    def word(self, k: int) -> Words:
+        """Bytes 4k … 4k + 3."""
+        return Words(self.b, self.b.bitcast(self.vectors[k], _V32))
