@@ -29,10 +29,13 @@ LOWERINGS = {
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
 }
+# One format of each kind: signed weights, a minimum, an offset, spans of 16 with an offset and with a minimum, a table.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
-kernels.NAMES[:] = [name for name in kernels.NAMES if name.startswith("matmul_")]
-sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "test_dot4.py", "test_kquants_matmul.py"]))
+formats = ["F16", "Q8_0", "Q4_K", "Q5_0", "Q6_K", "Q2_K", "IQ4_NL"]
+kernels.NAMES[:] = [f"matmul_{name.lower()}" for name in formats]
+chosen = " or ".join(["dot4", *formats])
+sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, "test_dot4.py", "test_kquants_matmul.py"]))
 """
 LOGITS = """
 import sys, hashlib, pathlib
@@ -43,6 +46,9 @@ for path in map(pathlib.Path, sys.argv[1:]):
         assert (logits_bits(path, 2, chunk) == whole).all(), f"chunks of {chunk}"
     print(hashlib.sha256(whole).hexdigest())
 """
+
+
+pytestmark = pytest.mark.timeout(1800)  # each process compiles for a CPU of its own, without the kernels kept before
 
 
 def skip_without(*features: str) -> None:
