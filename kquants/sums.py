@@ -28,11 +28,7 @@ zero_sums = define(FloatSums)(lambda b: ir.Constant(ir.ArrayType(_VF, TOKENS), N
 def fma_tokens(b: ir.IRBuilder, y: Any, w: Any, x: Any, stride: Any) -> Any:
     """y + w · the 16 float32 of each token at `x`, fused."""
     at = [pointer(b, b.add(x, b.mul(stride, _LONG(t))), _VF) for t in range(TOKENS)]
-    return pack(b, [_fma(b, w, b.load(p, align=1), old) for p, old in zip(at, unpack(b, y), strict=True)])
-
-
-def _fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
-    return fma(b, x, y, z)
+    return pack(b, [fma(b, w, b.load(p, align=1), old) for p, old in zip(at, unpack(b, y), strict=True)])
 
 
 @define(types.none, types.int64, FloatSums)

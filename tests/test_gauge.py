@@ -54,6 +54,14 @@ def generate(model: Model, n: int = 16, **options: Any) -> Generation:
     return generation
 
 
+def begun(model: Model, taken: int, max_tokens: int) -> Generation:
+    """A generation of which so many tokens have been taken."""
+    generation = model.stream("the time", max_tokens=max_tokens, **ENDLESS)
+    for _ in range(taken):
+        next(generation)
+    return generation
+
+
 def test_after_the_first_reply_the_share_is_known(path: Path) -> None:
     with Model.open(path, threads=2) as model:
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
@@ -104,9 +112,7 @@ def test_a_probe_that_finds_less_changes_nothing(path: Path, probes: list[float]
 def test_short_and_cancelled_replies_cost_nothing(path: Path, probes: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         generate(model, 15)
-        generation = model.stream("the time", max_tokens=100, **ENDLESS)
-        for _ in range(50):
-            next(generation)
+        generation = begun(model, 50, max_tokens=100)
         generation.cancel()
         assert next(generation, None) is None
     assert not probes
@@ -148,9 +154,7 @@ def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> No
             taken.set()
             done.wait(30)
 
-        generation = model.stream("the time", max_tokens=16, **ENDLESS)
-        for _ in range(16):
-            next(generation)
+        generation = begun(model, 16, max_tokens=16)
         other = threading.Thread(target=session._turns.take, args=(compute,))
         other.start()
         taken.wait(30)
@@ -164,9 +168,7 @@ def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> No
 
 def test_a_closed_model_is_not_read(path: Path, probes: list[float]) -> None:
     model = Model.open(path, threads=1)
-    generation = model.stream("the time", max_tokens=16, **ENDLESS)
-    for _ in range(16):
-        next(generation)
+    generation = begun(model, 16, max_tokens=16)
     model.close()
     assert next(generation, None) is None
     assert not probes
