@@ -102,19 +102,28 @@ class Several:
 def multiply_tile(fmt: Format, rows: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Arguments: sums (a tuple), the address of the super-block, bytes between rows, address to ask for ahead, the
-    32 · blocks values of x, what belongs to them (see `kquants.activations`), bytes per row of x.
+    Arguments: sums (a tuple), the address of the super-block, bytes between rows, the addresses of the super-block
+    that follows and to ask for ahead (see `Tile`), the 32 · blocks values of x, what belongs to them (see
+    `kquants.activations`), bytes per row of x.
     """
     sums_type = types.UniTuple(F32, rows)
 
-    @define(sums_type, sums_type, *[types.int64] * 6)
+    @define(sums_type, sums_type, *[types.int64] * 7)
     def multiply(
-        b: ir.IRBuilder, y: Value, w: Value, stride: Value, ahead: Value, x: Value, x_scales: Value, x_stride: Value
+        b: ir.IRBuilder,
+        y: Value,
+        w: Value,
+        stride: Value,
+        following: Value,
+        ahead: Value,
+        x: Value,
+        x_scales: Value,
+        x_stride: Value,
     ) -> Value:
         offsets = [b.mul(x_stride, _LONG(t)) for t in range(rows)]
         dots: dict[tuple[int, int], list[Dot4]] = {}
         scales: dict[int, list[Scales]] = {}
-        for piece in fmt.unpack(Tile(b, w, stride, ahead, fmt.BLOCK_BYTES)):
+        for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
             to_scales = at(b, x_scales, QUANTIZED_BLOCK_BYTES * piece.block)
             if isinstance(piece, Part):
                 span = piece.half * (fmt.SPANS - 1)
@@ -154,12 +163,15 @@ def _scale(b: ir.IRBuilder, y: Value, dots: list[list[Value]], scales: list["Sca
 def store_tile(fmt: Format, signed: bool) -> Any:
     """An operation: unpack a super-block; `signed` weights have their offset taken off.
 
-    Arguments: its address, bytes between rows, address to ask for ahead, where its weights go, and its scales.
+    Arguments: its address, bytes between rows, the addresses of the super-block that follows and to ask for ahead,
+    where its weights go, and its scales.
     """
 
-    @define(types.none, *[types.int64] * 5)
-    def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
-        for piece in fmt.unpack(Tile(b, w, stride, ahead, fmt.BLOCK_BYTES)):
+    @define(types.none, *[types.int64] * 6)
+    def store(
+        b: ir.IRBuilder, w: Value, stride: Value, following: Value, ahead: Value, weights: Value, scales: Value
+    ) -> None:
+        for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - fmt.OFFSET if signed and fmt.OFFSET else piece.u
                 _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)

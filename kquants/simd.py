@@ -80,6 +80,7 @@ def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
         lambda ctx, a, b, c, d, e: typer(ctx, a, b, c, d, e),
         lambda ctx, a, b, c, d, e, f: typer(ctx, a, b, c, d, e, f),
         lambda ctx, a, b, c, d, e, f, g: typer(ctx, a, b, c, d, e, f, g),
+        lambda ctx, a, b, c, d, e, f, g, h: typer(ctx, a, b, c, d, e, f, g, h),
     )
     wrapper = wrappers[n]
     wrapper.__name__ = wrapper.__qualname__ = name

@@ -87,13 +87,14 @@ def _define_decode(fmt: Any, rows: int) -> Any:
         # Two tiles ahead: with one, what comes from memory is not there in time (12.5 GB/s of 17, then 14.3).
         ahead, groups = w + 2 * TILE_ROWS * row_bytes, n // (32 * GROUP)
         for i in range(groups):
-            done, x_scales = i * group_bytes, x + n + i * GROUP * X_BLOCK
-            to_x, next_group = x + i * 32 * GROUP, ahead + TILE_ROWS * done
-            y = multiply_group(y, w + done, row_bytes, next_group, to_x, x_scales, x_bytes)
+            done, to_x, x_scales = i * group_bytes, x + i * 32 * GROUP, x + n + i * GROUP * X_BLOCK
+            following = w + (done + group_bytes if i + 1 < groups else TILE_ROWS * row_bytes)
+            y = multiply_group(y, w + done, row_bytes, following, ahead + TILE_ROWS * done, to_x, x_scales, x_bytes)
         if may_rest:
             for b in range(groups * GROUP, n // 32):
                 done, x_scales = b * block_bytes, x + n + b * X_BLOCK
-                y = multiply_last(y, w + done, row_bytes, ahead + TILE_ROWS * done, x + 32 * b, x_scales, x_bytes)
+                following, far = w + done + block_bytes, ahead + TILE_ROWS * done
+                y = multiply_last(y, w + done, row_bytes, following, far, x + 32 * b, x_scales, x_bytes)
         store_sums(sums, y)
 
     return decode
@@ -142,11 +143,11 @@ def _define_prefill(fmt: Any) -> Any:
     set_up_8, set_up_16 = configure(fmt, 8), configure(fmt, 16)
 
     @inline
-    def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
+    def unpack(w: int, row_bytes: int, following: int, ahead: int, tile: int, count: int) -> None:
         if may_rest and count < GROUP:
-            store_last(w, row_bytes, ahead, tile, tile + SCALES)
+            store_last(w, row_bytes, following, ahead, tile, tile + SCALES)
         else:
-            store_group(w, row_bytes, ahead, tile, tile + SCALES)
+            store_group(w, row_bytes, following, ahead, tile, tile + SCALES)
 
     @inline
     def multiply(op: int, b: int, rows: int, tiles: int, unpacked: int, sums: int, last: int) -> None:
@@ -178,8 +179,9 @@ def _define_prefill(fmt: Any) -> Any:
             done = b // blocks * super_bytes
             for k in range(tiles):
                 at = w + k * tile_bytes
+                following = at + done + tile_bytes if k + 1 < tiles else w + last // blocks * super_bytes
                 ahead = at + tiles * tile_bytes + TILE_ROWS * done
-                unpack(at + done, row_bytes, ahead, unpacked + k * UNPACKED, last - b)
+                unpack(at + done, row_bytes, following, ahead, unpacked + k * UNPACKED, last - b)
             multiply(op, b, rows, tiles, unpacked, sums, last)
             b = last
         if AMX:
