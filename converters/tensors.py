@@ -1,0 +1,77 @@
+"""What a conversion is made of: tensors to read, and what each becomes in the GGUF file."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kquants.ggml import GGMLType
+
+Rows = Callable[[int, int], NDArray[np.uint8]]
+"""`rows(first, last)`: bytes uint8 [last - first, row_bytes] of rows first … last - 1. Any thread may call it.
+
+Raises EdgeLLMError where they cannot be read.
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A tensor to read.
+
+    `name` is its GGUF name; `shape` in numpy order, outermost first; `type` names the format of the bytes that
+    `rows` gives, one of `kquants.FORMATS`. All dimensions but the last count as rows.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: str
+    rows: Rows
+
+    @property
+    def columns(self) -> int:
+        """Weights of a row."""
+        return self.shape[-1]
+
+    @property
+    def row_count(self) -> int:
+        """Rows, over all dimensions but the last."""
+        return prod(self.shape[:-1])
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A tensor and the type it gets; `note` says why, where that is not what the recipe asks for."""
+
+    source: Source
+    type: GGMLType
+    note: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the GGUF file, without padding."""
+        return self.source.row_count * self.type.row_bytes(self.source.columns)
+
+
+class Value(NamedTuple):
+    """A metadata value with its GGUF type.
+
+    `kind` is one of "u8 i8 u16 i16 u32 i32 f32 bool str u64 i64 f64"; arrays are lists (or numpy arrays) of it.
+    """
+
+    kind: str
+    value: object
+
+
+Metadata = Mapping[str, Value]
+"""The key-value pairs of a GGUF file, in the order in which they are written."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """All that a GGUF file will hold."""
+
+    metadata: Metadata
+    tensors: list[Planned]
