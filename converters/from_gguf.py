@@ -1,0 +1,76 @@
+"""GGUF to GGUF: the same model in other types."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from converters.gguf_source import gguf_sources, raw_pairs
+from converters.job import Job, Progress, prepare
+from converters.recipes import parse_override, plan
+from converters.report import Report
+from converters.tensors import Planned
+from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import printable
+from kquants import FLOAT_FORMATS
+
+
+def quantize(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    type: str,
+    *,
+    tensor_types: Sequence[str] = (),
+    force: bool = False,
+    requantize: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write the GGUF file `source`, all its parts, to the one file `out` by the recipe `type`; metadata is kept.
+
+    `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces a file that is there; `requantize` allows
+    quantized tensors to be quantized again, with a warning. `progress` is called with (weights done, all weights).
+
+    Raises:
+        OptionError: an option has an impossible value.
+        ModelFileError: `source` is no whole GGUF file, or has NaN or Inf.
+        UnsupportedModelError: this version cannot quantize this model, or should not.
+        EdgeLLMError: `out` cannot be written.
+    """
+    job = prepare_quantize(
+        source, out, type, tensor_types=tensor_types, force=force, requantize=requantize, threads=threads
+    )
+    return job.run(progress)
+
+
+def prepare_quantize(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    type: str,
+    *,
+    tensor_types: Sequence[str] = (),
+    force: bool = False,
+    requantize: bool = False,
+    threads: int | None = None,
+) -> Job:
+    """Check everything that `quantize` needs, and read no weight; arguments and errors are those of `quantize`."""
+    recipe, overrides = type.upper(), [parse_override(given) for given in tensor_types]
+    with GGUFFile.open(Path(source)) as file:
+        tensors = plan(gguf_sources(file), recipe, file.architecture, overrides)
+        _check_floats(file, tensors, requantize)
+        pairs, read = raw_pairs(file.path), file.paths
+    return prepare(pairs, tensors, recipe, out=out, read=read, force=force, threads=threads)
+
+
+def _check_floats(file: GGUFFile, tensors: Sequence[Planned], requantize: bool) -> None:
+    """What was quantized once has lost what the new type could keep: only on request, and with a warning."""
+    again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
+    if not again:
+        return
+    name, first = printable(str(file.path), 400), again[0]
+    what = f"{len(again)} tensors are quantized already, such as {printable(first.source.name)} ({first.source.type})"
+    if not requantize:
+        better = "start from an F16, BF16 or F32 file, or allow the loss with --requantize"
+        raise UnsupportedModelError(f"{name}: {what}; {better}")
+    warnings.warn(f"{name}: {what}; the new file is worse than one from floats would be", EdgeLLMWarning, stacklevel=4)

@@ -1,0 +1,98 @@
+"""The header of a GGUF file: metadata and tensor table, and where each tensor's bytes go.
+
+Layout of version 3 (ggml/docs/gguf.md), all integers little-endian:
+
+    "GGUF" | version u32 | tensors u64 | keys u64
+    each key:     name string | kind u32 | value
+    each tensor:  name string | dimensions u32 | sizes u64…, innermost first | type u32 | offset u64
+    padding to the alignment, then the tensors, each padded to it
+
+A string is its length as u64 and its bytes; an array is its items' kind u32, their number u64, and the items.
+
+Written here, not by the `gguf` package: that one cannot keep the values of another file bit for bit.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from converters.tensors import Metadata, Planned, Value
+
+Pairs = Mapping[str, bytes]
+"""Keys in the order in which they are written, each with its kind and value as they lie in the file."""
+
+_VERSION, _DEFAULT_ALIGNMENT = 3, 32
+_STRING, _ARRAY = 8, 9
+_KINDS = {"u8": 0, "i8": 1, "u16": 2, "i16": 3, "u32": 4, "i32": 5, "f32": 6, "bool": 7} | {
+    "str": _STRING,
+    "u64": 10,
+    "i64": 11,
+    "f64": 12,
+}
+_DTYPES = {
+    **{kind: np.dtype(f"<{kind[0]}{int(kind[1:]) // 8}") for kind in _KINDS if kind[1:].isdigit()},
+    "bool": np.dtype(np.bool_),
+}
+
+
+class Layout(NamedTuple):
+    """A file before its weights: the header with its padding, each tensor's offset in the file, the file's length."""
+
+    header: bytes
+    offsets: list[int]
+    nbytes: int
+
+
+def encode_pairs(metadata: Metadata) -> dict[str, bytes]:
+    """Metadata as it lies in the file. Raises KeyError for an unknown kind, OverflowError where a number is too big."""
+    return {key: encode_value(value) for key, value in metadata.items()}
+
+
+def encode_value(value: Value) -> bytes:
+    """The kind of a value, and the value; lists, tuples and numpy arrays are arrays of the kind."""
+    number = _KINDS[value.kind]
+    if not isinstance(value.value, list | tuple | np.ndarray):
+        return struct.pack("<I", number) + _items(value.kind, [value.value])
+    head = struct.pack("<IIQ", _ARRAY, number, len(value.value))
+    return head + _items(value.kind, value.value)
+
+
+def _items(kind: str, items: Any) -> bytes:
+    if kind == "str":
+        return b"".join(map(_string, items))
+    return np.asarray(items, _DTYPES[kind]).tobytes()
+
+
+def _string(text: str | bytes) -> bytes:
+    raw = text.encode() if isinstance(text, str) else text
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def lay_out(pairs: Pairs, tensors: Sequence[Planned]) -> Layout:
+    """Where everything goes, the tensors in the order given, at the alignment that the metadata asks for."""
+    alignment = _alignment(pairs)
+    spans = [_padded(tensor.nbytes, alignment) for tensor in tensors]
+    starts = [sum(spans[:i]) for i in range(len(spans))]
+    head = struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(pairs))
+    keys = [_string(key) + value for key, value in pairs.items()]
+    table = [_tensor_info(tensor, start) for tensor, start in zip(tensors, starts, strict=True)]
+    header = b"".join([head, *keys, *table])
+    header = header.ljust(_padded(len(header), alignment), b"\0")
+    return Layout(header, [len(header) + start for start in starts], len(header) + sum(spans))
+
+
+def _alignment(pairs: Pairs) -> int:
+    given = pairs.get("general.alignment")
+    return int.from_bytes(given[4:], "little") if given else _DEFAULT_ALIGNMENT
+
+
+def _padded(n: int, alignment: int) -> int:
+    return -(-n // alignment) * alignment
+
+
+def _tensor_info(tensor: Planned, start: int) -> bytes:
+    shape = tensor.source.shape
+    sizes = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+    return _string(tensor.source.name) + sizes + struct.pack("<IQ", tensor.type.number, start)

@@ -1,0 +1,46 @@
+"""Where the new file goes: everything about that place that can be checked before the first weight is read."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from converters.output import temporary_of
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable, size
+
+
+def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:
+    """The file to write, behind any symbolic link.
+
+    `sources` are the files that are read, which it may not be. Raises EdgeLLMError for a place where no file can be
+    written, or where one is already, unless `force` allows to replace it.
+    """
+    target, name = Path(given).resolve(), printable(str(given), 400)
+    if target.is_dir():
+        raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {name}/model.gguf")
+    if not target.parent.is_dir():
+        raise EdgeLLMError(f"{name}: there is no folder {printable(str(target.parent), 400)}; make it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise EdgeLLMError(f"{name}: this folder may not be written to; choose another place")
+    if target.exists():
+        _check_replaced(target, name, sources, force)
+    return target
+
+
+def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: bool) -> None:
+    if any(source.exists() and target.samefile(source) for source in sources):
+        raise EdgeLLMError(f"{name}: is what is read, and stays as it is; choose another name")
+    if not target.is_file():
+        raise EdgeLLMError(f"{name}: is not a regular file; choose another name")
+    if not force:
+        raise EdgeLLMError(f"{name}: exists; choose another name, or replace it with --force")
+
+
+def check_room(target: Path, nbytes: int) -> None:
+    """Raise EdgeLLMError where the disk has not `nbytes` free; what a killed run left is as good as free."""
+    left = temporary_of(target)
+    free = shutil.disk_usage(target.parent).free + (left.stat().st_size if left.is_file() else 0)
+    if nbytes > free:
+        name, needed = printable(str(target), 400), size(nbytes)
+        raise EdgeLLMError(f"{name}: needs {needed}, and its disk has {size(free)} free; make room, or write elsewhere")
