@@ -15,6 +15,7 @@ COMMANDS = {
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
     "list": "List the models on this machine.",
+    "perplexity": "Measure how well a model predicts a text.",
     "plan": "Show what memory a model will take, and its speed.",
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",

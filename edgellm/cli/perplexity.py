@@ -1,0 +1,143 @@
+"""`edgellm perplexity`: how well does a model predict a text, and how far is it from a reference?"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgellm.cli.screen import Progress, notices
+from edgellm.errors import EdgeLLMError
+from edgellm.options import LoadOptions
+
+if TYPE_CHECKING:
+    from edgellm.perplexity import Comparison, Perplexity
+
+_LONGEST = 64 << 20
+"""Most bytes of a text: more than anyone has the time for."""
+
+
+@click.command("perplexity")
+@click.argument("model")
+@click.argument("file")
+@click.option("--ctx", type=click.IntRange(3), metavar="N", help="Tokens of a window [512, or the model's context].")
+@click.option("--against", metavar="REF", help="Compare with this model, which has the same vocabulary.")
+@click.option("--threads", type=int, help="Threads; one per performance core if not given.")
+@click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0.")
+@click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(context: click.Context, /, model: str, file: str, against: str | None, as_json: bool, **load: Any) -> None:
+    """Measure how well MODEL predicts the text in FILE.
+
+    The text is cut into windows of --ctx tokens, and the second half of each is scored: less is better. --against
+    adds the perplexity of a reference, mostly the same model before quantization, and how far the two are apart.
+    What follows a ± is the standard error. Ctrl-C shows what is known so far, and exits with 130.
+    """
+    LoadOptions.from_kwargs(**load)
+    context.exit(_perplexity(model, against, file, as_json, load))
+
+
+def _perplexity(name: str, against: str | None, file: str, as_json: bool, load: dict[str, Any]) -> int:
+    text = _read(file)
+    known: list[Perplexity] = []
+    interrupted = False
+    try:
+        with notices(), Progress() as progress:
+            _score(text, name, against, load, progress, known)
+    except KeyboardInterrupt:
+        interrupted = True
+    for found in known:
+        _show(found, {"model": name, "file": file, "against": against}, as_json)
+        if interrupted:
+            click.echo(f"edgellm: note: interrupted after {found.windows:,} of {found.of:,} windows", err=True)
+    return 130 if interrupted else 0
+
+
+def _score(
+    text: str, name: str, against: str | None, load: dict[str, Any], progress: Progress, known: "list[Perplexity]"
+) -> None:
+    """Score a text; `known` gets the figures as they come, so that none is lost."""
+    from edgellm.model import Model  # after the options were checked: they bring numpy and more
+    from edgellm.models import resolve
+    from edgellm.perplexity import compare, perplexity
+
+    def keep(so_far: "Perplexity") -> None:
+        known[:] = [so_far]
+        progress.working(_progress(so_far, monotonic() - start))
+
+    with ExitStack() as stack:
+        paths = [resolve(each) for each in (name, against) if each is not None]
+        models = [stack.enter_context(Model.open(path, progress=progress.compiling, **load)) for path in paths]
+        start = monotonic()
+        progress.working("reading the text")
+        score: Callable[..., Perplexity] = compare if against is not None else perplexity
+        score(*models, text, ctx=load["ctx"], progress=keep)
+
+
+def _read(path: str) -> str:
+    """The text of a file, less the end of its last line, as llama.cpp reads it."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_LONGEST + 1)
+        if len(data) > _LONGEST:
+            raise _fault(path, f"is longer than {_LONGEST >> 20} MiB; give a part of it")
+        text = data.decode().removesuffix("\n")
+    except OSError as error:
+        raise _fault(path, f"{error.strerror or error}; give a text file") from None
+    except UnicodeDecodeError as error:
+        raise _fault(path, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
+    if not text:
+        raise _fault(path, "is empty; give a text")
+    return text
+
+
+def _fault(path: str, problem: str) -> EdgeLLMError:
+    from edgellm.gguf.printable import printable  # brings numpy
+
+    return EdgeLLMError(f"{printable(path, 400)}: {problem}")
+
+
+def _progress(so_far: "Perplexity", seconds: float) -> str:
+    left = seconds / so_far.windows * (so_far.of - so_far.windows)
+    time = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
+    return f"{so_far.windows:,} of {so_far.of:,} windows, perplexity {so_far.perplexity:.4f}, {time} left"
+
+
+def _show(found: "Perplexity", names: dict[str, str | None], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(names | asdict(found), indent=2))
+        return
+    for line in _report(found, "±" if _takes("±") else "+-"):
+        click.echo(line)
+
+
+def _takes(character: str) -> bool:
+    """Whether stdout can show a character."""
+    try:
+        character.encode((sys.stdout and sys.stdout.encoding) or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _report(found: "Perplexity", within: str) -> Iterator[str]:
+    yield f"perplexity     {found.perplexity:10.4f} {within} {found.perplexity_error:.4f}"
+    if (more := _comparison(found)) is not None:
+        yield f"reference      {more.reference_perplexity:10.4f} {within} {more.reference_perplexity_error:.4f}"
+        yield f"ratio          {more.ratio:10.4f} {within} {more.ratio_error:.4f}"
+        tail = f"median {more.kl_median:.6f}, 99 % {more.kl_p99:.6f}, max {more.kl_max:.6f}"
+        yield f"KL divergence  {more.kl:10.6f} {within} {more.kl_error:.6f}  {tail}"
+        yield f"same top token {100 * more.top1:10.3f} {within} {100 * more.top1_error:.3f} %"
+    yield f"{found.tokens:,} tokens scored, in {found.windows:,} windows of {found.ctx:,}"
+
+
+def _comparison(found: "Perplexity") -> "Comparison | None":
+    from edgellm.perplexity import Comparison
+
+    return found if isinstance(found, Comparison) else None

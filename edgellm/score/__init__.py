@@ -1,0 +1,1 @@
+"""From a text to scores of its tokens: windows of it, logits, softmax."""
