@@ -12,11 +12,13 @@ from edgellm.errors import EdgeLLMError, OptionError
 
 COMMANDS = {
     "bench": "Measure how fast a model runs here.",
+    "convert": "Make a GGUF file from a Hugging Face checkpoint.",
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
     "list": "List the models on this machine.",
     "perplexity": "Measure how well a model predicts a text.",
     "plan": "Show what memory a model will take, and its speed.",
+    "quantize": "Make a smaller GGUF file from a GGUF file.",
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",
 }

@@ -1,0 +1,59 @@
+"""Hugging Face checkpoints to GGUF."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from converters.architectures import describe
+from converters.checkpoint import Checkpoint
+from converters.header import encode_pairs
+from converters.job import Job, Progress, prepare
+from converters.recipes import parse_override, plan
+from converters.report import Report
+from converters.vocabulary import vocabulary
+
+
+def convert(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    type: str,
+    *,
+    tensor_types: Sequence[str] = (),
+    force: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write the checkpoint in the folder `source` to the GGUF file `out` by the recipe `type`.
+
+    `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces a file that is there; `progress` is called
+    with (weights done, all weights).
+
+    Raises:
+        OptionError: an option has an impossible value.
+        ModelFileError: `source` is no whole checkpoint, contradicts itself, or has NaN or Inf.
+        UnsupportedModelError: this version cannot convert such a model.
+        EdgeLLMError: `out` cannot be written.
+    """
+    return prepare_convert(source, out, type, tensor_types=tensor_types, force=force, threads=threads).run(progress)
+
+
+def prepare_convert(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    type: str,
+    *,
+    tensor_types: Sequence[str] = (),
+    force: bool = False,
+    threads: int | None = None,
+) -> Job:
+    """Check everything that `convert` needs, and read no weight; arguments and errors are those of `convert`."""
+    recipe, overrides = type.upper(), [parse_override(given) for given in tensor_types]
+    checkpoint = Checkpoint.open(Path(source))
+    metadata, sources = describe(checkpoint)
+    architecture = str(metadata["general.architecture"].value)
+    tensors = plan(sources, recipe, architecture, overrides)
+    tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
+    pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
+    # GGUF files may lie beside the checkpoint's own, and be replaced.
+    own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
+    return prepare(pairs, tensors, recipe, out=out, read=own, force=force, threads=threads)

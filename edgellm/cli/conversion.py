@@ -1,0 +1,156 @@
+"""What `edgellm convert` and `edgellm quantize` have in common: options, progress, and what they show."""
+
+import sys
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from edgellm.cli.screen import Progress, notices, table
+
+if TYPE_CHECKING:
+    from converters import Job, Plan, Report
+    from converters.report import Converted, Summary
+
+F = TypeVar("F", bound=Callable[..., object])
+
+TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
+"""The recipes, named here because importing them would make --help slow."""
+
+_LIVE_S, _PLAIN_S = 0.1, 10.0
+_WORST = 5
+
+
+def conversion_options(function: F) -> F:
+    """Add the options of both commands."""
+    for option in (
+        click.option("--threads", type=int, help="Threads; one per performance core if not given."),
+        click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
+        click.option("--force", is_flag=True, help="Replace OUT if it exists."),
+        click.option(
+            "--tensor-type",
+            "tensor_types",
+            multiple=True,
+            metavar="PATTERN=TYPE",
+            help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
+        ),
+        click.option("--type", "type", default="Q4_K_M", show_default=True, help=f"What to make, one of {TYPES}."),
+    ):
+        function = option(function)
+    return function
+
+
+def carry_out(prepare: Callable[[], "Job"], dry_run: bool) -> None:
+    """Prepare a job, then run it and report, or show its plan."""
+    with notices(), Progress() as progress:
+        job = prepare()
+        if dry_run:
+            shown = list(_plan(job.plan(progress.compiling)))
+        else:
+            shown = list(_report(job.run(Pace(progress), progress.compiling)))
+    click.echo("\n".join(shown))
+
+
+class Pace:
+    """How far a pass is, how fast it goes and when it ends: a moving line on a terminal, elsewhere a line at times."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._live = bool(sys.stderr and sys.stderr.isatty())
+        self._since = self._shown = monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """`done` of `total` weights are written."""
+        now = monotonic()
+        if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
+            return
+        self._shown = now
+        rate = done / (now - self._since)
+        left = _clock((total - done) / rate)
+        line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left} left"
+        if self._live:
+            self._progress.working(line)
+        else:
+            click.echo(line, err=True)
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, or hours, minutes and seconds: `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _millions(weights: float) -> str:
+    return f"{weights / 1e6:,.{0 if weights >= 1e8 else 1}f} M"
+
+
+def _plan(plan: "Plan") -> Iterator[str]:
+    from edgellm.gguf.printable import size
+
+    yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
+    yield ""
+    yield from _types(plan)
+    yield ""
+    threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
+    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_clock(plan.seconds)} with {threads}"
+    yield "nothing was written (--dry-run)"
+
+
+def _report(report: "Report") -> Iterator[str]:
+    yield from _types(report)
+    if worst := report.worst(_WORST):
+        yield ""
+        rows = [(_name(t), t.type, f"{t.error:.2%}") for t in worst]
+        yield from table(("largest errors (RMS)", "type", "of the weights"), rows)
+    if report.notes:
+        yield ""
+        yield from table(("not by the recipe", "type", "why"), _notes(report))
+    yield ""
+    yield f"{_facts(report)}, in {report.seconds:.1f} s"
+
+
+def _facts(summary: "Summary") -> str:
+    from edgellm.gguf.printable import printable, size
+
+    name, bits = printable(str(summary.path), 400), f"{summary.bits_per_weight:.2f} bits per weight"
+    return f"{name}: {size(summary.nbytes)}, {bits}"
+
+
+def _types(summary: "Summary") -> Iterator[str]:
+    """A line for each type, the one with the most bytes first."""
+    from edgellm.gguf.printable import size
+
+    of: dict[str, list[Converted]] = {}
+    for tensor in summary.tensors:
+        of.setdefault(tensor.type, []).append(tensor)
+    by_bytes = sorted(of.items(), key=lambda item: -sum(t.nbytes for t in item[1]))
+    rows = [
+        (kind, str(len(some)), _millions(sum(t.weights for t in some)), size(sum(t.nbytes for t in some)))
+        for kind, some in by_bytes
+    ]
+    yield from table(("type", "tensors", "weights", "size"), rows)
+
+
+def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
+    """A line for each reason: the first tensor that it made another type, and how many more."""
+    because: dict[tuple[str, str], list[Converted]] = {}
+    for tensor in summary.notes:
+        because.setdefault((tensor.type, tensor.note), []).append(tensor)
+    for (kind, note), tensors in because.items():
+        more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
+        yield _name(tensors[0]) + more, kind, note
+
+
+def _tensor_row(tensor: "Converted") -> tuple[str, ...]:
+    from edgellm.gguf.printable import size
+
+    shape = " x ".join(map(str, tensor.shape))
+    return _name(tensor), shape, tensor.source_type, tensor.type, size(tensor.nbytes), tensor.note
+
+
+def _name(tensor: "Converted") -> str:
+    from edgellm.gguf.printable import printable
+
+    return printable(tensor.name)

@@ -1,0 +1,23 @@
+"""`edgellm quantize`: a GGUF file in smaller types."""
+
+from typing import Any
+
+import click
+
+from edgellm.cli.conversion import carry_out, conversion_options
+
+
+@click.command("quantize")
+@click.argument("model", metavar="IN")
+@click.argument("out")
+@conversion_options
+@click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")
+def command(model: str, out: str, dry_run: bool, **given: Any) -> None:
+    """Write the GGUF file IN in smaller types to OUT. Metadata is kept; the parts of a split file become one.
+
+    OUT appears whole or not at all. IN may be the name of a model that `edgellm list` shows.
+    """
+    from converters import prepare_quantize
+    from edgellm.models import resolve
+
+    carry_out(lambda: prepare_quantize(resolve(model), out, **given), dry_run)
