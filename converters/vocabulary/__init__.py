@@ -1,0 +1,80 @@
+"""From the tokenizer of a checkpoint to the `tokenizer.*` keys of a GGUF file.
+
+    files.py           the files of a checkpoint, their JSON read with every type checked
+    sentencepiece.py   tokenizer.model, parsed by model_proto.py
+    byte_level.py      tokenizer.json of byte-level BPE; its pre-tokenizer is recognised by pretokenizer.py
+    metaspace.py       tokenizer.json made from a SentencePiece model
+    added.py           tokens added by hand
+    special.py         ids with a role, and what post_processor.py finds to be put around a text
+    templates.py       chat templates
+
+Keys, their order and values are those of llama.cpp's converter (conversion/base.py and gguf-py's vocab.py). What
+differs, and why:
+
+- a tokenizer.json made from a SentencePiece model gets real scores, special tokens are control tokens, and the
+  vocabulary is as long as config.json says: llama.cpp's file would cut text otherwise than the model was trained,
+  or not load;
+- `add_space_prefix` is also written where only tokenizer.json or tokenizer.model says that there is none;
+- several named chat templates keep their order.
+"""
+
+from typing import cast
+
+from converters.tensors import Metadata, Value
+from converters.vocabulary.byte_level import byte_level, is_byte_level
+from converters.vocabulary.files import Document, Files, place, read
+from converters.vocabulary.metaspace import metaspace, space_prefix
+from converters.vocabulary.model_proto import parse
+from converters.vocabulary.sentencepiece import sentencepiece
+from converters.vocabulary.special import special_tokens
+from converters.vocabulary.templates import chat_templates
+from edgellm.errors import ModelFileError
+
+__all__ = ["Files", "vocabulary"]
+
+# Sizes by which llama.cpp knows two families whose files leave something out.
+_CODE_LLAMA, _CODE_LLAMA_EOT = 32016, 32010
+_SMOLLM = 49152
+
+
+def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
+    """The tokenizer of a checkpoint: `tokenizer.ggml.*` and the chat template, in llama.cpp's order.
+
+    `vocab_size` is the number of rows of the embedding; None where it is not known. Raises ModelFileError for files
+    that are missing, damaged or contradict each other, UnsupportedModelError for a kind of tokenizer that is not known
+    here.
+    """
+    tokenizer, settings = read(checkpoint, "tokenizer.json"), read(checkpoint, "tokenizer_config.json")
+    llama = not any("Qwen" in str(name) for name in checkpoint.config.get("architectures") or ())
+    prefix, tokens = _tokens(checkpoint, tokenizer, settings, vocab_size)
+    said = settings.get("add_prefix_space", bool) if settings and llama else None
+    if said is None and prefix is False:
+        said = False
+    head = {} if said is None else {"tokenizer.ggml.add_space_prefix": Value("bool", said)}
+    size = len(cast(list[str], tokens["tokenizer.ggml.tokens"].value))
+    folder = place(checkpoint, "").rstrip("/")
+    made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, folder)
+    made |= chat_templates(checkpoint, settings)
+    if llama and vocab_size == _CODE_LLAMA:
+        made["tokenizer.ggml.eot_token_id"] = Value("u32", _CODE_LLAMA_EOT)
+    if llama and vocab_size == _SMOLLM:
+        made["tokenizer.ggml.add_bos_token"] = Value("bool", False)
+    return made
+
+
+def _tokens(
+    checkpoint: Files, tokenizer: Document | None, settings: Document | None, size: int | None
+) -> tuple[bool | None, dict[str, Value]]:
+    """Whether a space goes before a text, None where that has no meaning; and the tokens."""
+    model = checkpoint.bytes("tokenizer.model")
+    if model is not None:
+        where = place(checkpoint, "tokenizer.model")
+        proto, added = parse(model, where), read(checkpoint, "added_tokens.json")
+        return proto.space_prefix, sentencepiece(proto, added, settings, size, where)
+    if tokenizer is None:
+        text = "it has no tokenizer.json and no tokenizer.model; get the one that belongs to the model"
+        raise ModelFileError(f"{place(checkpoint, '').rstrip('/')}: {text}")
+    more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
+    if is_byte_level(tokenizer):
+        return None, byte_level(tokenizer, more, size)
+    return space_prefix(tokenizer), metaspace(tokenizer, more, size)

@@ -1,0 +1,112 @@
+"""The tokens of a tokenizer.json: those of its model, and those added by hand.
+
+As transformers reads them: tokenizer.json lists the added tokens, tokenizer_config.json may change or complete
+them, and the tokens with a role are special whatever the lists say.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from converters.vocabulary.files import Document
+from edgellm.gguf.printable import printable
+
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+
+class Added(NamedTuple):
+    """A token added by hand; `normalized`: it is looked for in text after normalization."""
+
+    text: str
+    special: bool
+    normalized: bool
+
+
+def model_tokens(model: Document) -> dict[str, int]:
+    """`model.vocab`: ids by text. Raises ModelFileError for ids that are negative, given twice or no numbers."""
+    vocab = model.wanted("vocab", dict)
+    if not vocab:
+        model.fail("vocab", "is empty")
+    taken: set[int] = set()
+    for text, i in vocab.items():
+        if type(i) is not int or i < 0 or i in taken:
+            problem = f"is {printable(repr(i))}, " + ("which another token is, too" if i in taken else "no id")
+            model.fail(f'vocab["{printable(text)}"]', problem)
+        taken.add(i)
+    return vocab
+
+
+def merges(model: Document, ids: dict[str, int]) -> list[tuple[str, str]]:
+    """`model.merges`, written as pairs or as texts with a space between, best first.
+
+    Raises ModelFileError for one that is no pair, or that joins or makes what is not a token.
+    """
+    pairs = []
+    for i, merge in enumerate(model.get("merges", list) or ()):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            model.fail(f"merges[{i}]", "is not two texts")
+        left, right = pair
+        if left not in ids or right not in ids or left + right not in ids:
+            model.fail(f"merges[{i}]", f'"{printable(left)}" "{printable(right)}" joins or makes what is not a token')
+        pairs.append((left, right))
+    return pairs
+
+
+class AddedTokens:
+    """Added tokens by id. `ids` are those of the model's tokens; an added token may be one of them.
+
+    A role's token that has no id gets the next one, if that is below `size`.
+    """
+
+    def __init__(self, ids: dict[str, int], tokenizer: Document, size: int | None) -> None:
+        self.by_id: dict[int, Added] = {}
+        self._ids = dict(ids)
+        self._texts = {i: text for text, i in ids.items()}
+        self._size = size
+        for entry in tokenizer.parts("added_tokens"):
+            self._add(entry, entry.wanted("id", int))
+
+    def complete(self, settings: Document) -> None:
+        """Take what tokenizer_config.json or special_tokens_map.json adds."""
+        for i, entry in decoder_entries(settings):
+            self._add(entry, self._ids.get(entry.text("content") or "", i))
+        for text in role_texts(settings):
+            i = self._ids.get(text, max(self._texts, default=-1) + 1)
+            if text in self._ids or self._size is None or i < self._size:
+                self._put(i, Added(text, True, False))
+
+    def _add(self, entry: Document, i: int) -> None:
+        text = entry.text("content")
+        if not text:
+            entry.fail("content", "is missing")
+        if i < 0 or self._ids.get(text, i) != i or self._texts.get(i, text) != text:
+            entry.fail("id", f'is {i}, but "{printable(text)}" or another token has that place already')
+        special, normalized = entry.get("special", bool), entry.get("normalized", bool)
+        self._put(i, Added(text, bool(special), not special if normalized is None else normalized))
+
+    def _put(self, i: int, token: Added) -> None:
+        self.by_id[i], self._ids[token.text], self._texts[i] = token, i, token.text
+
+
+def decoder_entries(settings: Document) -> Iterator[tuple[int, Document]]:
+    """The tokens in `added_tokens_decoder` of tokenizer_config.json by their ids."""
+    for key, entry in settings.objects("added_tokens_decoder"):
+        if not re.fullmatch("[0-9]{1,9}", key):
+            settings.fail(f"added_tokens_decoder.{key}", "is no token's id")
+        yield int(key), entry
+
+
+def content(entry: Any) -> str | None:
+    """The text of a token that is given by its text or as an object with its `content`."""
+    text = entry.get("content") if isinstance(entry, dict) else entry
+    return text if isinstance(text, str) else None
+
+
+def role_texts(settings: Document) -> Iterator[str]:
+    """The texts of all tokens that have a role, or are listed as special."""
+    more = settings.entries.get("additional_special_tokens") or settings.entries.get("extra_special_tokens")
+    listed = list(more.values()) if isinstance(more, dict) else more if isinstance(more, list) else []
+    for entry in (*(settings.entries.get(f"{role}_token") for role in ROLES), *listed):
+        if text := content(entry):
+            yield text

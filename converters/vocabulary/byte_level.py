@@ -1,0 +1,49 @@
+"""The vocabulary of a tokenizer.json of byte-level BPE, as `tokenizer.ggml.model` = "gpt2" has it."""
+
+from converters.tensors import Value
+from converters.vocabulary.added import AddedTokens, merges, model_tokens
+from converters.vocabulary.files import Document
+from converters.vocabulary.pieces import Piece, added_piece, listed
+from converters.vocabulary.post_processor import first_token
+from converters.vocabulary.pretokenizer import pre_tokenizer, steps
+from edgellm.text.bpe import BYTE_OF
+
+
+def is_byte_level(tokenizer: Document) -> bool:
+    """Whether a tokenizer.json spells bytes with letters, as GPT-2 does."""
+    return any(step.text("type") == "ByteLevel" for step in steps(tokenizer, "pre_tokenizer", "pretokenizers"))
+
+
+def byte_level(tokenizer: Document, settings: list[Document], size: int | None) -> dict[str, Value]:
+    """The tokens, types and merges; `settings` are the files that complete tokenizer.json."""
+    model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
+    if model.get("byte_fallback", bool):
+        model.fail("byte_fallback", "is true, but the pre-tokenizer spells bytes already")
+    name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None)
+    ids = model_tokens(model)
+    pairs = merges(model, ids) or model.fail("merges", "is missing or empty")
+    added = AddedTokens(ids, tokenizer, size)
+    for document in settings:
+        added.complete(document)
+    pieces = {i: Piece(text) for text, i in ids.items()}
+    for i, token in added.by_id.items():
+        pieces[i] = added_piece(token.text if token.normalized else _decoded(token.text), token.special)
+    return {
+        "tokenizer.ggml.model": Value("str", "gpt2"),
+        "tokenizer.ggml.pre": Value("str", name),
+        **listed(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=False),
+        "tokenizer.ggml.merges": Value("str", [" ".join(map(_spelled, pair)) for pair in pairs]),
+    }
+
+
+def _spelled(part: str) -> str:
+    """A half of a merge; a space in it is spelled as GPT-2 spells the byte, since one stands between the halves."""
+    return part.replace(" ", "Ġ")
+
+
+def _decoded(text: str) -> str:
+    """What the decoder makes of an added token: the bytes that its letters spell, if they are text."""
+    try:
+        return bytes(BYTE_OF[letter] for letter in text).decode()
+    except (KeyError, UnicodeDecodeError):
+        return text

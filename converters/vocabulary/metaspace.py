@@ -1,0 +1,74 @@
+"""The vocabulary of a tokenizer.json made from a SentencePiece model, as Llama 2 and Mistral publish it.
+
+It merges as SentencePiece does, with a mark for the space and bytes for what it has no letters for, but it lists
+merges where `tokenizer.ggml.model` = "llama" wants scores. The order of the merges is that of the scores they were
+made from, so scores are made from it again; llama.cpp's converter gives all tokens the same one, and its readers
+then merge from left to right.
+"""
+
+import re
+from typing import Any
+
+from converters.tensors import Value
+from converters.vocabulary.added import AddedTokens, merges, model_tokens
+from converters.vocabulary.files import Document
+from converters.vocabulary.pieces import Piece, added_piece, listed
+from converters.vocabulary.pretokenizer import steps
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf.printable import printable
+from edgellm.text.spm import SPACE
+from edgellm.text.vocabulary import BYTE
+
+_BYTE_TEXT = re.compile("<0x[0-9A-Fa-f]{2}>")
+_PREPEND = {"type": "Prepend", "prepend": SPACE}
+_REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+
+
+def metaspace(tokenizer: Document, settings: list[Document], size: int | None) -> dict[str, Value]:
+    """The tokens, scores and types. Raises UnsupportedModelError for a tokenizer of another kind."""
+    model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
+    kind = model.text("type")
+    if kind not in ("BPE", None) or not model.get("byte_fallback", bool):
+        raise _other(
+            tokenizer, f'its model is "{printable(str(kind))}", neither byte-level BPE nor BPE with byte_fallback'
+        )
+    space_prefix(tokenizer)
+    ids = model_tokens(model)
+    added = AddedTokens(ids, tokenizer, size)
+    for document in settings:
+        added.complete(document)
+    pieces = _scored(ids, merges(model, ids))
+    pieces |= {i: added_piece(token.text, token.special) for i, token in added.by_id.items()}
+    return {
+        "tokenizer.ggml.model": Value("str", "llama"),
+        "tokenizer.ggml.pre": Value("str", "default"),
+        **listed(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=True),
+    }
+
+
+def space_prefix(tokenizer: Document) -> bool:
+    """Whether a space goes before a text. Raises UnsupportedModelError for steps other than SentencePiece's own."""
+    normalizers = [step.entries for step in steps(tokenizer, "normalizer", "normalizers")]
+    cuts = [step.entries for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
+    if not cuts and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
+        return normalizers[0] == _PREPEND
+    if not normalizers and len(cuts) == 1 and (cuts[0].get("type"), cuts[0].get("replacement")) == ("Metaspace", SPACE):
+        older = "always" if cuts[0].get("add_prefix_space", True) else "never"
+        return bool(cuts[0].get("prepend_scheme", older) != "never")
+    raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(cuts)}")
+
+
+def _scored(ids: dict[str, int], pairs: list[tuple[str, str]]) -> dict[int, Piece]:
+    """The model's tokens: what is merged first scores highest; tokens that no merge makes come last."""
+    made = dict.fromkeys(left + right for left, right in pairs)
+    order = {text: rank for rank, text in enumerate((*made, *(text for text in ids if text not in made)))}
+    pieces = {i: Piece(text, score=-float(order[text])) for text, i in ids.items()}
+    return pieces | {i: Piece(text, BYTE) for text, i in ids.items() if _BYTE_TEXT.fullmatch(text)}
+
+
+def _shown(found: list[Any]) -> str:
+    return printable(repr(found), 160) if found else "nothing"
+
+
+def _other(tokenizer: Document, problem: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"{tokenizer.where}: {problem}; tokenizers of that kind are not converted yet")

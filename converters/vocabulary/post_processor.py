@@ -1,0 +1,91 @@
+"""What the post-processor of a tokenizer.json puts around a text.
+
+GGUF has words for a BOS before it, an EOS behind it and a separator between two texts; other templates are read as
+llama.cpp's converter reads them (gguf-py's SpecialVocab).
+"""
+
+from typing import Any
+
+from converters.vocabulary.files import Document
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf.printable import printable
+
+
+def added_around(tokenizer: Document, tokens: dict[str, Any], roles: list[str]) -> dict[str, bool]:
+    """By role, whether it is added: "bos", "eos" and "sep", if the file says.
+
+    `tokens` has what tokenizer_config.json says of each role. What the template says instead is put into it; an
+    EOS that is replaced so becomes the "eot" or "eom", and `roles` gets that role, too.
+    """
+    adds: dict[str, bool] = {}
+    for processor in _processors(tokenizer):
+        kind = processor.text("type")
+        if kind == "ByteLevel":
+            adds.setdefault("bos", False)
+            adds.setdefault("eos", False)
+        elif kind == "TemplateProcessing":
+            _template(processor, tokens, roles, adds)
+        else:
+            text = f'its post-processor "{printable(str(kind))}" is not known here'
+            raise UnsupportedModelError(f"{tokenizer.where}: {text}; models with another one are not converted yet")
+    return adds
+
+
+def first_token(tokenizer: Document) -> str | None:
+    """The token that goes before every text."""
+    templates = [_ids(each, "single") for each in _processors(tokenizer) if each.text("type") == "TemplateProcessing"]
+    return next((ids[0][0] for ids in templates if len(ids) > 1), None)
+
+
+def _processors(tokenizer: Document) -> list[Document]:
+    top = tokenizer.part("post_processor")
+    if not top:
+        return []
+    return list(top.parts("processors")) if top.text("type") == "Sequence" else [top]
+
+
+def _template(processor: Document, tokens: dict[str, Any], roles: list[str], adds: dict[str, bool]) -> None:
+    single = _ids(processor, "single")
+    first, last = (single[0][0], single[-1][0]) if len(single) > 1 else (None, None)
+    if first:
+        # Compared as they are written: an object with the same content is another.
+        if first not in (tokens.get("bos"), tokens.get("cls")):
+            tokens["bos"], tokens["cls"] = tokens.get("bos") or first, tokens.get("cls") or first
+        adds["bos"] = first in (tokens["bos"], tokens.get("cls"))
+    if last:
+        if last != tokens.get("eos"):
+            _replace_eos(last, tokens, roles)
+        adds["eos"] = True
+    inner = _between(_ids(processor, "pair"), first, last)
+    if inner:
+        ends = (tokens.get("sep"), tokens.get("eos"))
+        adds["sep"] = (inner[0] in ends and inner[0] is not None and not last) or (len(inner) == 2 and inner[1] in ends)
+        if adds["sep"]:
+            tokens["sep"] = tokens.get("sep") or tokens.get("eos")
+
+
+def _replace_eos(last: str, tokens: dict[str, Any], roles: list[str]) -> None:
+    spare = next((role for role in ("eot", "eom") if role not in roles), None)
+    if spare:
+        roles.append(spare)
+        tokens[spare] = tokens.get("eos")
+    tokens["eos"] = last
+
+
+def _between(pair: list[tuple[str | None, str | None]], first: str | None, last: str | None) -> list[str | None]:
+    """The special tokens between the two texts of a template for a pair; none where it is not of that form."""
+    start = 1 if first and pair and pair[0][0] == first else 0
+    stop = -1 if last and pair and pair[-1][0] == last else None
+    pair = pair[start:stop]
+    if len(pair) < 3 or pair[0][1] != "A" or pair[-1][1] != "B":
+        return []
+    return [token for token, _ in pair[1:-1]]
+
+
+def _ids(processor: Document, key: str) -> list[tuple[str | None, str | None]]:
+    """The items of a template, each a special token's id or a text's, "A" or "B"."""
+    items = []
+    for item in processor.parts(key):
+        token, text = item.part("SpecialToken"), item.part("Sequence")
+        items.append((token.text("id") if token else None, text.text("id") if text else None))
+    return items

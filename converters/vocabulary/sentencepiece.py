@@ -1,0 +1,58 @@
+"""The vocabulary of a tokenizer.model, SentencePiece's own file, as `tokenizer.ggml.model` = "llama" has it."""
+
+import warnings
+
+from converters.tensors import Value
+from converters.vocabulary.added import decoder_entries
+from converters.vocabulary.files import Document
+from converters.vocabulary.model_proto import UNIGRAM, ModelProto
+from converters.vocabulary.pieces import ADDED_SCORE, Piece, added_piece, listed
+from edgellm.errors import EdgeLLMWarning
+from edgellm.text.vocabulary import NORMAL, USER_DEFINED
+
+
+def sentencepiece(
+    model: ModelProto, added: Document | None, settings: Document | None, size: int | None, where: str
+) -> dict[str, Value]:
+    """The tokens, scores and types; `added` is added_tokens.json, `settings` tokenizer_config.json.
+
+    Tokens from `size` on are left out with an EdgeLLMWarning, as the weights have no row for them.
+    """
+    if model.kind == UNIGRAM:
+        text = "a unigram model, which readers of GGUF files merge as if it were BPE; token ids may differ at times"
+        warnings.warn(f"{where}: {text}", EdgeLLMWarning, stacklevel=2)
+    size = len(model.pieces) if size is None else size
+    # User-defined pieces merge like any other, unless the files beside the model name them.
+    pieces = {i: p._replace(type=NORMAL) if p.type == USER_DEFINED else p for i, p in enumerate(model.pieces)}
+    pieces |= _added(added) | _decoder(settings)
+    beyond = sorted(i for i in pieces if i >= size)
+    if beyond:
+        found = f"{len(beyond)} tokens from {beyond[0]} on are left out"
+        warnings.warn(f"{where}: {found}, since the vocabulary ends at {size}", EdgeLLMWarning, stacklevel=2)
+    return {
+        "tokenizer.ggml.model": Value("str", "llama"),
+        "tokenizer.ggml.pre": Value("str", "default"),
+        **listed({i: piece for i, piece in pieces.items() if i < size}, size, where, scored=True),
+    }
+
+
+def _added(added: Document | None) -> dict[int, Piece]:
+    """What added_tokens.json adds: ids by text."""
+    if not added:
+        return {}
+    pieces = {}
+    for text in added.entries:
+        i = added.wanted(text, int)
+        if i < 0 or i in pieces:
+            added.fail(text, f"is {i}, which is no id, or another token's")
+        pieces[i] = Piece(text, USER_DEFINED, ADDED_SCORE)
+    return pieces
+
+
+def _decoder(settings: Document | None) -> dict[int, Piece]:
+    """What tokenizer_config.json adds: tokens by id."""
+    pieces = {}
+    for i, entry in decoder_entries(settings) if settings else ():
+        text = entry.text("content") or entry.fail("content", "is missing")
+        pieces[i] = added_piece(text, bool(entry.get("special", bool)))
+    return pieces

@@ -1,0 +1,84 @@
+"""The ids of tokens with a role, and which of them go around a text."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from converters.tensors import Value
+from converters.vocabulary.added import ROLES, content
+from converters.vocabulary.files import Document
+from converters.vocabulary.post_processor import added_around
+from edgellm.errors import EdgeLLMWarning, ModelFileError
+
+# The names of the roles in GGUF keys; a role that is not here has no key. "seperator" is how GGUF spells it.
+_KEYS = {
+    "bos": "bos",
+    "eos": "eos",
+    "unk": "unknown",
+    "sep": "seperator",
+    "pad": "padding",
+    "mask": "mask",
+    "eot": "eot",
+    "eom": "eom",
+}
+
+
+def special_tokens(
+    tokenizer: Document | None, settings: Document | None, config: Mapping[str, Any], size: int, folder: str
+) -> dict[str, Value]:
+    """`tokenizer.ggml.*_token_id` and `add_*_token`, in llama.cpp's order.
+
+    tokenizer_config.json (`settings`) names tokens by text, and the added tokens of tokenizer.json give their ids;
+    config.json has ids for the rest. Raises ModelFileError for a negative id; an id that is not below `size` is left
+    out with an EdgeLLMWarning.
+    """
+    entries = settings.entries if settings else {}
+    tokens = {role: entries.get(f"{role}_token") for role in ROLES}
+    roles = list(ROLES)
+    adds: dict[str, bool] = {}
+    if tokenizer:
+        tokens["bos"], tokens["eos"] = tokens["bos"] or tokens["cls"], tokens["eos"] or tokens["sep"]
+        adds = added_around(tokenizer, tokens, roles)
+    found = _by_text(tokenizer, tokens, roles) if tokenizer and settings else {}
+    for role, i in _by_number(config, roles):
+        found.setdefault(role, i)
+    made = {f"tokenizer.ggml.{_KEYS[role]}_token_id": Value("u32", i) for role, i in _in_range(found, size, folder)}
+    for role in roles:
+        said = entries.get(f"add_{role}_token")
+        if isinstance(said, bool):
+            adds.setdefault(role, said)
+    return made | {f"tokenizer.ggml.add_{role}_token": Value("bool", adds[role]) for role in adds if role in _ADDED}
+
+
+_ADDED = ("bos", "eos", "sep")
+
+
+def _by_text(tokenizer: Document, tokens: Mapping[str, Any], roles: list[str]) -> dict[str, int]:
+    ids: dict[str, int] = {}
+    for entry in tokenizer.parts("added_tokens"):
+        ids.setdefault(entry.text("content") or "", entry.wanted("id", int))
+    return {role: ids[text] for role in roles if (text := content(tokens.get(role))) in ids}
+
+
+def _by_number(config: Mapping[str, Any], roles: list[str]) -> Iterator[tuple[str, int]]:
+    """What config.json says; in a list of several ends none is the one."""
+    text_config = config.get("text_config")
+    inner: Mapping[str, Any] = text_config if isinstance(text_config, Mapping) else {}
+    for role in roles:
+        key = f"{role}_token_id"
+        i = config.get(key) if config.get(key) is not None else inner.get(key)
+        if isinstance(i, int) and not isinstance(i, bool) and i != -1:  # -1 is an older way to say that there is none
+            yield role, i
+
+
+def _in_range(found: Mapping[str, int], size: int, folder: str) -> Iterator[tuple[str, int]]:
+    for role, i in found.items():
+        if i < 0:
+            raise ModelFileError(
+                f"{folder}/config.json: {role}_token_id is {i}, which is no id; get the checkpoint again"
+            )
+        if i >= size:
+            text = f"the {role} token is {i}, but the vocabulary ends at {size}; it is left out"
+            warnings.warn(f"{folder}: {text}", EdgeLLMWarning, stacklevel=2)
+        elif role in _KEYS:
+            yield role, i

@@ -1,0 +1,51 @@
+"""The chat templates of a checkpoint: one, or several by name."""
+
+import re
+from collections.abc import Iterator
+
+from converters.checkpoint.files import read_text
+from converters.tensors import Value
+from converters.vocabulary.files import Document, Files, read
+
+_FOLDER = "additional_chat_templates"
+
+
+def chat_templates(files: Files, settings: Document | None) -> dict[str, Value]:
+    """`tokenizer.chat_template` and, for templates with a name, `tokenizer.chat_template.NAME` and `chat_templates`.
+
+    They stand in tokenizer_config.json, or else in chat_template.jinja, with others in a folder, or else in
+    chat_template.json. Raises ModelFileError for a template that is no text.
+    """
+    found = _named(settings) if settings else {}
+    if not found:
+        found = dict(_files(files))
+    if not found and (document := read(files, "chat_template.json")):
+        found = _named(document)
+    others = {re.sub("[^A-Za-z0-9]", "_", name): text for name, text in found.items() if name and name != "default"}
+    made = {f"tokenizer.chat_template.{name}": Value("str", text) for name, text in others.items()}
+    if others:
+        made["tokenizer.chat_templates"] = Value("str", list(others))
+    if "default" in found:
+        made["tokenizer.chat_template"] = Value("str", found["default"])
+    return made
+
+
+def _named(document: Document) -> dict[str, str]:
+    """The entry `chat_template`: a text, or a list of objects with a name and a template."""
+    if not isinstance(document.entries.get("chat_template"), list):
+        text = document.text("chat_template")
+        return {} if text is None else {"default": text}
+    choices = ((entry.text("name"), entry.text("template")) for entry in document.parts("chat_template"))
+    return {name: text for name, text in choices if name and text is not None}
+
+
+def _files(files: Files) -> Iterator[tuple[str, str]]:
+    """The templates that have files of their own."""
+    text = files.text("chat_template.jinja")
+    if text is None:
+        return
+    yield "default", text
+    for path in sorted((files.path / _FOLDER).glob("*.jinja")):
+        more = read_text(path.parent, path.name)
+        if more is not None:
+            yield path.stem, more
