@@ -1,0 +1,119 @@
+"""Who made a model, from what, and how it likes to be sampled: the general.* keys of a GGUF file.
+
+Names are taken apart, and model cards read, by the rules of `gguf.Metadata`. What those rules are given comes from
+strangers, so all that has not the type they expect is left out before.
+"""
+
+import warnings
+from collections.abc import Mapping
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from converters.architectures.config import Config
+from converters.checkpoint import Checkpoint
+from edgellm.errors import EdgeLLMWarning
+from edgellm.gguf.printable import printable
+
+if TYPE_CHECKING:
+    import gguf
+
+_LONGEST = 1 << 20  # characters of front matter: PyYAML takes about ten seconds for so many
+
+_WORDS = ("license", "tags", "pipeline_tag", "languages", "language")
+_SOURCES = ("base_model", "base_models", "base_model_sources", "datasets", "dataset", "dataset_sources")
+
+_INTEGERS = {"top_k": "top_k", "penalty_last_n": "penalty_last_n", "mirostat": "mirostat"}
+_NUMBERS = {
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "temperature": "temp",
+    "repetition_penalty": "penalty_repeat",
+    "penalty_repeat": "penalty_repeat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
+}
+"""Keys of generation_config.json, and what GGUF calls them after `general.sampling.`."""
+
+
+def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters: int) -> None:
+    """Add the keys. `parameters` is the number of weights, which gives the size its label.
+
+    Raises ModelFileError where generation_config.json has other than numbers at keys that GGUF knows.
+    """
+    import gguf
+
+    folder = checkpoint.path if checkpoint.path.name not in ("", "..") else checkpoint.path.resolve()
+    named = {"_name_or_path": _scalar(checkpoint.config.get("_name_or_path"))}
+    card = gguf.Metadata.apply_metadata_heuristic(
+        gguf.Metadata(), read_card(checkpoint), {k: v for k, v in named.items() if v}, folder, parameters
+    )
+    for name, value in _sampling(checkpoint).items():
+        setattr(card, f"sampling_{name}", value)
+    card.name = card.name or folder.name or "model"
+    card.size_label = card.size_label or gguf.size_label(parameters, parameters, 0, 0)
+    writer.add_type(gguf.GGUFType.MODEL)
+    card.set_gguf_meta_model(writer)
+
+
+def _sampling(checkpoint: Checkpoint) -> dict[str, int | float]:
+    given = Config(checkpoint.path / "generation_config.json", checkpoint.json("generation_config.json") or {})
+    whole = {name: given.integer(key, least=-1) for key, name in _INTEGERS.items() if key in given}
+    return whole | {name: given.number(key) for key, name in _NUMBERS.items() if key in given}
+
+
+def read_card(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the front matter of README.md says, YAML between two lines `---`; nothing where there is none.
+
+    Numbers and dates become text. A card that cannot be read is an EdgeLLMWarning: the model is none the worse.
+    """
+    import yaml
+
+    front = _front_matter(checkpoint.text("README.md") or "")
+    try:
+        # Aliases let a short text stand for an endless one, and no card needs them.
+        if len(front) > _LONGEST or any(isinstance(token, yaml.AliasToken) for token in yaml.scan(front)):
+            raise ValueError("it is too long or has aliases")
+        card = yaml.safe_load(front)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        where = printable(str(checkpoint.path / "README.md"), 400)
+        said = printable(" ".join(str(error).split()), 200)
+        warnings.warn(f"{where}: the model card is left out, it cannot be read ({said})", EdgeLLMWarning, stacklevel=2)
+        return {}
+    known = {str(key): _clean(str(key), value) for key, value in card.items()} if isinstance(card, dict) else {}
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _front_matter(text: str) -> str:
+    """The lines between the first, `---`, and the next `---`."""
+    first, *lines = text.splitlines() or [""]
+    if first != "---":
+        return ""
+    front = "\n".join(lines[: lines.index("---")] if "---" in lines else lines) + "\n"
+    # As gguf.Metadata mends cards: `- no` is Norwegian, not false, and tabs are not allowed in YAML.
+    return front.replace("- no\n", '- "no"\n').replace("\t", "  ")
+
+
+def _clean(key: str, value: object) -> Any:
+    """A value of the card with the type that its key must have; None for any other."""
+    if not isinstance(value, list):
+        return _scalar(value)
+    if key not in _WORDS + _SOURCES:
+        return None
+    items = (_entry(item) if key in _SOURCES else _scalar(item) for item in value)
+    return [item for item in items if item]
+
+
+def _entry(item: object) -> str | dict[str, str] | None:
+    if isinstance(item, Mapping):
+        fields = {str(key): _scalar(value) for key, value in item.items()}
+        return {key: value for key, value in fields.items() if value}
+    return _scalar(item)
+
+
+def _scalar(value: object) -> str | None:
+    """Text, a number or a date as text that UTF-8 can hold."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | date):
+        return None
+    return str(value).encode(errors="replace").decode()

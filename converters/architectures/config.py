@@ -1,0 +1,76 @@
+"""What config.json and generation_config.json say, taken only as the type and within the range it must have."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from edgellm.errors import ModelFileError, UnsupportedModelError
+from edgellm.gguf.printable import printable
+
+_LARGEST = 1e15
+
+
+class Config:
+    """A JSON object of a checkpoint. A key whose value is null counts as absent."""
+
+    def __init__(self, path: Path, values: Mapping[str, object]) -> None:
+        self.path = path
+        self._values = {key: value for key, value in values.items() if value is not None}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise ModelFileError with the file's name before `problem`."""
+        raise ModelFileError(f"{printable(str(self.path), 400)}: {problem}")
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raise UnsupportedModelError with the file's name before `problem`."""
+        raise UnsupportedModelError(f"{printable(str(self.path), 400)}: {problem}")
+
+    def integer(self, key: str, default: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
+        """The integer at `key`, or `default` where it is absent and has one."""
+        value = self._values.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self._wrong(key, f"a whole number from {least} to {most}")
+        return value
+
+    def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
+        """The number at `key`, at least `least`, or `default` where it is absent and has one."""
+        value = self._values.get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= _LARGEST:
+            self._wrong(key, f"a number from {least:g} to {_LARGEST:g}")
+        return float(value)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """The truth value at `key`, or `default` where it is absent."""
+        value = self._values.get(key, default)
+        if not isinstance(value, bool):
+            self._wrong(key, "true or false")
+        return value
+
+    def word(self, key: str, default: str) -> str:
+        """The text at `key`, or `default`."""
+        value = self._values.get(key, default)
+        if not isinstance(value, str):
+            self._wrong(key, "text")
+        return value
+
+    def names(self, key: str) -> list[str]:
+        """The list of texts at `key`, an empty one where it is absent."""
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self._wrong(key, "a list of names")
+        return value
+
+    def section(self, key: str) -> Mapping[str, object]:
+        """The object at `key`, an empty one where it is absent."""
+        value = self._values.get(key, {})
+        if not isinstance(value, dict):
+            self._wrong(key, "an object")
+        return value
+
+    def _wrong(self, key: str, wanted: str) -> NoReturn:
+        if key not in self._values:
+            self.fail(f"has no {key}; get another copy of the checkpoint")
+        self.fail(f"{printable(key)} is {printable(repr(self._values[key]))}, not {wanted}; correct it")

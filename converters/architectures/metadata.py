@@ -1,0 +1,58 @@
+"""The metadata of a model, all but its vocabulary, in the order in which llama.cpp's converter writes it."""
+
+from typing import TYPE_CHECKING, Any
+
+from converters.architectures.card import write_general
+from converters.architectures.config import Config
+from converters.architectures.rope import write_rope
+from converters.architectures.variant import Sizes, Variant, sliding_window
+from converters.tensors import Metadata, Source, Value
+
+if TYPE_CHECKING:
+    import gguf
+
+    from converters.checkpoint import Checkpoint
+
+# enum llama_ftype of llama.h, by the type of the first matrix.
+_FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
+_KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
+
+
+def metadata_of(
+    checkpoint: "Checkpoint", config: Config, rope: Config, variant: Variant, sizes: Sizes, tensors: list[Source]
+) -> Metadata:
+    """The keys `general.*` and those of the architecture, with the names that the `gguf` package has for them."""
+    import gguf
+
+    writer = gguf.GGUFWriter(None, variant.architecture)
+    write_general(writer, checkpoint, sum(tensor.row_count * tensor.columns for tensor in tensors))
+    _write_sizes(writer, sizes)
+    write_rope(writer, rope)
+    writer.add_layer_norm_rms_eps(sizes.eps)
+    if "head_dim" in config or variant.head_size:
+        writer.add_key_length(sizes.head_dim)
+        writer.add_value_length(sizes.head_dim)
+    window = sliding_window(config, variant)
+    if window is not None and window < sizes.context_length:
+        writer.add_sliding_window(window)
+    matrix = next(tensor for tensor in tensors if len(tensor.shape) > 1)
+    writer.add_file_type(_FILE_TYPES[matrix.type])
+    if variant.architecture == "llama":
+        writer.add_vocab_size(sizes.vocab)
+        writer.add_rope_dimension_count(sizes.head_dim)
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    return {key: _value(value) for key, value in writer.kv_data[0].items()}
+
+
+def _write_sizes(writer: "gguf.GGUFWriter", sizes: Sizes) -> None:
+    writer.add_block_count(sizes.layers)
+    writer.add_context_length(sizes.context_length)
+    writer.add_embedding_length(sizes.width)
+    writer.add_feed_forward_length(sizes.ffn)
+    writer.add_head_count(sizes.heads)
+    writer.add_head_count_kv(sizes.kv_heads)
+
+
+def _value(value: Any) -> Value:
+    """A value of `gguf.GGUFWriter` as one of ours; its arrays here are of strings."""
+    return Value(_KINDS.get(value.type.name, "str"), value.value)

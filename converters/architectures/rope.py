@@ -1,0 +1,92 @@
+"""What config.json says about rotary positions, as GGUF says it."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converters.architectures.config import Config
+from converters.architectures.variant import Sizes
+from edgellm.gguf.printable import printable
+
+if TYPE_CHECKING:
+    import gguf
+
+# "dynamic" changes nothing before the context is longer than the one that config.json gives.
+_PLAIN = ("default", "dynamic", "llama3")
+
+
+def rope_config(config: Config, sizes: Sizes) -> Config:
+    """All that config.json says about rotary positions, where transformers 5 puts it.
+
+    Its `rope_parameters` were `rope_scaling` with `rope_theta` beside it before, and `rope_type` was `type`. Raises
+    ModelFileError, and UnsupportedModelError for a rotation that GGUF or edgellm does not have.
+    """
+    given = dict(config.section("rope_scaling") or config.section("rope_parameters"))
+    given.setdefault("rope_type", given.get("type", "default"))
+    given.setdefault("rope_theta", config.number("rope_theta", 10000.0))
+    given.setdefault("original_max_position_embeddings", sizes.context_length)
+    if "original_max_position_embeddings" in config:
+        given["original_max_position_embeddings"] = config.integer("original_max_position_embeddings")
+    rope = Config(config.path, given)
+    _check_supported(config, rope)
+    return rope
+
+
+def _check_supported(config: Config, rope: Config) -> None:
+    kind = rope.word("rope_type", "default")
+    if kind not in (*_PLAIN, "linear", "yarn"):
+        config.refuse(f"rope scaling {printable(kind)} is not supported, only {', '.join(_PLAIN)}, linear and yarn are")
+    if "full_attention" in rope or "sliding_attention" in rope:
+        config.refuse("rotary positions that differ from layer to layer are not supported")
+    if any(c.number("partial_rotary_factor", 1.0) != 1.0 for c in (config, rope)):
+        config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported")
+    if "mscale" in rope or "mscale_all_dim" in rope or not rope.flag("truncate", default=True):
+        config.refuse("yarn with mscale, mscale_all_dim or without truncate is not supported")
+
+
+def write_rope(writer: "gguf.GGUFWriter", rope: Config) -> None:
+    """Add the keys of the scaling and of the base. Llama 3's scaling is a tensor instead."""
+    import gguf
+
+    kind = rope.word("rope_type", "default")
+    if kind in ("linear", "yarn"):
+        factor = rope.number("factor", least=1e-6)
+        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        writer.add_rope_scaling_factor(factor)
+        if kind == "yarn":
+            _write_yarn(writer, rope, factor)
+    writer.add_rope_freq_base(rope.number("rope_theta", least=1.0))
+
+
+def _write_yarn(writer: "gguf.GGUFWriter", rope: Config, factor: float) -> None:
+    writer.add_rope_scaling_orig_ctx_len(rope.integer("original_max_position_embeddings"))
+    if "attention_factor" in rope:
+        magnitude = rope.number("attention_factor", least=1e-6)
+        writer.add_rope_scaling_yarn_attn_factor(magnitude)
+        # No reader of these architectures takes that key. All multiply YaRN's own magnitude by this one.
+        writer.add_rope_scaling_attn_factors(magnitude / (1 + 0.1 * math.log(max(factor, 1.0))))
+    if "beta_fast" in rope:
+        writer.add_rope_scaling_yarn_beta_fast(rope.number("beta_fast"))
+    if "beta_slow" in rope:
+        writer.add_rope_scaling_yarn_beta_slow(rope.number("beta_slow"))
+
+
+def rope_factors(rope: Config, sizes: Sizes) -> NDArray[np.float32] | None:
+    """What Llama 3's scaling divides each frequency by, float32 [head_dim / 2], or None for any other.
+
+    The formula is that of rope_type "llama3" in Hugging Face transformers (modeling_rope_utils.py): a pair that turns
+    more than `high_freq_factor` times within the original context keeps its frequency, one that turns less than
+    `low_freq_factor` times is slowed down by the whole factor, and others lie between.
+    """
+    if rope.word("rope_type", "default") != "llama3":
+        return None
+    factor, low = rope.number("factor", 8.0, least=1e-6), rope.number("low_freq_factor", 1.0)
+    high, original = rope.number("high_freq_factor", 4.0), rope.integer("original_max_position_embeddings")
+    if not high > low:
+        rope.fail(f"high_freq_factor {high:g} is not above low_freq_factor {low:g}; correct it")
+    frequencies = rope.number("rope_theta", least=1.0) ** -(np.arange(0, sizes.head_dim, 2) / sizes.head_dim)
+    turns = original * frequencies / (2 * math.pi)
+    kept = np.clip((turns - low) / (high - low), 0, 1)
+    return (1 / ((1 - kept) / factor + kept)).astype(np.float32)
