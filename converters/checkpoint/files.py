@@ -1,0 +1,85 @@
+"""The small files of a checkpoint: found by plain names, of bounded size, and whole."""
+
+import json
+import re
+import stat
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, NoReturn
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf.printable import printable, size
+
+LFS_POINTER = b"version https://git-lfs"
+# Four times the largest tokenizer.json published.
+_MOST_BYTES = 1 << 27
+_HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def fail(path: Path, problem: str) -> NoReturn:
+    """Raise ModelFileError with the path before `problem`."""
+    raise ModelFileError(f"{printable(str(path), 400)}: {problem}")
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name stays in the folder it is looked up in, on every system.
+
+    What it names may be a link: the hub's cache is made of links to files outside of the folder.
+    """
+    parts = {PurePosixPath(name).name, PureWindowsPath(name).name}
+    return parts == {name} and name not in ("", "..") and "\0" not in name
+
+
+def read(folder: Path, name: str) -> bytes | None:
+    """A whole file, None if there is none. Raises ModelFileError if it cannot be read or is no plain small file."""
+    path = folder / name
+    if not is_plain(name):
+        fail(folder, f'names the file "{printable(name)}", which is outside of the folder; get another copy')
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            fail(path, "is not a regular file; download it again")
+        if status.st_size > _MOST_BYTES:
+            fail(path, f"has {size(status.st_size)}, too many for such a file; download it again")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        if path.is_symlink():
+            fail(path, "is a link to a file that is gone; download it again")
+        return None
+    except OSError as error:
+        fail(path, f"cannot be read ({error.strerror}); check its permissions and disk")
+    if content.startswith(LFS_POINTER):
+        fail(path, "is a Git LFS pointer, not the file itself; run `git lfs pull`, or download it")
+    return content
+
+
+def read_text(folder: Path, name: str) -> str | None:
+    """A file as text, its line ends as "\\n"; None if there is none. Raises ModelFileError."""
+    content = read(folder, name)
+    try:
+        text = None if content is None else content.decode()
+    except UnicodeDecodeError as error:
+        fail(folder / name, f"is damaged: byte {error.start} is not UTF-8; download it again")
+    return text and text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(folder: Path, name: str) -> Any | None:
+    """A JSON file's value; None if there is no file. All its text can be encoded. Raises ModelFileError."""
+    content = read(folder, name)
+    if content is None:
+        return None
+    try:
+        value = json.loads(content)
+        if _HALF_OF_A_PAIR.search(content):
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else printable(str(error), 120)
+        fail(folder / name, f"is no valid JSON ({reason}); download it again")
+    return value
+
+
+def read_object(folder: Path, name: str) -> dict[str, Any] | None:
+    """A JSON file that holds an object; None if there is no file. Raises ModelFileError."""
+    value = read_json(folder, name)
+    if value is not None and not isinstance(value, dict):
+        fail(folder / name, "must hold a JSON object; download it again")
+    return value

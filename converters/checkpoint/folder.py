@@ -1,0 +1,87 @@
+"""Which files of a folder hold the weights; what cannot be converted is refused with the way out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from converters.checkpoint.files import fail, is_plain, read_object
+from edgellm.gguf.printable import printable
+
+INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_PICKLED = (
+    "unpickling it would run whatever code is inside; get a revision with .safetensors files, or load it where that "
+    "is safe and save it with transformers' save_pretrained"
+)
+
+
+def weight_files(folder: Path) -> Mapping[str, set[str] | None]:
+    """The files that hold the weights, each with the names the index gives it; None where there is no index.
+
+    As in transformers, model.safetensors comes first, then the index; a single file may have any name.
+    Raises ModelFileError.
+    """
+    names = _names(folder)
+    found = sorted(name for name in names if name.endswith(".safetensors") and not name.startswith("adapter_"))
+    if _SINGLE in found:
+        return {_SINGLE: None}
+    if INDEX in names:
+        return _read_index(folder)
+    if len(found) == 1:
+        return {found[0]: None}
+    if found:
+        fail(folder, f"has {len(found)} .safetensors files, but no {INDEX} to say what is in them; download it")
+    return _refuse_folder(folder, names)
+
+
+def _names(folder: Path) -> set[str]:
+    """The names of all that is in a folder."""
+    try:
+        return {path.name for path in folder.iterdir()}
+    except NotADirectoryError:
+        _refuse_file(folder)
+    except FileNotFoundError:
+        fail(folder, "there is no such folder; check the path")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        fail(folder, f"cannot be read ({reason}); check the path and its permissions")
+
+
+def _refuse_file(path: Path) -> NoReturn:
+    kind = path.suffix.lower()
+    if kind == ".gguf":
+        fail(path, "is a GGUF file already; `edgellm quantize` changes its types")
+    if kind == ".safetensors":
+        fail(path, "holds weights alone; name the folder it is in, with config.json and a tokenizer")
+    if kind in _PICKLES:
+        fail(path, f"is a pickle, and {_PICKLED}")
+    fail(path, "is not a folder; name a folder with config.json and .safetensors files")
+
+
+def _refuse_folder(folder: Path, names: set[str]) -> NoReturn:
+    """Say what a folder without a model's safetensors holds."""
+    if any(name.startswith("adapter_") for name in names):
+        fail(folder, "holds a LoRA adapter, not a model; merge it into its base model (peft: merge_and_unload) first")
+    pickles = sorted(name for name in names if name.lower().endswith(_PICKLES))
+    if pickles:
+        fail(folder, f"its weights are pickled ({printable(pickles[0])}), and {_PICKLED}")
+    if any(name.lower().endswith(".gguf") for name in names):
+        fail(folder, "holds GGUF files, which need no conversion; `edgellm quantize` changes the types of one")
+    if "snapshots" in names:
+        fail(folder, "is a model in the hub's cache; name the folder inside its folder snapshots")
+    fail(folder, "has no .safetensors file; download the whole checkpoint")
+
+
+def _read_index(folder: Path) -> dict[str, set[str] | None]:
+    index = read_object(folder, INDEX) or {}
+    weight_map = index.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        fail(folder / INDEX, "has no weight_map, which says what is in which file; download it again")
+    files: dict[str, set[str]] = {}
+    for name, file in weight_map.items():
+        if not isinstance(file, str) or not is_plain(file):
+            where = printable(str(file))
+            fail(folder / INDEX, f'puts {printable(name)} outside of the folder, in "{where}"; download it again')
+        files.setdefault(file, set()).add(name)
+    return dict(files)

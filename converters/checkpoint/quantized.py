@@ -1,0 +1,46 @@
+"""Checkpoints whose weights are quantized already: all are refused but those in FP8."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from converters.checkpoint.files import fail
+from edgellm.gguf.printable import printable
+
+_WITH_FP8 = ("fp8", "fbgemm_fp8", "compressed-tensors")
+_FORMATS_WITH_FP8 = ("float-quantized", "naive-quantized")
+_NAMES = {"gptq": "GPTQ", "awq": "AWQ", "mxfp4": "MXFP4"}
+_ORIGINAL = "get the checkpoint that it was made from"
+
+
+def check_quantization(path: Path, config: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows and columns that share a scale, where FP8 weights have one for each block.
+
+    Raises ModelFileError for weights quantized in any other way; `path` names config.json.
+    """
+    given = config.get("quantization_config") or {}
+    if not isinstance(given, dict):
+        fail(path, "quantization_config must be a JSON object; download it again")
+    if given:
+        _check_method(path, given)
+    block = given.get("weight_block_size") or [128, 128]
+    if not isinstance(block, list) or len(block) != 2 or not all(type(n) is int and n > 0 for n in block):
+        fail(path, "weight_block_size must be two numbers above 0; download it again")
+    return block[0], block[1]
+
+
+def _check_method(path: Path, given: dict[str, Any]) -> None:
+    in_bits = given.get("load_in_4bit") or given.get("load_in_8bit")
+    method = str(given.get("quant_method", "bitsandbytes" if in_bits else "a method without a name"))
+    kind = str(given.get("format", _FORMATS_WITH_FP8[0]))
+    if method in _WITH_FP8 and (method != "compressed-tensors" or kind in _FORMATS_WITH_FP8):
+        return
+    name = f"{method} ({kind})" if method == "compressed-tensors" else _NAMES.get(method, method)
+    fail(path, f"the weights are quantized already, by {printable(name)}; {_ORIGINAL}")
+
+
+def check_names(path: Path, names: Iterable[str]) -> None:
+    """Refuse the tensors of older quantized checkpoints, whose config.json says nothing."""
+    for name in names:
+        if name.endswith(".qweight"):
+            fail(path, f"tensor {printable(name)} is quantized already, by GPTQ or AWQ; {_ORIGINAL}")

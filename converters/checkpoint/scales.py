@@ -1,0 +1,62 @@
+"""Finding and reading the scales of an FP8 weight."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converters.checkpoint.files import fail
+from converters.checkpoint.fp8 import Scales
+from converters.checkpoint.shard import StoredTensor
+from edgellm.gguf.printable import printable
+
+FP8 = ("F8_E4M3", "F8_E5M2")
+_ADDED = ("_scale_inv", "_scale")
+_OF_INPUTS = ("input_scale", "activation_scale")
+_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
+def scale_names(tensors: Mapping[str, StoredTensor]) -> set[str]:
+    """The tensors that only say how FP8 weights, or the activations they multiply, are scaled."""
+    weights = [name for name, tensor in tensors.items() if tensor.dtype in FP8]
+    own = {name + added for name in weights for added in _ADDED}
+    of_inputs = {name.removesuffix("weight") + added for name in weights for added in _OF_INPUTS}
+    return (own | of_inputs) & tensors.keys()
+
+
+def scale_of(tensors: Mapping[str, StoredTensor], weight: StoredTensor) -> StoredTensor:
+    """The tensor with a weight's scales, which are multiplied with it: weight_scale_inv of DeepSeek and Qwen, too.
+
+    Raises ModelFileError if there is none, or if no matrix has such scales.
+    """
+    found = next((tensors[weight.name + added] for added in _ADDED if weight.name + added in tensors), None)
+    if found is None:
+        fail(weight.file, f"FP8 tensor {printable(weight.name)} has no scale beside it; download the checkpoint again")
+    if found.dtype not in _DTYPES or len(weight.shape) != 2:
+        shape = "x".join(map(str, weight.shape))
+        fail(
+            weight.file,
+            f"FP8 tensor {printable(weight.name)} ({shape}) has {found.dtype} scales; get another checkpoint",
+        )
+    return found
+
+
+def read_scales(weight: StoredTensor, scale: StoredTensor, data: NDArray[np.uint8], block: tuple[int, int]) -> Scales:
+    """The scales in `data`, the bytes of `scale`: one for all of the weight, for each row or for each `block`.
+
+    Raises ModelFileError if their number fits nothing.
+    """
+    rows, columns = weight.shape
+    values = data.view(_DTYPES[scale.dtype])
+    floats = (values.astype(np.uint32) << 16).view(np.float32) if scale.dtype == "BF16" else values.astype(np.float32)
+    blocks = (-(-rows // block[0]), -(-columns // block[1]))
+    if scale.shape in ((), (1,), (1, 1)):
+        return Scales(floats.reshape(1, 1), rows, columns)
+    if scale.shape in ((rows,), (rows, 1)):
+        return Scales(floats.reshape(rows, 1), 1, columns)
+    if scale.shape == blocks:
+        return Scales(floats.reshape(blocks), *block)
+    given = "x".join(map(str, scale.shape))
+    return fail(
+        scale.file, f"tensor {printable(scale.name)} holds {given} scales, which fit no {rows}x{columns} matrix"
+    )
