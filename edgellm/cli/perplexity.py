@@ -16,7 +16,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
-    from edgellm.perplexity import Comparison, Perplexity
+    from edgellm.perplexity import Perplexity
 
 _LONGEST = 64 << 20
 """Most bytes of a text: more than anyone has the time for."""
@@ -127,17 +127,16 @@ def _takes(character: str) -> bool:
 
 
 def _report(found: "Perplexity", within: str) -> Iterator[str]:
-    yield f"perplexity     {found.perplexity:10.4f} {within} {found.perplexity_error:.4f}"
-    if (more := _comparison(found)) is not None:
-        yield f"reference      {more.reference_perplexity:10.4f} {within} {more.reference_perplexity_error:.4f}"
-        yield f"ratio          {more.ratio:10.4f} {within} {more.ratio_error:.4f}"
-        tail = f"median {more.kl_median:.6f}, 99 % {more.kl_p99:.6f}, max {more.kl_max:.6f}"
-        yield f"KL divergence  {more.kl:10.6f} {within} {more.kl_error:.6f}  {tail}"
-        yield f"same top token {100 * more.top1:10.3f} {within} {100 * more.top1_error:.3f} %"
-    yield f"{found.tokens:,} tokens scored, in {found.windows:,} windows of {found.ctx:,}"
-
-
-def _comparison(found: "Perplexity") -> "Comparison | None":
+    """A line for each figure, the decimal points below each other."""
     from edgellm.perplexity import Comparison
 
-    return found if isinstance(found, Comparison) else None
+    yield f"perplexity     {found.perplexity:11.4f} {within} {found.perplexity_error:.4f}"
+    if isinstance(found, Comparison):
+        yield f"  reference    {found.reference_perplexity:11.4f} {within} {found.reference_perplexity_error:.4f}"
+        yield f"  ratio        {found.ratio:11.4f} {within} {found.ratio_error:.4f}"
+        yield f"KL divergence  {found.kl:13.6f} {within} {found.kl_error:.6f}"
+        yield f"  median       {found.kl_median:13.6f}"
+        yield f"  99 %         {found.kl_p99:13.6f}"
+        yield f"  max          {found.kl_max:13.6f}"
+        yield f"same top token {100 * found.top1:9.2f} {within} {100 * found.top1_error:.2f} %"
+    yield f"{found.tokens:,} tokens scored, in {found.windows:,} windows of {found.ctx:,}"
