@@ -52,8 +52,8 @@ class Job:
         `progress` is called with weights, `compiling` with kernels while they are compiled for the first time.
         Raises EdgeLLMError for what cannot be read, encoded or written.
         """
-        since = monotonic()
         codec = Codec(self.tensors, compiling)
+        since = monotonic()
         with replacing(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
             losses = Pass(codec, output, progress).run(self.tensors, self.layout.offsets, self.threads)

@@ -39,7 +39,7 @@ class _Done(NamedTuple):
     weights: int
     nbytes: int
     error: float
-    power: float
+    squares: float
 
 
 @dataclass
@@ -47,12 +47,12 @@ class Loss:
     """What encoding did to a tensor: sums over its weights, of their squared errors and of their squares."""
 
     error: float = 0.0
-    power: float = 0.0
+    squares: float = 0.0
 
     @property
     def relative(self) -> float:
         """Root mean square of the errors over that of the weights."""
-        return sqrt(self.error / self.power) if self.power else 0.0
+        return sqrt(self.error / self.squares) if self.squares else 0.0
 
 
 def slabs(tensors: Sequence[Planned], offsets: Sequence[int]) -> Iterator[Slab]:
@@ -85,13 +85,13 @@ class Pass:
         row_bytes = kind.row_bytes(source.columns)
         self._output.write(encoded.data.data.cast("B"), slab.start + slab.first * row_bytes)
         weights = (slab.last - slab.first) * source.columns
-        return _Done(slab.number, weights, encoded.data.nbytes, encoded.error, encoded.power)
+        return _Done(slab.number, weights, encoded.data.nbytes, encoded.error, encoded.squares)
 
     def _count(self, done: _Done) -> None:
         """In the calling thread, which has nothing else to do but wait for the disk."""
         loss = self._losses[done.number]
         loss.error += done.error
-        loss.power += done.power
+        loss.squares += done.squares
         self._weights += done.weights
         self._progress(self._weights, self._all_weights)
         self._unsynced += done.nbytes
