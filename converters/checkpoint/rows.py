@@ -4,21 +4,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.fp8 import Scales, decode
-from converters.checkpoint.pages import Pages
-from converters.checkpoint.shard import Shard, StoredTensor
+from converters.checkpoint.shard import StoredTensor
+from converters.reading import read_bytes
 from converters.tensors import Rows
 
 Order = NDArray[np.intp]
 """Row i of what is given is row order[i] of what is stored; of a vector, number i is number order[i]."""
 
 
-def stored(pages: Pages, shard: Shard, tensor: StoredTensor) -> Rows:
-    """The rows as they lie in the map, or a copy if they lie where no array of such numbers may begin."""
-    row_bytes, aligned = tensor.shape[-1] * tensor.width, tensor.offset % tensor.width == 0
+def stored(tensor: StoredTensor) -> Rows:
+    """The rows as they lie in the file."""
+    row_bytes = tensor.shape[-1] * tensor.width
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
-        taken = pages.take(shard, tensor.offset + first * row_bytes, (last - first) * row_bytes)
-        return (taken if aligned else taken.copy()).reshape(last - first, row_bytes)
+        data = read_bytes(tensor.file, tensor.offset + first * row_bytes, (last - first) * row_bytes)
+        return data.reshape(last - first, row_bytes)
 
     return rows
 
@@ -33,7 +33,7 @@ def decoded(rows: Rows, dtype: str, scales: Scales) -> Rows:
 
 
 def reordered(rows: Rows, order: Order) -> Rows:
-    """A copy of the rows asked for, gathered from the smallest range that holds them all."""
+    """The rows asked for, gathered from the smallest range that holds them all: a head or two, for most orders."""
 
     def gathered(first: int, last: int) -> NDArray[np.uint8]:
         wanted = order[first:last]

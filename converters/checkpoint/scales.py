@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from converters.checkpoint.files import fail
 from converters.checkpoint.fp8 import Scales
 from converters.checkpoint.shard import StoredTensor
+from converters.reading import read_bytes
 from edgellm.gguf.printable import printable
 
 FP8 = ("F8_E4M3", "F8_E5M2")
@@ -41,22 +42,25 @@ def scale_of(tensors: Mapping[str, StoredTensor], weight: StoredTensor) -> Store
     return found
 
 
-def read_scales(weight: StoredTensor, scale: StoredTensor, data: NDArray[np.uint8], block: tuple[int, int]) -> Scales:
-    """The scales in `data`, the bytes of `scale`: one for all of the weight, for each row or for each `block`.
+def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int]) -> Scales:
+    """Scales that are one for all of the weight, or for each row, or for each `block` of rows and columns.
 
-    Raises ModelFileError if their number fits nothing.
+    Raises ModelFileError if their number fits nothing, or if they cannot be read.
     """
     rows, columns = weight.shape
-    values = data.view(_DTYPES[scale.dtype])
-    floats = (values.astype(np.uint32) << 16).view(np.float32) if scale.dtype == "BF16" else values.astype(np.float32)
     blocks = (-(-rows // block[0]), -(-columns // block[1]))
     if scale.shape in ((), (1,), (1, 1)):
-        return Scales(floats.reshape(1, 1), rows, columns)
+        return Scales(_floats(scale).reshape(1, 1), rows, columns)
     if scale.shape in ((rows,), (rows, 1)):
-        return Scales(floats.reshape(rows, 1), 1, columns)
+        return Scales(_floats(scale).reshape(rows, 1), 1, columns)
     if scale.shape == blocks:
-        return Scales(floats.reshape(blocks), *block)
+        return Scales(_floats(scale).reshape(blocks), *block)
     given = "x".join(map(str, scale.shape))
     return fail(
         scale.file, f"tensor {printable(scale.name)} holds {given} scales, which fit no {rows}x{columns} matrix"
     )
+
+
+def _floats(scale: StoredTensor) -> NDArray[np.float32]:
+    values = read_bytes(scale.file, scale.offset, scale.nbytes).view(_DTYPES[scale.dtype])
+    return (values.astype(np.uint32) << 16).view(np.float32) if scale.dtype == "BF16" else values.astype(np.float32)
