@@ -130,17 +130,16 @@ def _exponential(name: str, values: Scores) -> dict[str, Any]:
 
 def _check_vocabularies(model: Model, reference: Model) -> None:
     ours, theirs = (each.tokenizer.vocabulary.texts for each in (model, reference))
-    sizes, other_sizes = (model.engine.vocab, len(ours)), (reference.engine.vocab, len(theirs))
-    if sizes != other_sizes:
-        raise _other_vocabulary(model, reference, f"{max(other_sizes):,} tokens, not {max(sizes):,}")
-    if ours != theirs:
-        i = next(i for i in range(len(ours)) if ours[i] != theirs[i])
-        raise _other_vocabulary(model, reference, f"token {i} {_quoted(theirs[i])}, not {_quoted(ours[i])}")
-
-
-def _other_vocabulary(model: Model, reference: Model, difference: str) -> EdgeLLMError:
     name, other = (printable(str(each.file.path), 400) for each in (model, reference))
-    return EdgeLLMError(f"{other}: has {difference} as {name}; give a reference with the same vocabulary")
+    sizes, other_sizes = (model.engine.vocab, len(ours)), (reference.engine.vocab, len(theirs))
+    difference = ""
+    if sizes != other_sizes:
+        difference = f"has {max(other_sizes):,} tokens, but {name} has {max(sizes):,}"
+    elif ours != theirs:
+        i = next(i for i in range(len(ours)) if ours[i] != theirs[i])
+        difference = f"has {_quoted(theirs[i])} as token {i}, but {name} has {_quoted(ours[i])}"
+    if difference:
+        raise EdgeLLMError(f"{other}: {difference}; give a reference with the same vocabulary")
 
 
 def _quoted(token: bytes) -> str:

@@ -153,7 +153,7 @@ def test_wrong_options(complaint: Complain, model_file: ModelFile, text_file: Pa
 def test_a_reference_that_is_none(complaint: Complain, model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
     path, other = model_file(**TINY), model_file(**TINY, vocab=321)
     said = complaint(1, path, text_file, "--ctx", 40, "--against", other)
-    assert said.startswith(f"edgellm: {other}: has 321 tokens, not 320 as {path}; ")
+    assert said.startswith(f"edgellm: {other}: has 321 tokens, but {path} has 320; ")
     assert "missing.gguf" in complaint(1, path, text_file, "--against", tmp_path / "missing.gguf")
 
 

@@ -277,7 +277,10 @@ def test_less_than_two_windows_is_an_error(model_file: ModelFile) -> None:
 
 @pytest.mark.parametrize(
     ("other", "difference"),
-    [({"vocab": 321}, "has 321 tokens, not 320"), ({"tokenizer": "gpt2"}, 'has token 0 "<|end|>", not "<unk>"')],
+    [
+        ({"vocab": 321}, "has 321 tokens, but {} has 320"),
+        ({"tokenizer": "gpt2"}, 'has "<|end|>" as token 0, but {} has "<unk>"'),
+    ],
 )
 def test_a_reference_with_another_vocabulary_is_an_error(
     model_file: ModelFile, other: dict[str, Any], difference: str
@@ -289,4 +292,5 @@ def test_a_reference_with_another_vocabulary_is_an_error(
         pytest.raises(EdgeLLMError) as raised,
     ):
         compare(model, strange, TEXT, ctx=50)
-    assert str(raised.value).startswith(f"{reference}: {difference} as {path}; ")
+    said = f"{reference}: {difference.format(path)}; give a reference with the same vocabulary"
+    assert str(raised.value) == said
