@@ -77,4 +77,5 @@ def _tokens(
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):
         return None, byte_level(tokenizer, more, size)
-    return space_prefix(tokenizer), metaspace(tokenizer, more, size)
+    made = metaspace(tokenizer, more, size)
+    return space_prefix(tokenizer), made

@@ -62,7 +62,8 @@ class AddedTokens:
     def __init__(self, ids: dict[str, int], tokenizer: Document, size: int | None) -> None:
         self.by_id: dict[int, Added] = {}
         self._ids = dict(ids)
-        self._texts = {i: text for text, i in ids.items()}
+        # As the tokenizers library counts: it gives a new token this id, whatever the file says.
+        self._next = len(ids)
         self._size = size
         for entry in tokenizer.parts("added_tokens"):
             self._add(entry, entry.wanted("id", int))
@@ -72,7 +73,7 @@ class AddedTokens:
         for i, entry in decoder_entries(settings):
             self._add(entry, self._ids.get(entry.text("content") or "", i))
         for text in role_texts(settings):
-            i = self._ids.get(text, max(self._texts, default=-1) + 1)
+            i = self._ids.get(text, self._next)
             if text in self._ids or self._size is None or i < self._size:
                 self._put(i, Added(text, True, False))
 
@@ -80,13 +81,15 @@ class AddedTokens:
         text = entry.text("content")
         if not text:
             entry.fail("content", "is missing")
-        if i < 0 or self._ids.get(text, i) != i or self._texts.get(i, text) != text:
-            entry.fail("id", f'is {i}, but "{printable(text)}" or another token has that place already')
+        right = self._ids.get(text, self._next)
+        if i != right:
+            entry.fail("id", f'is {i}, but the tokens before "{printable(text)}" make it {right}')
         special, normalized = entry.get("special", bool), entry.get("normalized", bool)
         self._put(i, Added(text, bool(special), not special if normalized is None else normalized))
 
     def _put(self, i: int, token: Added) -> None:
-        self.by_id[i], self._ids[token.text], self._texts[i] = token, i, token.text
+        self.by_id[i], self._ids[token.text] = token, i
+        self._next = max(self._next, i + 1)
 
 
 def decoder_entries(settings: Document) -> Iterator[tuple[int, Document]]:
