@@ -36,6 +36,7 @@ SCALES: dict[str, dict[str, Any]] = {
 }
 """The quantization_config that says how an FP8 checkpoint scales its weights."""
 
+_DTYPES = ("F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 # A tensor's random numbers, repeated if it has more: drawing 8 GB of them takes minutes.
 _DRAWN = 1 << 22
 
@@ -225,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write a Hugging Face checkpoint with random weights.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--family", choices=FAMILIES, default="llama")
-    parser.add_argument("--dtype", choices=WIDTH, default="BF16")
+    parser.add_argument("--dtype", choices=_DTYPES, default="BF16")
     parser.add_argument("--scales", choices=SCALES, default="block")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--gigabytes", type=float, help="a large one, of llama's family")

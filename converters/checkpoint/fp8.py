@@ -31,8 +31,9 @@ def decode(stored: NDArray[np.uint8], dtype: str, scales: Scales, first: int) ->
     """Rows first, first + 1, … as float32 [n, columns]; `stored` are their bytes [n, columns]."""
     rows = _values(dtype)[stored]
     of_rows = scales.values[np.arange(first, first + len(rows)) // scales.rows]
-    for block in range(of_rows.shape[1]):
-        rows[:, block * scales.columns : (block + 1) * scales.columns] *= of_rows[:, block, None]
+    with np.errstate(all="ignore"):  # what is not finite is refused where it is encoded, by its place
+        for block in range(of_rows.shape[1]):
+            rows[:, block * scales.columns : (block + 1) * scales.columns] *= of_rows[:, block, None]
     return rows
 
 
@@ -42,10 +43,11 @@ def _values(dtype: str) -> Floats:
 
     (float16's bias is larger than E4M3's by 8, and E4M3 has one NaN of each sign and no Inf.)
     """
-    codes = np.arange(256, dtype=np.uint16)
-    if dtype == "F8_E5M2":
-        return (codes << 8).view(np.float16).astype(np.float32)
-    moved = (codes & 0x80) << 8 | (codes & 0x7F) << 7
-    values = moved.view(np.float16).astype(np.float32) * np.float32(256)
-    values[(codes & 0x7F) == 0x7F] = np.nan
+    codes = np.arange(256)
+    bits = codes << 8 if dtype == "F8_E5M2" else (codes & 0x80) << 8 | (codes & 0x7F) << 7
+    with np.errstate(invalid="ignore"):  # signaling NaN
+        values = bits.astype(np.uint16).view(np.float16).astype(np.float32)
+    if dtype == "F8_E4M3":
+        values *= np.float32(256)
+        values[codes & 0x7F == 0x7F] = np.nan
     return values

@@ -63,4 +63,5 @@ def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int
 
 def _floats(scale: StoredTensor) -> NDArray[np.float32]:
     values = read_bytes(scale.file, scale.offset, scale.nbytes).view(_DTYPES[scale.dtype])
-    return (values.astype(np.uint32) << 16).view(np.float32) if scale.dtype == "BF16" else values.astype(np.float32)
+    with np.errstate(invalid="ignore"):  # signaling NaN
+        return (values.astype("<u4") << 16).view(np.float32) if scale.dtype == "BF16" else values.astype(np.float32)
