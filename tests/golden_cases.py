@@ -36,7 +36,8 @@ pipeline_tag: text-generation
 # A card
 """
 _SAMPLING = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.1}
-_ROWS_OF_FP8 = {
+# The converter knows two ways to scale FP8 weights, and takes a scale for each row or for all under the same name.
+_FP8 = {
     "quant_method": "compressed-tensors",
     "format": "float-quantized",
     "quantization_status": "compressed",
@@ -115,7 +116,7 @@ CASES: dict[str, Case] = {
         "f16", _SMALL | {"dtype": "F16", "layers": 11, "shards": 2, "config": {"rope_scaling": LLAMA3}}
     ),
     "llama-linear": Case(
-        "f32",
+        "f16",
         _SMALL | {"dtype": "F32", "config": {"rope_scaling": {"type": "linear", "factor": 2.0}, "head_dim": None}},
         edit=_add_inverse_frequencies,
     ),
@@ -129,8 +130,8 @@ CASES: dict[str, Case] = {
         {"README.md": "---\nlanguage: [fr]\nbase_model: org/base\n---\n"},
     ),
     "smollm2": Case("f16", {"family": "smollm2", "dtype": "BF16"}, "SmolLM2-2M"),
-    "smollm2-output": Case("f32", _SMALL | {"family": "smollm2", "dtype": "F32"}, edit=_add_output),
-    "qwen2": Case("f32", {"family": "qwen2", "dtype": "F16", "config": {"head_dim": None}}, "Qwen2.5-0.5B-Instruct"),
+    "smollm2-output": Case("bf16", _SMALL | {"family": "smollm2", "dtype": "F32"}, edit=_add_output),
+    "qwen2": Case("bf16", {"family": "qwen2", "dtype": "F16", "config": {"head_dim": None}}, "Qwen2.5-0.5B-Instruct"),
     "qwen2-yarn": Case(
         "bf16", _SMALL | {"family": "qwen2", "config": {"rope_scaling": YARN | {"attention_factor": 1.25}}}
     ),
@@ -146,8 +147,16 @@ CASES: dict[str, Case] = {
     "qwen3-fp8-blocks": Case(
         "bf16", {"family": "qwen3", "dtype": "F8_E4M3", "scales": "block", "width": 192, "ffn": 320, "shards": 2}
     ),
-    "llama-fp8-rows": Case(
-        "f16", {"dtype": "F8_E4M3", "scales": "row", "config": {"quantization_config": _ROWS_OF_FP8}}
+    "llama-fp8-rows": Case("f16", {"dtype": "F8_E4M3", "scales": "row", "config": {"quantization_config": _FP8}}),
+    "qwen2-fp8-tensors": Case(
+        "bf16",
+        _SMALL
+        | {
+            "family": "qwen2",
+            "dtype": "F8_E5M2",
+            "scales": "tensor",
+            "config": {"quantization_config": _FP8},
+        },
     ),
     "tale-13m": Case("bf16"),
 }

@@ -7,17 +7,18 @@ strangers, so all that has not the type they expect is left out before.
 import warnings
 from collections.abc import Mapping
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converters.architectures.config import Config
 from converters.checkpoint import Checkpoint
-from edgellm.errors import EdgeLLMWarning
+from edgellm.errors import EdgeLLMWarning, ModelFileError
 from edgellm.gguf.printable import printable
 
 if TYPE_CHECKING:
     import gguf
 
-_LONGEST = 1 << 20  # characters of front matter: PyYAML takes about ten seconds for so many
+_LONGEST = 1 << 18  # characters of front matter: PyYAML takes two seconds for so many
 
 _WORDS = ("license", "tags", "pipeline_tag", "languages", "language")
 _SOURCES = ("base_model", "base_models", "base_model_sources", "datasets", "dataset", "dataset_sources")
@@ -45,20 +46,22 @@ def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters:
     import gguf
 
     folder = checkpoint.path if checkpoint.path.name not in ("", "..") else checkpoint.path.resolve()
+    folder_name = _scalar(folder.name) or "model"
     named = {"_name_or_path": _scalar(checkpoint.config.get("_name_or_path"))}
     card = gguf.Metadata.apply_metadata_heuristic(
-        gguf.Metadata(), read_card(checkpoint), {k: v for k, v in named.items() if v}, folder, parameters
+        gguf.Metadata(), read_card(checkpoint), {k: v for k, v in named.items() if v}, Path(folder_name), parameters
     )
     for name, value in _sampling(checkpoint).items():
         setattr(card, f"sampling_{name}", value)
-    card.name = card.name or folder.name or "model"
+    card.name = card.name or folder_name
     card.size_label = card.size_label or gguf.size_label(parameters, parameters, 0, 0)
     writer.add_type(gguf.GGUFType.MODEL)
     card.set_gguf_meta_model(writer)
 
 
 def _sampling(checkpoint: Checkpoint) -> dict[str, int | float]:
-    given = Config(checkpoint.path / "generation_config.json", checkpoint.json("generation_config.json") or {})
+    path, values = checkpoint.path / "generation_config.json", checkpoint.json("generation_config.json")
+    given = Config(path, {} if values is None else values)
     whole = {name: given.integer(key, least=-1) for key, name in _INTEGERS.items() if key in given}
     return whole | {name: given.number(key) for key, name in _NUMBERS.items() if key in given}
 
@@ -68,21 +71,32 @@ def read_card(checkpoint: Checkpoint) -> dict[str, Any]:
 
     Numbers and dates become text. A card that cannot be read is an EdgeLLMWarning: the model is none the worse.
     """
-    import yaml
+    from yaml import YAMLError
 
-    front = _front_matter(checkpoint.text("README.md") or "")
     try:
-        # Aliases let a short text stand for an endless one, and no card needs them.
-        if len(front) > _LONGEST or any(isinstance(token, yaml.AliasToken) for token in yaml.scan(front)):
-            raise ValueError("it is too long or has aliases")
-        card = yaml.safe_load(front)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        card = _load_yaml(_front_matter(checkpoint.text("README.md") or ""))
+        known = {str(key): _clean(str(key), value) for key, value in card.items()} if isinstance(card, dict) else {}
+    except (ModelFileError, YAMLError, ValueError, RecursionError) as error:
         where = printable(str(checkpoint.path / "README.md"), 400)
         said = printable(" ".join(str(error).split()), 200)
         warnings.warn(f"{where}: the model card is left out, it cannot be read ({said})", EdgeLLMWarning, stacklevel=2)
         return {}
-    known = {str(key): _clean(str(key), value) for key, value in card.items()} if isinstance(card, dict) else {}
     return {key: value for key, value in known.items() if value is not None}
+
+
+def _load_yaml(text: str) -> Any:
+    """A YAML document of harmless size, without aliases: a short text with them stands for an endless one."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise ValueError("it has aliases")
+            return super().compose_node(parent, index)
+
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} characters")
+    return yaml.load(text, Loader)
 
 
 def _front_matter(text: str) -> str:

@@ -11,10 +11,12 @@ _LARGEST = 1e15
 
 
 class Config:
-    """A JSON object of a checkpoint. A key whose value is null counts as absent."""
+    """The JSON object in the file `path`. A key whose value is null counts as absent. Raises ModelFileError."""
 
-    def __init__(self, path: Path, values: Mapping[str, object]) -> None:
+    def __init__(self, path: Path, values: object) -> None:
         self.path = path
+        if not isinstance(values, Mapping):
+            self.fail("must hold a JSON object; correct it")
         self._values = {key: value for key, value in values.items() if value is not None}
 
     def __contains__(self, key: str) -> bool:

@@ -86,7 +86,11 @@ def rope_factors(rope: Config, sizes: Sizes) -> NDArray[np.float32] | None:
     high, original = rope.number("high_freq_factor", 4.0), rope.integer("original_max_position_embeddings")
     if not high > low:
         rope.fail(f"high_freq_factor {high:g} is not above low_freq_factor {low:g}; correct it")
-    frequencies = rope.number("rope_theta", least=1.0) ** -(np.arange(0, sizes.head_dim, 2) / sizes.head_dim)
-    turns = original * frequencies / (2 * math.pi)
-    kept = np.clip((turns - low) / (high - low), 0, 1)
-    return (1 / ((1 - kept) / factor + kept)).astype(np.float32)
+    single = np.float32
+    # In float32, for the bits of llama.cpp's converter; powers alone are rounded from double, as CPUs differ in them.
+    exponents = np.arange(0, sizes.head_dim, 2, dtype=single) / single(sizes.head_dim)
+    frequencies = single(1) / (rope.number("rope_theta", least=1.0) ** exponents.astype(np.float64)).astype(single)
+    turns = single(original) / (single(2 * math.pi) / frequencies)
+    kept = np.clip((turns - single(low)) / single(high - low), 0, 1)
+    between = single(1) / ((1 - kept) / single(factor) + kept)
+    return np.where(kept > 0, between, single(factor))
