@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.reading import read_bytes
 from converters.tensors import Rows, Source
-from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.cursor import Cursor
-from edgellm.gguf.printable import printable
 from edgellm.gguf.values import read_value
 
 _OF_ONE_PART = {"split.no", "split.count", "split.tensors.count"}
@@ -22,31 +21,13 @@ def gguf_sources(file: GGUFFile) -> list[Source]:
 
 
 def _rows_of(tensor: Tensor) -> Rows:
-    """Rows read from the file, not from its map: pages of a map count as memory, and an error there is a crash."""
     path, start, row_bytes = tensor.path, tensor.offset, tensor.type.row_bytes(tensor.shape[-1])
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
-        data = _read(path, start + first * row_bytes, (last - first) * row_bytes)
+        data = read_bytes(path, start + first * row_bytes, (last - first) * row_bytes)
         return data.reshape(last - first, row_bytes)
 
     return rows
-
-
-def _read(path: Path, offset: int, nbytes: int) -> NDArray[np.uint8]:
-    data = np.empty(nbytes, np.uint8)
-    name = printable(str(path), 400)
-    try:
-        with path.open("rb", buffering=0) as file:
-            file.seek(offset)
-            done = 0
-            while done < nbytes:
-                got = file.readinto(data.data[done:])
-                if not got:
-                    raise ModelFileError(f"{name}: has become shorter while it was read; try again")
-                done += got
-    except OSError as error:
-        raise ModelFileError(f"{name}: cannot be read ({error.strerror}); check the disk it is on") from error
-    return data
 
 
 def raw_pairs(path: Path) -> dict[str, bytes]:

@@ -33,6 +33,7 @@ def side_by_side(do: Callable[[T], R], work: Iterable[T], threads: int, take: Ca
             while (item := take_next()) is not None:
                 done.put(do(item))
         except BaseException as error:  # whatever it is, it is raised in the calling thread
+            stopped.set()
             done.put(_Raised(error))
         done.put(None)
 
