@@ -14,3 +14,9 @@ QUANTIZED_FORMATS = (
 
 FORMATS = FLOAT_FORMATS + QUANTIZED_FORMATS
 """Names of the tensor types that edgellm computes with."""
+
+ENCODED_FORMATS = (
+    *FLOAT_FORMATS,
+    *("Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL"),
+)
+"""Names of the tensor types that rows of weights can be encoded to; see `kquants.encode`."""

@@ -1,6 +1,17 @@
 """All kernels, by name: importing this module registers them. Only `kquants.compile` needs to."""
 
-from kquants import attention, bandwidth, elementwise, interpreter, matmul, pages, rows, tiled
+from kquants import attention, bandwidth, elementwise, encoders, interpreter, matmul, pages, rows, tiled
 from kquants.decorators import KERNELS
 
-__all__ = ["KERNELS", "attention", "bandwidth", "elementwise", "interpreter", "matmul", "pages", "rows", "tiled"]
+__all__ = [
+    "KERNELS",
+    "attention",
+    "bandwidth",
+    "elementwise",
+    "encoders",
+    "interpreter",
+    "matmul",
+    "pages",
+    "rows",
+    "tiled",
+]

@@ -156,7 +156,8 @@ def half_to_float(b: ir.IRBuilder, half: Any) -> Any:
     return b.fpext(b.bitcast(half, halves), floats)
 
 
-def _float_to_half(b: ir.IRBuilder, x: Any) -> Any:
+def float_to_half(b: ir.IRBuilder, x: Any) -> Any:
+    """The float16 bits nearest to float32, ties to even, a scalar or 16 lanes."""
     if not _F16C:
         return old_x86.float_to_half(b, x)
     half, short = ir.HalfType(), _SHORT
@@ -193,7 +194,7 @@ def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = Non
 
 store_i32 = _scalar_store(_INT, types.int32)
 store_f32 = _scalar_store(_FLOAT, types.float32)
-store_f16 = _scalar_store(_SHORT, types.float32, _float_to_half)
+store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
 # --- vectors in memory ---------------------------------------------------------------------------------
@@ -285,7 +286,7 @@ def store_f32x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
 @define(types.none, types.int64, F32)
 def store_f16x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
     """Store 16 float32 as float16."""
-    half = _float_to_half(b, v)
+    half = float_to_half(b, v)
     b.store(half, pointer(b, address, half.type), align=1)
 
 
@@ -302,7 +303,7 @@ def _apart(narrow: Emit) -> Any:
 
 store_f32_apart = _apart(_widen_f32)
 """Store 16 lanes, `stride` bytes from one to the next."""
-store_f16_apart = _apart(_float_to_half)
+store_f16_apart = _apart(float_to_half)
 
 
 @define(types.none, types.int64, F32, types.int64)

@@ -20,10 +20,10 @@ from kquants.tiles import Tile
 BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
 BITS, OFFSET = 8, 128
 
-_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-CODES = tuple(value + SIGNED_OFFSET for value in _VALUES)
+VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+CODES = tuple(value + SIGNED_OFFSET for value in VALUES)
 
-value = lookup_i8(_VALUES)
+value = lookup_i8(VALUES)
 
 
 @inline

@@ -1,0 +1,91 @@
+"""Vector operations of the encoders: sixteen blocks side by side, one in each lane.
+
+A block's values then lie in one lane of as many vectors as it has values, and a search runs for sixteen blocks at
+once, each in its own lane, with no sum across lanes. What blocks of a super-block share is a value that all their
+lanes hold: `across` gives sums and maxima over such lanes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba as nb
+from llvmlite import ir
+from numba import types
+
+from kquants.decorators import Vector, inline
+from kquants.simd import F32, I8, abs_f32, define, div_f32, pointer, splat_f32
+
+_BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+# --- memory --------------------------------------------------------------------------------------------
+
+
+@define(types.none, types.int64, types.int32)
+def store_u8(b: ir.IRBuilder, address: Any, value: Any) -> None:
+    """Store the lowest byte."""
+    b.store(b.trunc(value, _BYTE), pointer(b, address, _BYTE), align=1)
+
+
+@define(types.none, types.int64, I8)
+def store_i8x32(b: ir.IRBuilder, address: Any, v: Any) -> None:
+    """Store 32 bytes."""
+    b.store(v, pointer(b, address, I8.vector), align=1)
+
+
+_INTERLEAVED = [
+    ir.Constant(ir.VectorType(_INT, 16), [first + i // 2 + 16 * (i % 2) for i in range(16)]) for first in (0, 8)
+]
+
+
+@define(types.none, types.int64, types.int64, types.int64)
+def transpose(b: ir.IRBuilder, source: Any, stride: Any, to: Any) -> None:
+    """16 rows of 16 float32, `stride` bytes from one to the next, to 16 vectors: vector i holds value i of each row."""
+    rows = [b.load(pointer(b, b.add(source, b.mul(stride, _LONG(i))), F32.vector), align=1) for i in range(16)]
+    for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
+        rows = [
+            b.shuffle_vector(x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED
+        ]
+    for i, row in enumerate(rows):
+        b.store(row, pointer(b, b.add(to, _LONG(64 * i)), F32.vector), align=1)
+
+
+# --- lane by lane --------------------------------------------------------------------------------------
+
+smaller_f32 = define(F32, F32, F32)(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
+"""The smaller of both, and y where one is NaN."""
+
+choose = define(F32, F32, F32, F32, F32)(lambda b, x, y, then, other: b.select(b.fcmp_ordered("<", x, y), then, other))
+"""`then` where x < y, else `other`."""
+
+
+_TINY = nb.float32(1e-30)
+
+
+@inline
+def quotient(x: Vector, y: Vector) -> Vector:
+    """x / y, but 0 where |y| is at most 1e-30: such a sum is of nothing but zeros."""
+    return choose(splat_f32(_TINY), abs_f32(y), div_f32(x, y), splat_f32(nb.float32(0)))
+
+
+# --- across lanes --------------------------------------------------------------------------------------
+
+
+def across(group: int) -> tuple[Any, Any]:
+    """Operations over each `group` lanes, 8 or 16, whose result all of them hold: (sum, maximum)."""
+
+    def butterfly(combine: Callable[[ir.IRBuilder, Any, Any], Any]) -> Any:
+        def emit(b: ir.IRBuilder, x: Any) -> Any:
+            distance = group // 2
+            while distance:
+                lanes = ir.Constant(ir.VectorType(_INT, 16), [i ^ distance for i in range(16)])
+                x = combine(b, x, b.shuffle_vector(x, x, lanes))
+                distance //= 2
+            return x
+
+        return define(F32, F32)(emit)
+
+    return (
+        butterfly(lambda b, x, y: b.fadd(x, y)),
+        butterfly(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y)),
+    )

@@ -1,0 +1,26 @@
+"""Q6_K; its layout is in `kquants.formats.q6_k`."""
+
+from kquants.decorators import inline
+from kquants.encoders import super_blocks
+from kquants.encoders.lanes import store_i8x32
+from kquants.encoders.symmetric import symmetric_search
+from kquants.formats.q6_k import BLOCK_BYTES
+from kquants.simd import and_i8, copy, load_i8x32, or_i8, shift_left_i8, shift_right_i8
+
+
+@inline
+def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> None:
+    for half in range(2):
+        top = shift_right_i8(load_i8x32(q + 128 * half), 4)
+        for j in range(1, 4):
+            top = or_i8(top, shift_left_i8(shift_right_i8(load_i8x32(q + 128 * half + 32 * j), 4), 2 * j))
+        store_i8x32(target + 128 + 32 * half, top)
+        for j in range(2):
+            low, high = load_i8x32(q + 128 * half + 32 * j), load_i8x32(q + 128 * half + 32 * j + 64)
+            store_i8x32(target + 64 * half + 32 * j, or_i8(and_i8(low, 15), shift_left_i8(high, 4)))
+    copy(target + 192, scales, 16)
+    copy(target + 208, d, 2)
+
+
+_search = symmetric_search(16, levels=32, steps=128, first=-1.0, step=0.5, starts=4, far=(-3, 3), rounds=1)
+super_blocks.define("q6_k", BLOCK_BYTES, 1e8, 16, _search, _pack)

@@ -1,0 +1,46 @@
+"""What every encoder reports: the first value that it cannot encode, and sums of squares.
+
+    word  0            1                    2
+          [ first bad  | Σ (x - decoded)²   | Σ x²  ]     an int64 index or -1, two float64
+
+A value is bad if it is NaN or larger in size than the format's limit; the encoder stops there.
+"""
+
+from kquants.decorators import Vector, inline
+from kquants.encoders.vectors import lanes_beyond, lowest_bit, store_f64, store_i64, sum_f64
+from kquants.simd import load_f32x16, load_f32x16_part
+
+
+@inline
+def first_beyond(source: int, n: int, limit: float) -> int:
+    """The index of the first of n float32 that is NaN or beyond ± limit; -1 if there is none."""
+    flags, whole = 0, n & ~15
+    for k in range(0, whole, 16):
+        flags |= lanes_beyond(load_f32x16(source + 4 * k), limit)
+    flags |= lanes_beyond(load_f32x16_part(source + 4 * whole, n - whole), limit)
+    return _find_beyond(source, n, limit) if flags != 0 else -1
+
+
+@inline
+def _find_beyond(source: int, n: int, limit: float) -> int:
+    for k in range(0, n, 16):
+        flags = lanes_beyond(load_f32x16_part(source + 4 * k, n - k), limit)
+        if flags != 0:
+            return k + lowest_bit(flags)
+    return -1
+
+
+@inline
+def report(result: int, errors: Vector, squares: Vector) -> None:
+    """All values are encoded."""
+    store_i64(result, -1)
+    store_f64(result + 8, sum_f64(errors))
+    store_f64(result + 16, sum_f64(squares))
+
+
+@inline
+def report_bad(result: int, index: int) -> None:
+    """The value at `index` cannot be encoded."""
+    store_i64(result, index)
+    store_f64(result + 8, 0.0)
+    store_f64(result + 16, 0.0)

@@ -1,0 +1,104 @@
+"""Encoders of blocks of 32 weights, 16 blocks at once: a block in each lane.
+
+What is read lies transposed in 32 vectors of 16 float32: vector k holds weight k of each block. A search for the
+best scale then needs no sum across lanes, and does the same work for every block.
+"""
+
+from typing import Any
+
+import numba as nb
+
+from kquants.decorators import Vector, inline, kernel
+from kquants.encoders.results import first_beyond, report, report_bad
+from kquants.encoders.vectors import add_square, room, transpose_blocks, where_greater, zero_f64
+from kquants.simd import copy, div_f32, load_f32x16, max_f32, splat_f32, store_f32x16, sub_f32
+
+_BLOCK = 32 * 4
+_SIXTEEN = 16 * _BLOCK
+"""Bytes of a block, and of 16 blocks, as float32."""
+
+_LEAST = nb.float32(1e-30)
+
+
+@inline
+def _equal_weights(weights: int) -> None:
+    for k in range(32):
+        store_f32x16(weights + 64 * k, splat_f32(nb.float32(1)))
+
+
+@inline
+def _load_weights(importance: int, columns: int, first: int, staging: int, weights: int) -> None:
+    """The importance of the weights of 16 blocks from block `first` on, such that the largest in a block is 1.
+
+    A block whose importance is all but zero counts as one with equal weights.
+    """
+    for lane in range(16):
+        copy(staging + lane * _BLOCK, importance + (first + lane) * _BLOCK % (4 * columns), _BLOCK)
+    transpose_blocks(staging, weights)
+    largest = splat_f32(_LEAST)
+    for k in range(32):
+        largest = max_f32(largest, load_f32x16(weights + 64 * k))
+    one = splat_f32(nb.float32(1))
+    for k in range(32):
+        scaled = div_f32(load_f32x16(weights + 64 * k), largest)
+        store_f32x16(weights + 64 * k, where_greater(largest, splat_f32(_LEAST), scaled, one))
+
+
+@inline
+def _add_squares(x: int, sums: Vector) -> Vector:
+    for k in range(32):
+        sums = add_square(sums, load_f32x16(x + 64 * k))
+    return sums
+
+
+@inline
+def _add_errors(x: int, decoded: int, sums: Vector) -> Vector:
+    for k in range(32):
+        sums = add_square(sums, sub_f32(load_f32x16(x + 64 * k), load_f32x16(decoded + 64 * k)))
+    return sums
+
+
+@inline
+def _padded(source: int, blocks: int, staging: int) -> int:
+    """The address of 16 blocks: the source itself, or a copy of fewer blocks with zeros behind them."""
+    if blocks >= 16:
+        return source
+    for k in range(32):
+        store_f32x16(staging + 64 * k, splat_f32(nb.float32(0)))
+    copy(staging, source, blocks * _BLOCK)
+    return staging
+
+
+def define(name: str, nbytes: int, limit: float, encode16: Any) -> None:
+    """Register the encoder of a format with blocks of 32 weights in `nbytes` bytes; see `kquants.encoders`.
+
+    `encode16(x, weights, decoded, target)` encodes 16 blocks to `target` and writes what they decode to; the first
+    three are the addresses of 32 vectors. `limit` is the size of the largest value that it can encode.
+    """
+    limit = nb.float32(limit)
+    take_room = room(4 * _SIXTEEN + 16 * nbytes)
+
+    @kernel(f"encode_{name}", arguments=6)
+    def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:
+        staging = take_room()
+        x, weights, decoded, packed = (
+            staging + _SIXTEEN,
+            staging + 2 * _SIXTEEN,
+            staging + 3 * _SIXTEEN,
+            staging + 4 * _SIXTEEN,
+        )
+        errors, squares, blocks = zero_f64(), zero_f64(), rows * columns // 32
+        _equal_weights(weights)
+        for first in range(0, blocks, 16):
+            count, given = min(16, blocks - first), source + first * _BLOCK
+            bad = first_beyond(given, 32 * count, limit)
+            if bad >= 0:
+                report_bad(result, 32 * first + bad)
+                return
+            transpose_blocks(_padded(given, count, staging), x)
+            if importance != 0:
+                _load_weights(importance, columns, first, staging, weights)
+            encode16(x, weights, decoded, packed)
+            copy(target + first * nbytes, packed, count * nbytes)
+            errors, squares = _add_errors(x, decoded, errors), _add_squares(x, squares)
+        report(result, errors, squares)

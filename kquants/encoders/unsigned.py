@@ -1,0 +1,37 @@
+"""Encoders of formats w = d · q + m with q in 0 … 15 or 0 … 31."""
+
+import numba as nb
+
+from kquants.decorators import Vector, inline
+from kquants.encoders import sixteen
+from kquants.encoders.minima import scale_and_minimum_search
+from kquants.encoders.packing import packer
+from kquants.encoders.scales import LARGEST_HALF, inverse_of
+from kquants.simd import max_f32, min_f32, round_f32, splat_f32, store_f16_apart
+
+_STRETCHES = (0.85, 0.9, 0.95, 1.0, 1.05)
+
+
+def define(name: str, nbytes: int, top: int, nibbles: int, high_bits: int = 0) -> None:
+    """Register the encoder of a format with q in 0 … `top`; see `kquants.encoders.packing`."""
+    high = nb.float32(top)
+
+    @inline
+    def nearest(t: Vector) -> Vector:
+        return round_f32(min_f32(max_f32(t, splat_f32(nb.float32(0))), splat_f32(high)))
+
+    @inline
+    def code(q: Vector) -> Vector:
+        return q
+
+    search = scale_and_minimum_search(nearest, top, _STRETCHES)
+    pack = packer(nearest, code, nbytes, nibbles, high_bits)
+
+    @inline
+    def encode16(x: int, weights: int, decoded: int, target: int) -> None:
+        d, m = search(x, weights, decoded)  # `decoded` is room, until there is something to write
+        store_f16_apart(target, d, nbytes)
+        store_f16_apart(target + 2, m, nbytes)
+        pack(x, d, inverse_of(d), m, decoded, target)
+
+    sixteen.define(name, nbytes, LARGEST_HALF, encode16)

@@ -1,0 +1,139 @@
+"""Vector operations that only encoders need, next to those of `kquants.simd`.
+
+| type  | lanes | holds                                 |
+|-------|-------|---------------------------------------|
+| `F64` | 16    | sums of squares: float32 overflows    |
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kquants.simd import F32, I32, VectorType, call, define, float_to_half, fold, half_to_float, pointer, splat
+
+_BYTE, _SHORT, _INT, _LONG = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_DOUBLE = ir.DoubleType()
+
+F64 = VectorType("f64x16", _DOUBLE, 16)
+
+
+def room(n: int) -> Any:
+    """An operation that returns the address of `n` bytes on the stack of the function that calls it."""
+
+    @define(types.int64)
+    def take(b: ir.IRBuilder) -> Any:
+        place = cgutils.alloca_once(b, ir.ArrayType(_BYTE, n))
+        place.align = 64
+        return b.ptrtoint(place, _LONG)
+
+    return take
+
+
+# --- floats --------------------------------------------------------------------------------------------
+
+round_to_half = define(F32, F32)(lambda b, x: half_to_float(b, float_to_half(b, x)))
+
+
+@define(F32, F32, F32, F32, F32)
+def where_greater(b: ir.IRBuilder, x: Any, y: Any, yes: Any, no: Any) -> Any:
+    """`yes` in lanes where x > y, else `no`, also where one of them is NaN."""
+    return b.select(b.fcmp_ordered(">", x, y), yes, no)
+
+
+@define(F32, F32)
+def round_away(b: ir.IRBuilder, x: Any) -> Any:
+    """Each lane rounded to a whole number, ties away from zero; below 2**31 in size."""
+    # Just under a half: with a half itself, 0.49999997 would sum to 1.
+    almost_half = call(b, "llvm.copysign.v16f32", x.type, ir.Constant(x.type, [0.49999997019767761] * 16), x)
+    return b.sitofp(b.fptosi(b.fadd(x, almost_half), I32.vector), x.type)
+
+
+@define(types.int32, F32, types.float32)
+def lanes_beyond(b: ir.IRBuilder, x: Any, limit: Any) -> Any:
+    """A bit for each lane that is NaN or larger in size than the limit."""
+    size = call(b, "llvm.fabs.v16f32", x.type, x)
+    return b.zext(b.bitcast(b.fcmp_unordered(">", size, splat(b, limit)), _SHORT), _INT)
+
+
+@define(types.int32, types.int32)
+def lowest_bit(b: ir.IRBuilder, bits: Any) -> Any:
+    """The number of the lowest bit that is set; 32 if none is."""
+    return b.cttz(bits, ir.Constant(ir.IntType(1), 0))
+
+
+# --- sums of squares -----------------------------------------------------------------------------------
+
+zero_f64 = define(F64)(lambda b: ir.Constant(F64.vector, None))
+sum_f64 = define(types.float64, F64)(lambda b, x: fold(b, x, b.fadd))
+
+
+@define(F64, F64, F32)
+def add_square(b: ir.IRBuilder, total: Any, x: Any) -> Any:
+    """total + x², where x² is exact."""
+    wide = b.fpext(x, F64.vector)
+    return b.fadd(total, b.fmul(wide, wide))
+
+
+@define(types.none, types.int64, types.float64)
+def store_f64(b: ir.IRBuilder, address: Any, value: Any) -> None:
+    """Store a float64."""
+    b.store(value, pointer(b, address, _DOUBLE), align=1)
+
+
+@define(types.none, types.int64, types.int64)
+def store_i64(b: ir.IRBuilder, address: Any, value: Any) -> None:
+    """Store an int64."""
+    b.store(value, pointer(b, address, _LONG), align=1)
+
+
+@define(types.none, types.int64, F32)
+def store_bf16x16(b: ir.IRBuilder, address: Any, x: Any) -> None:
+    """Store 16 finite float32 as BF16, to nearest, ties to even."""
+    bits, narrow = b.bitcast(x, I32.vector), ir.VectorType(_SHORT, 16)
+    odd = b.and_(b.lshr(bits, splat(b, _INT(16))), splat(b, _INT(1)))
+    rounded = b.lshr(b.add(bits, b.add(odd, splat(b, _INT(0x7FFF)))), splat(b, _INT(16)))
+    b.store(b.trunc(rounded, narrow), pointer(b, address, narrow), align=1)
+
+
+# --- words ---------------------------------------------------------------------------------------------
+
+zero_i32 = define(I32)(lambda b: ir.Constant(I32.vector, None))
+or_i32 = define(I32, I32, I32)(lambda b, x, y: b.or_(x, y))
+and_i32 = define(I32, I32, types.int32)(lambda b, x, bits: b.and_(x, splat(b, bits)))
+shift_left_i32 = define(I32, I32, types.int32)(lambda b, x, n: b.shl(x, splat(b, n)))
+shift_right_i32 = define(I32, I32, types.int32)(lambda b, x, n: b.lshr(x, splat(b, n)))
+whole_i32 = define(I32, F32)(lambda b, x: b.fptosi(x, I32.vector))
+
+
+@define(types.none, types.int64, I32, types.int64)
+def store_i32_apart(b: ir.IRBuilder, address: Any, v: Any, stride: Any) -> None:
+    """Store 16 words, `stride` bytes from one to the next."""
+    for i in range(16):
+        at = b.add(address, b.mul(stride, _LONG(i)))
+        b.store(b.extract_element(v, _INT(i)), pointer(b, at, _INT), align=1)
+
+
+# --- transposes ----------------------------------------------------------------------------------------
+
+
+@define(types.none, types.int64, types.int64)
+def transpose_blocks(b: ir.IRBuilder, source: Any, target: Any) -> None:
+    """16 blocks of 32 float32, one after the other, to 32 vectors: vector l holds value l of each block."""
+    for half in range(2):
+        rows = [b.load(_vector(b, source, 2 * i + half), align=1) for i in range(16)]
+        for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
+            pairs = zip(rows[:8], rows[8:], strict=True)
+            rows = [b.shuffle_vector(x, y, lanes) for x, y in pairs for lanes in _INTERLEAVED]
+        for i, row in enumerate(rows):
+            b.store(row, _vector(b, target, 16 * half + i), align=1)
+
+
+def _vector(b: ir.IRBuilder, address: Any, i: int) -> Any:
+    return pointer(b, b.add(address, _LONG(64 * i)), F32.vector)
+
+
+_INTERLEAVED = [
+    ir.Constant(ir.VectorType(_INT, 16), [first + i // 2 + 16 * (i % 2) for i in range(16)]) for first in (0, 8)
+]
