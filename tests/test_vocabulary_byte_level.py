@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from oracle import llama_cpp_tokens
 from tokenizers import Tokenizer as Library
-from vocabulary_folder import BYTE_LEVEL, LLAMA3, QWEN2, Folder, added, bpe, split, template
+from vocabulary_folder import BYTE_LEVEL, LLAMA3, QWEN2, SPELL, Folder, added, bpe, split, template
 
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
@@ -22,6 +22,11 @@ TEKKEN = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+CONTRACTED = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+GPT4O = TEKKEN.replace("|[^", CONTRACTED + "[^", 1).replace(r"|\p{N}|", CONTRACTED + r"\p{N}{1,3}|")
+RUNS = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+")
+SPLITS = [split(run)["pretokenizers"][0] for run in RUNS]
+DEEPSEEK = {"type": "Sequence", "pretokenizers": [*SPLITS, {"type": "Digits", "individual_digits": True}, SPELL]}
 TEXTS = [
     "the Theatre in there's 12345 1,212.12 café",
     "\n\n \n\t  the\r\n\n   in  ",
@@ -49,6 +54,8 @@ def ids_agree(folder: Folder, texts: list[str]) -> None:
         ("llama-bpe", {"pre_tokenizer": split(LLAMA3), "ignore_merges": True}),
         ("smaug-bpe", {"pre_tokenizer": split(LLAMA3)}),
         ("tekken", {"pre_tokenizer": split(TEKKEN), "ignore_merges": True}),
+        ("gpt-4o", {"pre_tokenizer": split(GPT4O)}),
+        ("deepseek-coder", {"pre_tokenizer": DEEPSEEK, "normalizer": {"type": "Sequence", "normalizers": []}}),
     ],
 )
 def test_pre_tokenizers_by_content(tmp_path: Path, pre: str, parts: dict[str, Any]) -> None:
@@ -215,7 +222,6 @@ def test_tale_has_the_ids_of_its_tokenizer(shared: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("gpt-2", {}),
         ("qwen2", {"pre_tokenizer": split(QWEN2)}),
         ("llama-bpe", {"pre_tokenizer": split(LLAMA3), "ignore_merges": True}),
     ],

@@ -109,6 +109,7 @@ def test_what_a_reader_should_know(tmp_path: Path) -> None:
         ("tokenizer.model", b"\x0a\x03\x0a\x01a" * 2, r"it has a token twice"),
         ("tokenizer.model", b"\x0a\x03\x0a\x01\xff", r"the text of a token is not UTF-8"),
         ("tokenizer.model", b"\x0a\x08\x0a\x01a\x15\0\0\x80\x7f", r"a token has no text, no score or no known type"),
+        ("tokenizer.model", b"\x0a\x05\x0a\x01a\x18\x06", r"a byte token does not say which byte it is"),
         ("tokenizer.model", b"gQ== 0\nAA== 1\n", r"no whole SentencePiece model: there is a field of an unknown kind"),
     ],
 )

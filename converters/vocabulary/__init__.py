@@ -15,7 +15,8 @@ differs, and why:
   vocabulary is as long as config.json says: llama.cpp's file would cut text otherwise than the model was trained,
   or not load;
 - `add_space_prefix` is also written where only tokenizer.json or tokenizer.model says that there is none;
-- several named chat templates keep their order.
+- an added token with another id than the tokenizers library would give it is an error;
+- several named chat templates keep their order, and one that is null counts as none.
 """
 
 from typing import cast
@@ -45,15 +46,14 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
     here.
     """
     tokenizer, settings = read(checkpoint, "tokenizer.json"), read(checkpoint, "tokenizer_config.json")
-    llama = not any("Qwen" in str(name) for name in checkpoint.config.get("architectures") or ())
+    llama = "Qwen" not in str(checkpoint.config.get("architectures"))
     prefix, tokens = _tokens(checkpoint, tokenizer, settings, vocab_size)
     said = settings.get("add_prefix_space", bool) if settings and llama else None
-    if said is None and prefix is False:
-        said = False
+    if said is None and not prefix:
+        said = prefix
     head = {} if said is None else {"tokenizer.ggml.add_space_prefix": Value("bool", said)}
     size = len(cast(list[str], tokens["tokenizer.ggml.tokens"].value))
-    folder = place(checkpoint, "").rstrip("/")
-    made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, folder)
+    made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, place(checkpoint))
     made |= chat_templates(checkpoint, settings)
     if llama and vocab_size == _CODE_LLAMA:
         made["tokenizer.ggml.eot_token_id"] = Value("u32", _CODE_LLAMA_EOT)
@@ -73,7 +73,7 @@ def _tokens(
         return proto.space_prefix, sentencepiece(proto, added, settings, size, where)
     if tokenizer is None:
         text = "it has no tokenizer.json and no tokenizer.model; get the one that belongs to the model"
-        raise ModelFileError(f"{place(checkpoint, '').rstrip('/')}: {text}")
+        raise ModelFileError(f"{place(checkpoint)}: {text}")
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):
         return None, byte_level(tokenizer, more, size)

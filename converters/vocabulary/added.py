@@ -36,20 +36,20 @@ def model_tokens(model: Document) -> dict[str, int]:
     return vocab
 
 
-def merges(model: Document, ids: dict[str, int]) -> list[tuple[str, str]]:
+def merges(model: Document, ids: dict[str, int]) -> list[list[str]]:
     """`model.merges`, written as pairs or as texts with a space between, best first.
 
     Raises ModelFileError for one that is no pair, or that joins or makes what is not a token.
     """
-    pairs = []
-    for i, merge in enumerate(model.get("merges", list) or ()):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+    listed = model.get("merges", list) or ()
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in listed]
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             model.fail(f"merges[{i}]", "is not two texts")
         left, right = pair
         if left not in ids or right not in ids or left + right not in ids:
-            model.fail(f"merges[{i}]", f'"{printable(left)}" "{printable(right)}" joins or makes what is not a token')
-        pairs.append((left, right))
+            text = f'"{printable(left)}" "{printable(right)}"'
+            model.fail(f"merges[{i}]", f"{text} joins or makes what is not a token")
     return pairs
 
 

@@ -32,7 +32,7 @@ def byte_level(tokenizer: Document, settings: list[Document], size: int | None) 
         "tokenizer.ggml.model": Value("str", "gpt2"),
         "tokenizer.ggml.pre": Value("str", name),
         **listed(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=False),
-        "tokenizer.ggml.merges": Value("str", [" ".join(map(_spelled, pair)) for pair in pairs]),
+        "tokenizer.ggml.merges": Value("str", [_spelled(left) + " " + _spelled(right) for left, right in pairs]),
     }
 
 

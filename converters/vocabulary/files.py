@@ -94,9 +94,9 @@ def read(files: Files, name: str) -> Document | None:
     return Document(where, value)
 
 
-def place(files: Files, name: str) -> str:
-    """How messages name a file of the checkpoint."""
-    return f"{printable(str(files.path), 400)}/{printable(name)}"
+def place(files: Files, name: str = "") -> str:
+    """How messages name the checkpoint, or a file of it."""
+    return printable(str(files.path / name), 400)
 
 
 _NAMES = {

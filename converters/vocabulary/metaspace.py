@@ -6,20 +6,18 @@ made from, so scores are made from it again; llama.cpp's converter gives all tok
 then merge from left to right.
 """
 
-import re
 from typing import Any
 
 from converters.tensors import Value
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
 from converters.vocabulary.files import Document
-from converters.vocabulary.pieces import Piece, added_piece, listed
+from converters.vocabulary.pieces import BYTE_TEXT, Piece, added_piece, listed
 from converters.vocabulary.pretokenizer import steps
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf.printable import printable
 from edgellm.text.spm import SPACE
 from edgellm.text.vocabulary import BYTE
 
-_BYTE_TEXT = re.compile("<0x[0-9A-Fa-f]{2}>")
 _PREPEND = {"type": "Prepend", "prepend": SPACE}
 _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
@@ -58,12 +56,12 @@ def space_prefix(tokenizer: Document) -> bool:
     raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(cuts)}")
 
 
-def _scored(ids: dict[str, int], pairs: list[tuple[str, str]]) -> dict[int, Piece]:
+def _scored(ids: dict[str, int], pairs: list[list[str]]) -> dict[int, Piece]:
     """The model's tokens: what is merged first scores highest; tokens that no merge makes come last."""
     made = dict.fromkeys(left + right for left, right in pairs)
     order = {text: rank for rank, text in enumerate((*made, *(text for text in ids if text not in made)))}
     pieces = {i: Piece(text, score=-float(order[text])) for text, i in ids.items()}
-    return pieces | {i: Piece(text, BYTE) for text, i in ids.items() if _BYTE_TEXT.fullmatch(text)}
+    return pieces | {i: Piece(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
 
 
 def _shown(found: list[Any]) -> str:

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from converters.vocabulary.pieces import Piece
+from converters.vocabulary.pieces import BYTE_TEXT, Piece
 from edgellm.errors import ModelFileError, UnsupportedModelError
-from edgellm.text.vocabulary import NORMAL
+from edgellm.text.vocabulary import BYTE, NORMAL
 
 UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
@@ -66,6 +66,8 @@ def _piece(data: bytes) -> Piece:
     kind = fields.get(3, NORMAL)
     if not text or not math.isfinite(score) or not isinstance(kind, int) or not 1 <= kind <= 6:
         raise ValueError("a token has no text, no score or no known type")
+    if kind == BYTE and not BYTE_TEXT.fullmatch(text):
+        raise ValueError("a byte token does not say which byte it is")
     return Piece(text, kind, score)
 
 

@@ -1,5 +1,6 @@
 """Tokens as a GGUF file lists them: a text, a type and a score for every id."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from edgellm.text.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED
 # The largest vocabularies have 262,144 tokens.
 MOST_TOKENS = 1 << 22
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
+
+BYTE_TEXT = re.compile("<0x[0-9A-Fa-f]{2}>")
 
 _LIKE_SPECIAL = ("<pad>", "<mask>", "<2mass>", "[@BOS@]")
 _LIKE_SPECIAL_ENDS = (("<|", "|>"), ("<｜", "｜>"), ("<unused", ">"))

@@ -32,7 +32,7 @@ _NAMES = {
     ((_LLAMA3,), False): "smaug-bpe",
     ((_QWEN2,), False): "qwen2",
     ((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EAST_ASIAN, r"\p{N}"), False): "deepseek-coder",
-    # Published either way: their merges make every token.
+    # Checkpoints come either way, and GGUF has one name for both.
     ((_TEKKEN,), True): "tekken",
     ((_TEKKEN,), False): "tekken",
     ((_GPT4O,), True): "gpt-4o",
