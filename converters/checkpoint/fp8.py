@@ -29,11 +29,10 @@ class Scales:
 
 def decode(stored: NDArray[np.uint8], dtype: str, scales: Scales, first: int) -> Floats:
     """Rows first, first + 1, … as float32 [n, columns]; `stored` are their bytes [n, columns]."""
-    rows = _values(dtype)[stored]
-    of_rows = scales.values[np.arange(first, first + len(rows)) // scales.rows]
+    rows = np.take(_values(dtype), stored)
+    blocks = scales.values[np.arange(first, first + len(rows)) // scales.rows]
     with np.errstate(all="ignore"):  # what is not finite is refused where it is encoded, by its place
-        for block in range(of_rows.shape[1]):
-            rows[:, block * scales.columns : (block + 1) * scales.columns] *= of_rows[:, block, None]
+        rows *= blocks.repeat(scales.columns, axis=1)[:, : rows.shape[1]]
     return rows
 
 
