@@ -75,7 +75,8 @@ class AddedTokens:
         for text in role_texts(settings):
             i = self._ids.get(text, self._next)
             if text in self._ids or self._size is None or i < self._size:
-                self._put(i, Added(text, True, False))
+                known = self.by_id.get(i)
+                self._put(i, Added(text, True, known is not None and known.normalized))
 
     def _add(self, entry: Document, i: int) -> None:
         text = entry.text("content")

@@ -21,6 +21,7 @@ _KEYS = {
     "eot": "eot",
     "eom": "eom",
 }
+_AROUND = ("bos", "eos", "sep")
 
 
 def special_tokens(
@@ -47,10 +48,7 @@ def special_tokens(
         said = entries.get(f"add_{role}_token")
         if isinstance(said, bool):
             adds.setdefault(role, said)
-    return made | {f"tokenizer.ggml.add_{role}_token": Value("bool", adds[role]) for role in adds if role in _ADDED}
-
-
-_ADDED = ("bos", "eos", "sep")
+    return made | {f"tokenizer.ggml.add_{role}_token": Value("bool", adds[role]) for role in adds if role in _AROUND}
 
 
 def _by_text(tokenizer: Document, tokens: Mapping[str, Any], roles: list[str]) -> dict[str, int]:
@@ -74,9 +72,8 @@ def _by_number(config: Mapping[str, Any], roles: list[str]) -> Iterator[tuple[st
 def _in_range(found: Mapping[str, int], size: int, folder: str) -> Iterator[tuple[str, int]]:
     for role, i in found.items():
         if i < 0:
-            raise ModelFileError(
-                f"{folder}/config.json: {role}_token_id is {i}, which is no id; get the checkpoint again"
-            )
+            text = f"{role}_token_id is {i}, which is no id; get the checkpoint again"
+            raise ModelFileError(f"{folder}/config.json: {text}")
         if i >= size:
             text = f"the {role} token is {i}, but the vocabulary ends at {size}; it is left out"
             warnings.warn(f"{folder}: {text}", EdgeLLMWarning, stacklevel=2)
