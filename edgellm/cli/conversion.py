@@ -102,7 +102,7 @@ def _report(report: "Report") -> Iterator[str]:
     yield from _types(report)
     if worst := report.worst(_WORST):
         yield ""
-        rows = [(_name(t), t.type, f"{t.error:.2%}") for t in worst]
+        rows = [(_name(t), t.type, f"{100 * (t.error or 0):.3g}%") for t in worst]
         yield from table(("largest errors (RMS)", "type", "of the weights"), rows)
     if report.notes:
         yield ""
