@@ -57,6 +57,8 @@ def prepare_quantize(
     """Check everything that `quantize` needs, and read no weight; arguments and errors are those of `quantize`."""
     recipe, overrides = type.upper(), [parse_override(given) for given in tensor_types]
     with GGUFFile.open(Path(source)) as file:
+        if not file.tensors:
+            file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = plan(gguf_sources(file), recipe, file.architecture, overrides)
         _check_floats(file, tensors, requantize)
         pairs, read = raw_pairs(file.path), file.paths

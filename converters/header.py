@@ -14,6 +14,7 @@ Written here, not by the `gguf` package: that one cannot keep the values of anot
 
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ def lay_out(pairs: Pairs, tensors: Sequence[Planned]) -> Layout:
     """Where everything goes, the tensors in the order given, at the alignment that the metadata asks for."""
     alignment = _alignment(pairs)
     spans = [_padded(tensor.nbytes, alignment) for tensor in tensors]
-    starts = [sum(spans[:i]) for i in range(len(spans))]
+    starts = [0, *accumulate(spans)][:-1]
     head = struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(pairs))
     keys = [_string(key) + value for key, value in pairs.items()]
     table = [_tensor_info(tensor, start) for tensor, start in zip(tensors, starts, strict=True)]

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from converters.output import temporary_of
+from converters.output import temporary_of, told
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable, size
 
@@ -16,6 +16,8 @@ def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, forc
     `sources` are the files that are read, which it may not be. Raises EdgeLLMError for a place where no file can be
     written, or where one is already, unless `force` allows to replace it.
     """
+    if not os.fspath(given):
+        raise EdgeLLMError("the new file has an empty name; give one")
     target, name = Path(given).resolve(), printable(str(given), 400)
     if target.is_dir():
         raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {name}/model.gguf")
@@ -39,8 +41,16 @@ def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: boo
 
 def check_room(target: Path, nbytes: int) -> None:
     """Raise EdgeLLMError where the disk has not `nbytes` free; what a killed run left is as good as free."""
-    left = temporary_of(target)
-    free = shutil.disk_usage(target.parent).free + (left.stat().st_size if left.is_file() else 0)
+    with told(target):
+        free = shutil.disk_usage(target.parent).free + _taken(temporary_of(target))
     if nbytes > free:
         name, needed = printable(str(target), 400), size(nbytes)
         raise EdgeLLMError(f"{name}: needs {needed}, and its disk has {size(free)} free; make room, or write elsewhere")
+
+
+def _taken(path: Path) -> int:
+    """Bytes of the disk that a file takes: fewer than it is long, where it has not been written to."""
+    try:
+        return 512 * getattr(path.lstat(), "st_blocks", 0)
+    except FileNotFoundError:
+        return 0

@@ -30,7 +30,7 @@ def test_it_writes_the_file_and_shows_sizes_and_errors(
         assert file.get_int("general.file_type") == 15
     assert kinds == {"F32", "Q4_K", "Q6_K"}
     for kind in kinds:
-        assert re.search(rf"^{kind} +\d+ +[\d.]+ M +\d", shown, re.MULTILINE)
+        assert re.search(rf"^{kind} +\d+ +[\d,]+ +\d", shown, re.MULTILINE)
     assert re.search(r"^largest errors \(RMS\) .*\nblk\.\d.* Q4_K +[5-9]\.\d\d%$", shown, re.MULTILINE)
     assert re.search(r"out\.gguf: [\d.]+ MB, 4\.\d\d bits per weight, in [\d.]+ s\n$", shown)
 

@@ -92,7 +92,8 @@ def test_places_where_no_file_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "link.gguf").symlink_to(source)
     os.link(source, tmp_path / "hard.gguf")
     os.mkfifo(tmp_path / "fifo")
-    places = {
+    places: dict[Path | str, str] = {
+        "": "empty name",
         tmp_path: "is a folder",
         tmp_path / "no" / "out.gguf": "there is no folder",
         source: "is what is read",
@@ -115,5 +116,7 @@ def test_an_existing_file_needs_force_and_a_link_is_followed(tmp_path: Path) -> 
 
 def test_a_file_larger_than_the_disk_is_refused_before(tmp_path: Path) -> None:
     check_room(tmp_path / "out.gguf", 1)
+    with pytest.raises(EdgeLLMError, match="File name too long"):
+        check_room(tmp_path / ("x" * 250), 1)
     with pytest.raises(EdgeLLMError, match=r"needs 1\.15 EB, and its disk has .* free"):
         check_room(tmp_path / "out.gguf", 1 << 60)

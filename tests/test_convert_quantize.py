@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import gguf_bytes as raw
 import numpy as np
 import pytest
 from conftest import ModelFile
@@ -48,7 +50,8 @@ def test_metadata_and_order_are_kept_and_the_recipe_is_said(model_file: ModelFil
 
 
 def test_types_and_metadata_are_those_of_llama_cpp(model_file: ModelFile, tmp_path: Path) -> None:
-    pytest.importorskip("llama_cpp")
+    if find_spec("llama_cpp") is None:
+        pytest.skip("llama-cpp-python is not installed; it is the oracle of this test")
     source, ours, theirs = model_file(types="F16", layers=3), tmp_path / "ours.gguf", tmp_path / "theirs.gguf"
     quantize(source, ours, "Q4_K_M")
     subprocess.run([sys.executable, "-c", _LLAMA_CPP, source, theirs], check=True, capture_output=True)
@@ -103,6 +106,11 @@ def test_the_source_is_never_replaced(model_file: ModelFile) -> None:
     with pytest.raises(EdgeLLMError, match="is what is read"):
         quantize(source, source, "Q4_K_M", force=True)
     assert source.read_bytes() == before
+
+
+def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="vocabulary alone"):
+        prepare_quantize(raw.RawGGUF().write(tmp_path / "in.gguf"), tmp_path / "out.gguf", "Q8_0")
 
 
 def test_a_source_that_is_cut_while_it_is_read_is_an_error(model_file: ModelFile, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def _plan(plan: "Plan") -> Iterator[str]:
     yield from _types(plan)
     yield ""
     threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
-    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_clock(plan.seconds)} with {threads}"
+    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_clock(max(1, plan.seconds))} with {threads}"
     yield "nothing was written (--dry-run)"
 
 
@@ -127,7 +127,7 @@ def _types(summary: "Summary") -> Iterator[str]:
         of.setdefault(tensor.type, []).append(tensor)
     by_bytes = sorted(of.items(), key=lambda item: -sum(t.nbytes for t in item[1]))
     rows = [
-        (kind, str(len(some)), _millions(sum(t.weights for t in some)), size(sum(t.nbytes for t in some)))
+        (kind, str(len(some)), f"{sum(t.weights for t in some):,}", size(sum(t.nbytes for t in some)))
         for kind, some in by_bytes
     ]
     yield from table(("type", "tensors", "weights", "size"), rows)
