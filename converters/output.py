@@ -108,6 +108,8 @@ def _lock(handle: int) -> bool:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
+    except OSError:  # a file system without locks: then nobody has one
+        pass
     return True
 
 
