@@ -30,7 +30,7 @@ from kquants.layout import PAGE
 if TYPE_CHECKING:
     from kquants.jit import Progress
 
-EFFICIENCY = 0.73
+EFFICIENCY = 0.78
 """The share of the bandwidth at which decoding reads weights and KV cells."""
 
 LAYER_S = 20e-6

@@ -268,7 +268,7 @@ def _start(b: ir.IRBuilder, fmt: Format, x_scale: Value, span: int) -> Dot4:
     """Products of a span, which begin with what the offset makes of them: -offset · Σ q_x."""
     minus_sum = load(b, at(b, x_scale, 8 if fmt.SPANS == 1 else 12 + 4 * span), _INT)
     offset = SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
-    start = splat(b, b.mul(minus_sum, _INT(offset))) if offset else ir.Constant(I32.vector, None)
+    start = b.mul(splat(b, minus_sum), ir.Constant(I32.vector, [offset] * 16))
     return start_dot4(b, start, fmt.BITS, is_signed(fmt))
 
 
