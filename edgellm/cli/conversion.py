@@ -58,15 +58,19 @@ class Pace:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._live = bool(sys.stderr and sys.stderr.isatty())
-        self._since = self._shown = monotonic()
+        self._since = self._shown = 0.0
+        self._first = 0
 
     def __call__(self, done: int, total: int) -> None:
         """`done` of `total` weights are written."""
         now = monotonic()
+        if not self._since:  # the first slab: what came before it was compiling
+            self._since = self._shown = now
+            self._first = done
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
             return
         self._shown = now
-        rate = done / (now - self._since)
+        rate = (done - self._first) / (now - self._since)
         left = _clock((total - done) / rate)
         line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left} left"
         if self._live:
