@@ -39,7 +39,7 @@ _DTYPES = {
 
 
 class Layout(NamedTuple):
-    """A file before its weights: the header with its padding, each tensor's offset in the file, the file's length."""
+    """A file before its weights: the header without its padding, each tensor's offset, the length of the file."""
 
     header: bytes
     offsets: list[int]
@@ -80,8 +80,8 @@ def lay_out(pairs: Pairs, tensors: Sequence[Planned]) -> Layout:
     keys = [_string(key) + value for key, value in pairs.items()]
     table = [_tensor_info(tensor, start) for tensor, start in zip(tensors, starts, strict=True)]
     header = b"".join([head, *keys, *table])
-    header = header.ljust(_padded(len(header), alignment), b"\0")
-    return Layout(header, [len(header) + start for start in starts], len(header) + sum(spans))
+    data = _padded(len(header), alignment)
+    return Layout(header, [data + start for start in starts], data + sum(spans))
 
 
 def _alignment(pairs: Pairs) -> int:

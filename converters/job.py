@@ -23,7 +23,7 @@ from edgellm.machine import default_threads
 Progress = Callable[[int, int], None]
 """Called with (done, of how many)."""
 
-_MOST_COLUMNS = 1 << 20
+_MOST_COLUMNS = 1 << 18
 """Weights of a row at most: tensors are cut into rows, and each thread has a whole one in memory."""
 
 _MOST_THREADS = 512

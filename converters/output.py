@@ -69,10 +69,7 @@ def replacing(target: Path, nbytes: int) -> Iterator[Output]:
         with told(target):
             _keep(handle, temporary, target)
     finally:
-        with suppress(OSError):
-            if _is_at(temporary, handle):
-                temporary.unlink()
-            os.close(handle)
+        _discard(handle, temporary)
 
 
 def _keep(handle: int, temporary: Path, target: Path) -> None:
@@ -82,6 +79,21 @@ def _keep(handle: int, temporary: Path, target: Path) -> None:
         os.close(handle)  # Windows renames no open file
     temporary.replace(target)
     _sync_folder(target.parent)
+
+
+def _discard(handle: int, temporary: Path) -> None:
+    """Close the file, and remove it unless it has the target's name by now."""
+    if sys.platform == "win32":  # which removes no open file: not this one, nor another run's
+        with suppress(OSError):
+            os.close(handle)
+        with suppress(OSError):
+            temporary.unlink()
+        return
+    with suppress(OSError):
+        if _is_at(temporary, handle):
+            temporary.unlink()
+    with suppress(OSError):
+        os.close(handle)
 
 
 def _open_locked(temporary: Path, target: Path) -> int:

@@ -18,16 +18,29 @@ def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, forc
     """
     if not os.fspath(given):
         raise EdgeLLMError("the new file has an empty name; give one")
-    target, name = Path(given).resolve(), printable(str(given), 400)
+    name = printable(str(given), 400)
+    with told(Path(given)):
+        target = _resolved(given, name)
+        _check_folder(target, name)
+        if target.exists():
+            _check_replaced(target, name, sources, force)
+    return target
+
+
+def _resolved(given: str | os.PathLike[str], name: str) -> Path:
+    try:
+        return Path(given).resolve()
+    except (RuntimeError, ValueError):  # a loop of links, a NUL
+        raise EdgeLLMError(f"{name}: is no path to a file; choose another name") from None
+
+
+def _check_folder(target: Path, name: str) -> None:
     if target.is_dir():
         raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {name}/model.gguf")
     if not target.parent.is_dir():
         raise EdgeLLMError(f"{name}: there is no folder {printable(str(target.parent), 400)}; make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise EdgeLLMError(f"{name}: this folder may not be written to; choose another place")
-    if target.exists():
-        _check_replaced(target, name, sources, force)
-    return target
 
 
 def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: bool) -> None:

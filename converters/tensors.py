@@ -67,11 +67,3 @@ class Value(NamedTuple):
 
 Metadata = Mapping[str, Value]
 """The key-value pairs of a GGUF file, in the order in which they are written."""
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """All that a GGUF file will hold."""
-
-    metadata: Metadata
-    tensors: list[Planned]

@@ -44,17 +44,18 @@ def side_by_side(do: Callable[[T], R], work: Iterable[T], threads: int, take: Ca
     finally:
         stopped.set()
         for thread in started:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
 
 def _start(run: Callable[[], None], threads: int, started: list[Thread]) -> None:
     for number in range(threads):
         thread = Thread(target=run, name=f"converter-{number}", daemon=True)
+        started.append(thread)  # before it starts: it is waited for wherever an interrupt comes
         try:
             thread.start()
         except RuntimeError as error:
             raise EdgeLLMError(f"this system lets us start {number} threads, not {threads}; choose fewer") from error
-        started.append(thread)
 
 
 def _take_all(done: "SimpleQueue[R | _Raised | None]", threads: int, take: Callable[[R], None]) -> None:

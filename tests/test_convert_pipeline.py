@@ -153,8 +153,8 @@ def test_what_cannot_be_read_or_cut_is_refused_before_anything_is_written(tmp_pa
     unknown = Planned(Source("a", (8, 256), "IQ2_XS", lambda a, b: np.zeros((b - a, 74), np.uint8)), TYPES["Q4_K"])
     with pytest.raises(UnsupportedModelError, match="a is IQ2_XS"):
         Codec([unknown], None)
-    endless = planned("b", np.zeros((1, (1 << 20) + 1), np.float16), "F16")
-    with pytest.raises(UnsupportedModelError, match="tensor b: rows of 1048577 weights are too long"):
+    endless = planned("b", np.zeros((1, (1 << 18) + 1), np.float16), "F16")
+    with pytest.raises(UnsupportedModelError, match="tensor b: rows of 262145 weights are too long"):
         prepare({}, [endless], "F16", out=tmp_path / "out.gguf", read=[], force=False, threads=1)
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converters.recipes import RECIPES, TYPES, parse_override, plan
+from converters.recipes import RECIPES, parse_override, plan
 from converters.tensors import Planned, Source
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.gguf.filetypes import FILE_TYPES
-from kquants import FORMATS
+from kquants import ENCODED_FORMATS, FORMATS
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -158,7 +158,7 @@ def test_overrides_are_read_from_the_command_line() -> None:
 def test_all_types_that_come_out_are_among_those_that_a_tensor_can_be_given() -> None:
     shapes = [model(16, width=width, ffn=width) for width in (256, 288, 300)]
     out = {p.type.name for name in RECIPES for shape in shapes for p in planned(shape, name).values()}
-    assert out <= set(TYPES) <= set(FORMATS)
+    assert out <= set(ENCODED_FORMATS) <= set(FORMATS)
 
 
 def test_what_the_rules_do_not_cover_is_refused() -> None:

@@ -6,6 +6,6 @@
 
 from converters.recipes.choose import ARCHITECTURES, plan
 from converters.recipes.mixes import RECIPES, Recipe
-from converters.recipes.overrides import TYPES, parse_override
+from converters.recipes.overrides import parse_override
 
-__all__ = ["ARCHITECTURES", "RECIPES", "TYPES", "Recipe", "parse_override", "plan"]
+__all__ = ["ARCHITECTURES", "RECIPES", "Recipe", "parse_override", "plan"]

@@ -12,12 +12,7 @@ from typing import NamedTuple, NoReturn
 
 from edgellm.errors import OptionError
 from edgellm.gguf.printable import printable
-
-TYPES = (
-    *("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"),
-    *("Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL"),
-)
-"""The types that a tensor can be given."""
+from kquants import ENCODED_FORMATS
 
 
 class Override(NamedTuple):
@@ -55,8 +50,8 @@ def first_matches(names: Sequence[str], overrides: Iterable[tuple[str, str]]) ->
 
 def _compiled(pattern: str, kind: str) -> Override:
     name = kind.upper()
-    if name not in TYPES:
-        _fail(pattern, f'has no type "{printable(kind)}"; choose one of: {", ".join(TYPES)}')
+    if name not in ENCODED_FORMATS:
+        _fail(pattern, f'has no type "{printable(kind)}"; choose one of: {", ".join(ENCODED_FORMATS)}')
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of what a later Python may read otherwise
