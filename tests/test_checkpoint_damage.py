@@ -38,6 +38,14 @@ def whole(tmp_path: Path) -> Path:
     return write_checkpoint(tmp_path / "whole", shards=2)
 
 
+def test_headers_that_would_take_much_memory(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    write_safetensors(tmp_path / "model.safetensors", {"a": Stored("U8", (1,), np.zeros(1, np.uint8))})
+    header = (tmp_path / "model.safetensors").read_bytes()[8:-1].ljust(1 << 24)
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0")
+    assert "has a header of 16.8 MB" in error_of(tmp_path / "model.safetensors", lambda: Checkpoint.open(tmp_path))
+
+
 def test_what_is_no_folder(tmp_path: Path) -> None:
     assert "no such folder" in error_of(tmp_path / "gone")
     for name, words in [

@@ -174,6 +174,7 @@ def test_damaged_parts_are_named(tmp_path: Path, change: dict[str, Any], found: 
         ({"vocab": ["a"]}, r"model\.vocab is a list instead of an object"),
         (vocab(new=3), r'model\.vocab\["new"\] is 3, which another token is'),
         (vocab(new=-3), r'model\.vocab\["new"\] is -3, no id'),
+        (vocab(new=[3]), r'model\.vocab\["new"\] is \[3\], no id'),
         (vocab(new="3"), r"model\.vocab\[\"new\"\] is '3', no id"),
         (vocab(new=10**12), r"tokenizer\.json: a vocabulary of 1000000000001 tokens is beyond reason"),
         ({"merges": []}, r"model\.merges is missing or empty"),

@@ -50,7 +50,7 @@ def _variant(config: Config) -> Variant:
         what = printable(names[0]) if names else "an unnamed architecture"
         config.refuse(f"{what} cannot be converted; {', '.join(VARIANTS)} can")
     if config.word("hidden_act", "silu") not in ("silu", "swish") or not config.flag("is_causal", default=True):
-        config.refuse("only causal models with silu (hidden_act, is_causal) can be converted")
+        config.refuse("only causal models with silu (hidden_act, is_causal) can be converted; choose another model")
     return VARIANTS[names[0]]
 
 

@@ -16,6 +16,7 @@ from converters.tensors import Source
 from edgellm.gguf.printable import printable
 
 _FLOATS = ("F32", "F16", "BF16")
+_MOST_TENSORS = 1 << 17
 
 
 class Checkpoint:
@@ -51,6 +52,8 @@ class Checkpoint:
         stored: dict[str, StoredTensor] = {}
         for file, names in listed.items():
             stored |= _read(path / file, names)
+            if len(stored) > _MOST_TENSORS:
+                fail(path, f"has more than {_MOST_TENSORS} tensors, as no model does; download it again")
         return cls(path, config, stored, block)
 
     def source(self, name: str, as_name: str, permutation: rows.Order | None = None) -> Source:

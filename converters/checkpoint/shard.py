@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path
 
 from converters.checkpoint.files import LFS_POINTER, fail
-from edgellm.gguf.printable import printable
+from edgellm.gguf.printable import printable, size
 
 # Bytes of a number, by the names of safetensors' format; those of less than a byte are left out.
 _WIDTHS = {
@@ -15,6 +15,9 @@ _WIDTHS = {
     **dict.fromkeys(("U32", "I32", "F32"), 4),
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 8),
 }
+
+# Those of the largest checkpoints are a hundredth of it. The library takes a hundred MB, and needs ten times that.
+_LONGEST_HEADER = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ def read_shard(path: Path) -> dict[str, StoredTensor]:
     """
     nbytes, head = _head(path)
     at = 8 + int.from_bytes(head[:8], "little")
+    if _LONGEST_HEADER < at <= nbytes:
+        fail(path, f"has a header of {size(at)}, longer than that of any model; download it again")
     tensors = {}
     for name, dtype, shape in _read_by_library(path, head):
         if dtype not in _WIDTHS:

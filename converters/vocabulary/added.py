@@ -29,9 +29,10 @@ def model_tokens(model: Document) -> dict[str, int]:
         model.fail("vocab", "is empty")
     taken: set[int] = set()
     for text, i in vocab.items():
-        if type(i) is not int or i < 0 or i in taken:
-            problem = f"is {printable(repr(i))}, " + ("which another token is, too" if i in taken else "no id")
-            model.fail(f'vocab["{printable(text)}"]', problem)
+        a_number = type(i) is int and i >= 0
+        if not a_number or i in taken:
+            problem = "which another token is, too" if a_number else "no id"
+            model.fail(f'vocab["{printable(text)}"]', f"is {printable(repr(i))}, {problem}")
         taken.add(i)
     return vocab
 
