@@ -13,7 +13,19 @@ from llvmlite import ir
 from numba import types
 
 from kquants.decorators import Vector, inline
-from kquants.simd import F32, I8, abs_f32, define, div_f32, pointer, splat_f32
+from kquants.encoders.vectors import round_to_half
+from kquants.simd import (
+    F32,
+    I8,
+    abs_f32,
+    define,
+    div_f32,
+    larger_f32,
+    pointer,
+    round_f32,
+    splat_f32,
+    sub_f32,
+)
 
 _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
@@ -60,12 +72,38 @@ choose = define(F32, F32, F32, F32, F32)(lambda b, x, y, then, other: b.select(b
 
 
 _TINY = nb.float32(1e-30)
+_LEAST_HALF = nb.float32(2.0**-24)
+
+
+@inline
+def all_lanes(value: float) -> Vector:
+    """A number in all lanes."""
+    return splat_f32(nb.float32(value))
+
+
+@inline
+def negative(x: Vector) -> Vector:
+    """0 - x."""
+    return sub_f32(all_lanes(0), x)
 
 
 @inline
 def quotient(x: Vector, y: Vector) -> Vector:
     """x / y, but 0 where |y| is at most 1e-30: such a sum is of nothing but zeros."""
-    return choose(splat_f32(_TINY), abs_f32(y), div_f32(x, y), splat_f32(nb.float32(0)))
+    return choose(splat_f32(_TINY), abs_f32(y), div_f32(x, y), all_lanes(0))
+
+
+@inline
+def nearest(x: Vector, lowest: float, highest: float) -> Vector:
+    """x rounded to a whole number, within lowest … highest."""
+    return smaller_f32(larger_f32(round_f32(x), all_lanes(lowest)), all_lanes(highest))
+
+
+@inline
+def stored_scale(x: Vector) -> Vector:
+    """x as float16 holds it; what is not 0 does not become 0."""
+    size = round_to_half(larger_f32(abs_f32(x), splat_f32(_LEAST_HALF)))
+    return choose(all_lanes(0), x, size, choose(x, all_lanes(0), negative(size), all_lanes(0)))
 
 
 # --- across lanes --------------------------------------------------------------------------------------
