@@ -16,7 +16,17 @@ numbers: a vector for each of the n values.
 from typing import Any
 
 from kquants.decorators import Vector, inline
-from kquants.encoders.lanes import across, all_lanes, choose, nearest, negative, quotient, smaller_f32, stored_scale
+from kquants.encoders.lanes import (
+    across,
+    all_lanes,
+    choose,
+    nearest,
+    negative,
+    quotient,
+    scale_for,
+    smaller_f32,
+    stored_scale,
+)
 from kquants.encoders.line import error_of_line, line
 from kquants.simd import add_f32, fma_f32, larger_f32, load_f32x16, mul_f32, round_f32, store_f32x16, sub_f32
 
@@ -127,8 +137,7 @@ def affine_search(
     @inline
     def search(x: int, w: int, q: int) -> tuple[Vector, Vector, Vector, Vector]:
         a, b = blocks_alone(x, w)
-        share = all_lanes(1 / (steps - _MARGIN))
-        d, dmin = stored_scale(mul_f32(largest_across(a), share)), stored_scale(mul_f32(largest_across(b), share))
+        d, dmin = scale_for(largest_across(a), steps, _MARGIN), scale_for(largest_across(b), steps, _MARGIN)
         error, scale, minimum = on_the_grid(x, w, a, b, d, dmin)
         for _ in range(rounds):
             new_d, new_dmin = refit(x, w, scale, minimum, d, dmin)

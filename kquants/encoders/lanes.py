@@ -18,9 +18,11 @@ from kquants.simd import (
     F32,
     I8,
     abs_f32,
+    add_f32,
     define,
     div_f32,
     larger_f32,
+    mul_f32,
     pointer,
     round_f32,
     splat_f32,
@@ -104,6 +106,14 @@ def stored_scale(x: Vector) -> Vector:
     """x as float16 holds it; what is not 0 does not become 0."""
     size = round_to_half(larger_f32(abs_f32(x), splat_f32(_LEAST_HALF)))
     return choose(all_lanes(0), x, size, choose(x, all_lanes(0), negative(size), all_lanes(0)))
+
+
+@inline
+def scale_for(largest: Vector, steps: int, margin: int) -> Vector:
+    """The float16 d of which `largest`, at least 0, is about steps - margin times as much, and at most steps."""
+    d = stored_scale(mul_f32(largest, all_lanes(1 / (steps - margin))))
+    # The smallest of float16 are far apart: rounded down, one may be too small by more than the margin.
+    return choose(mul_f32(d, all_lanes(steps)), largest, stored_scale(add_f32(d, splat_f32(_LEAST_HALF))), d)
 
 
 # --- across lanes --------------------------------------------------------------------------------------

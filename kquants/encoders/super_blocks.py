@@ -27,7 +27,7 @@ from kquants.simd import (
 _SUPER_BLOCK = 4 * 256
 """Bytes of a super-block as float32."""
 
-_LEAST_WEIGHT = 1e-6
+_LEAST_WEIGHT = 2.0**-20
 """Where the largest of a super-block is 1: no column is free to become anything."""
 
 

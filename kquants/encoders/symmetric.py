@@ -16,7 +16,17 @@ numbers: a vector for each of the n values.
 from typing import Any
 
 from kquants.decorators import Vector, inline
-from kquants.encoders.lanes import across, all_lanes, choose, nearest, negative, quotient, smaller_f32, stored_scale
+from kquants.encoders.lanes import (
+    across,
+    all_lanes,
+    choose,
+    nearest,
+    negative,
+    quotient,
+    scale_for,
+    smaller_f32,
+    stored_scale,
+)
 from kquants.simd import add_f32, fma_f32, larger_f32, load_f32x16, mul_f32, round_f32, store_f32x16
 
 _INFINITE = float("inf")
@@ -91,7 +101,8 @@ def symmetric_search(
     def first_d(a: Vector) -> Vector:
         """A d of such a sign that the a of the largest size has a negative scale: there is one more of them."""
         high, low = largest_across(a), largest_across(negative(a))
-        return stored_scale(mul_f32(choose(low, high, negative(high), low), all_lanes(1 / (steps - margin))))
+        d = scale_for(larger_f32(high, low), steps, margin)
+        return choose(low, high, negative(d), d)
 
     @inline
     def refit(x: int, w: int, scale: Vector, d: Vector) -> Vector:
