@@ -9,9 +9,9 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline, kernel
-from kquants.encoders.lanes import across, all_lanes, quotient, transpose
+from kquants.encoders.lanes import across, all_lanes, quotient, stack, transpose
 from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, room, zero_f64
+from kquants.encoders.vectors import add_square, zero_f64
 from kquants.simd import (
     copy,
     keep_f32,
@@ -42,7 +42,7 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
     together, limit = n // 16, nb.float32(limit)
     blocks, size = 16 // together, together * _SUPER_BLOCK
     _, largest_across = across(blocks)
-    rooms = room(5 * size + 2 * 16 + 2 * 32)
+    rooms = stack(5 * size + 2 * 16 + 2 * 32)
 
     @inline
     def load(source: int, to: int) -> None:
