@@ -3,201 +3,153 @@
 What is minimised is the weighted squared error Σ w (x - (a q - b))² of what will be stored, where all blocks of a
 super-block share d and dmin, and a = d · scale, b = dmin · minimum with whole numbers 0 … steps. In three steps:
 
-1. For each block alone: from several ranges, round, and solve for the best (a, b) of these q (least squares).
+1. For each block alone: spread its range over several numbers of levels, round, and solve for the best (a, b) of
+   these q (least squares).
 2. d and dmin from the largest a and b; for each block, the best of the (scale, minimum) around its (a, b).
-3. With q, scale and minimum of all blocks given, the best d and dmin (least squares), then step 2 around them;
-   whatever is not better is dropped.
+3. With q, scales and minima given, the best d and dmin (least squares), and step 2 around them; a super-block that
+   does not gain stays as it was.
 
-A block is a lane (see `kquants.encoders.lanes`); x and w are the addresses of its values and weights: a vector for
-each of the n values.
+A block is a lane (see `kquants.encoders.lanes`); x, w and q are the addresses of its values, weights and whole
+numbers: a vector for each of the n values.
 """
 
 from typing import Any
 
-import numba as nb
-
 from kquants.decorators import Vector, inline
-from kquants.encoders.lanes import across, choose, quotient, smaller_f32
-from kquants.encoders.vectors import round_to_half
-from kquants.simd import (
-    add_f32,
-    fma_f32,
-    larger_f32,
-    load_f32x16,
-    mul_f32,
-    round_f32,
-    splat_f32,
-    store_f32x16,
-    sub_f32,
+from kquants.encoders.lanes import (
+    across,
+    all_lanes,
+    choose,
+    nearest,
+    negative,
+    quotient,
+    scale_for,
+    smaller_f32,
+    stored_scale,
 )
+from kquants.encoders.line import error_of_line, line
+from kquants.simd import add_f32, fma_f32, larger_f32, load_f32x16, mul_f32, round_f32, store_f32x16, sub_f32
 
-_LEAST = nb.float32(2.0**-24)
-"""The smallest float16 above 0."""
+Pair = tuple[Vector, Vector]
+Sums = tuple[Vector, Vector, Vector]
 
-_INFINITE = nb.float32(float("inf"))
+_INFINITE = float("inf")
+
+_MARGIN = 2
+"""Steps that the largest scale leaves free, to be searched too: without it, blocks with outliers were 2 % worse."""
 
 
 def affine_search(
-    n: int,
-    levels: int,
-    steps: int,
-    group: int,
-    first: float,
-    step: float,
-    starts: int,
-    reach: tuple[int, int],
-    rounds: int,
+    n: int, levels: int, steps: int, group: int, spreads: tuple[float, ...], reach: tuple[int, int], rounds: int
 ) -> Any:
-    """`search(x, w, q) -> (scale, minimum, d, dmin)`, and the q of each value in a vector at q.
+    """`search(x, w, q) -> (scale, minimum, d, dmin)`, which writes q.
 
-    Blocks have n values, super-blocks `group` blocks.
+    Blocks have n values, super-blocks `group` blocks. Step 1 tries the `spreads`, step 2 scales and minima up to
+    `reach` away; step 3 is done `rounds` times.
     """
     add_across, largest_across = across(group)
-    most, top = nb.float32(levels), nb.float32(steps)
-    far, wide = reach
+    (far, wide), last, count = reach, 64 * n, len(spreads)
 
     @inline
-    def whole(x: Vector, highest: float) -> Vector:
-        """x rounded, within 0 … highest."""
-        return smaller_f32(larger_f32(round_f32(x), splat_f32(nb.float32(0))), splat_f32(highest))
-
-    @inline
-    def sums(x: Vector, w: Vector, low: Vector, inverse: Vector) -> tuple[Vector, Vector, Vector]:
-        """Σ w q, Σ w q², Σ w q (x - low) of q = (x - low) · inverse rounded."""
-        zero = splat_f32(nb.float32(0))
-        s_q, s_qq, s_qx = zero, zero, zero
-        for i in range(0, 64 * n, 64):
-            y = sub_f32(load_f32x16(x + i), low)
-            q = whole(mul_f32(y, inverse), most)
-            wq = mul_f32(load_f32x16(w + i), q)
-            s_q, s_qq, s_qx = add_f32(s_q, wq), fma_f32(wq, q, s_qq), fma_f32(wq, y, s_qx)
-        return s_q, s_qq, s_qx
-
-    @inline
-    def moments(x: int, w: int, low: Vector) -> tuple[Vector, Vector, Vector]:
-        """Σ w, Σ w (x - low), Σ w (x - low)²."""
-        zero = splat_f32(nb.float32(0))
-        s_w, s_x, s_xx = zero, zero, zero
-        for i in range(0, 64 * n, 64):
-            y, weight = sub_f32(load_f32x16(x + i), low), load_f32x16(w + i)
-            wy = mul_f32(weight, y)
-            s_w, s_x, s_xx = add_f32(s_w, weight), add_f32(s_x, wy), fma_f32(wy, y, s_xx)
-        return s_w, s_x, s_xx
-
-    @inline
-    def extremes(x: int) -> tuple[Vector, Vector]:
-        """The least value, but at most 0, and the largest, but at least 0."""
-        zero = splat_f32(nb.float32(0))
-        low, high = zero, zero
-        for i in range(0, 64 * n, 64):
+    def extremes(x: int) -> Pair:
+        """The least value, or 0 if it is above, and the largest, or 0 if it is below."""
+        low = high = all_lanes(0)
+        for i in range(0, last, 64):
             v = load_f32x16(x + i)
             low, high = smaller_f32(v, low), larger_f32(v, high)
         return low, high
 
     @inline
-    def blocks_alone(x: int, w: int) -> tuple[Vector, Vector]:
+    def sums_of_x(x: int, w: int, low: Vector) -> Sums:
+        """Σ w, Σ w y, Σ w y² of y = x - low."""
+        s_w = s_y = s_yy = all_lanes(0)
+        for i in range(0, last, 64):
+            y, weight = sub_f32(load_f32x16(x + i), low), load_f32x16(w + i)
+            wy = mul_f32(weight, y)
+            s_w, s_y, s_yy = add_f32(s_w, weight), add_f32(s_y, wy), fma_f32(wy, y, s_yy)
+        return s_w, s_y, s_yy
+
+    @inline
+    def sums_of_q(x: int, w: int, low: Vector, inverse: Vector) -> Sums:
+        """Σ w q, Σ w q², Σ w q y of y = x - low and the q nearest to y · inverse."""
+        s_q = s_qq = s_qy = all_lanes(0)
+        for i in range(0, last, 64):
+            y = sub_f32(load_f32x16(x + i), low)
+            q = nearest(mul_f32(y, inverse), 0, levels)
+            wq = mul_f32(load_f32x16(w + i), q)
+            s_q, s_qq, s_qy = add_f32(s_q, wq), fma_f32(wq, q, s_qq), fma_f32(wq, y, s_qy)
+        return s_q, s_qq, s_qy
+
+    @inline
+    def blocks_alone(x: int, w: int) -> Pair:
         """Step 1: (a, b)."""
-        zero = splat_f32(nb.float32(0))
         low, high = extremes(x)
-        s_w, s_x, s_xx = moments(x, w, low)
-        best, a, b = splat_f32(_INFINITE), zero, sub_f32(zero, low)
-        unit = quotient(splat_f32(nb.float32(1)), sub_f32(high, low))
-        for k in range(starts):
-            inverse = mul_f32(unit, splat_f32(nb.float32(levels + first) + nb.float32(step) * nb.float32(k)))
-            s_q, s_qq, s_qx = sums(x, w, low, inverse)
-            # Σ w (x - low - a q - c)² is least where its derivatives by a and c are 0.
-            determinant = sub_f32(mul_f32(s_w, s_qq), mul_f32(s_q, s_q))
-            slope = quotient(sub_f32(mul_f32(s_w, s_qx), mul_f32(s_q, s_x)), determinant)
-            c = quotient(sub_f32(mul_f32(s_qq, s_x), mul_f32(s_q, s_qx)), determinant)
-            # b = -(low + c) may not be negative
-            bounded = smaller_f32(c, sub_f32(zero, low))
-            slope = choose(bounded, c, quotient(sub_f32(s_qx, mul_f32(bounded, s_q)), s_qq), slope)
-            c = bounded
-            # Σ w (y - a q - c)²
-            error = fma_f32(mul_f32(slope, slope), s_qq, s_xx)
-            error = fma_f32(mul_f32(c, c), s_w, error)
-            two = splat_f32(nb.float32(2))
-            error = fma_f32(mul_f32(two, mul_f32(slope, c)), s_q, error)
-            error = sub_f32(error, mul_f32(two, fma_f32(slope, s_qx, mul_f32(c, s_x))))
-            a, b = choose(error, best, slope, a), choose(error, best, sub_f32(sub_f32(zero, low), c), b)
+        of_x, span, most = sums_of_x(x, w, low), sub_f32(high, low), negative(low)
+        best, a, b = all_lanes(_INFINITE), all_lanes(0), most
+        for k in range(count):
+            of_q = sums_of_q(x, w, low, quotient(all_lanes(spreads[k]), span))
+            slope, start = line(of_x, of_q, most)
+            error = error_of_line(slope, start, of_x, of_q)
+            a, b = choose(error, best, slope, a), choose(error, best, sub_f32(most, start), b)
             best = smaller_f32(error, best)
         return a, b
 
     @inline
     def error_of(x: int, w: int, a: Vector, b: Vector) -> Vector:
         """Σ w (x - (a q - b))² of the nearest q."""
-        inverse, error = quotient(splat_f32(nb.float32(1)), a), splat_f32(nb.float32(0))
-        minus_a = sub_f32(splat_f32(nb.float32(0)), a)
-        for i in range(0, 64 * n, 64):
+        inverse, minus_a, error = quotient(all_lanes(1), a), negative(a), all_lanes(0)
+        for i in range(0, last, 64):
             y = add_f32(load_f32x16(x + i), b)
-            r = fma_f32(minus_a, whole(mul_f32(y, inverse), most), y)
+            r = fma_f32(minus_a, nearest(mul_f32(y, inverse), 0, levels), y)
             error = fma_f32(mul_f32(load_f32x16(w + i), r), r, error)
         return error
 
     @inline
-    def on_the_grid(x: int, w: int, a: Vector, b: Vector, d: Vector, dmin: Vector) -> tuple[Vector, Vector, Vector]:
+    def on_the_grid(x: int, w: int, a: Vector, b: Vector, d: Vector, dmin: Vector) -> Sums:
         """Step 2: (error, scale, minimum)."""
-        best, zero = splat_f32(_INFINITE), splat_f32(nb.float32(0))
-        scale, minimum = zero, zero
-        one = splat_f32(nb.float32(1))
-        per_d, per_dmin = quotient(one, d), quotient(one, dmin)
-        center = round_f32(mul_f32(a, per_d))
-        half = splat_f32(nb.float32(0.5 * levels))
+        best, scale, minimum = all_lanes(_INFINITE), all_lanes(0), all_lanes(0)
+        center, per_dmin = round_f32(quotient(a, d)), quotient(all_lanes(1), dmin)
         for k in range(-far, far + 1):
-            s = whole(add_f32(center, splat_f32(nb.float32(k))), top)
-            # The middle of the range stays where it is.
-            b_s = fma_f32(sub_f32(mul_f32(s, d), a), half, b)
-            near = round_f32(mul_f32(b_s, per_dmin))
+            s = nearest(add_f32(center, all_lanes(k)), 0, steps)
+            # The middle of a block stays where it is.
+            moved = fma_f32(sub_f32(mul_f32(s, d), a), all_lanes(levels / 2), b)
+            near = round_f32(mul_f32(moved, per_dmin))
             for j in range(-wide, wide + 1):
-                m = whole(add_f32(near, splat_f32(nb.float32(j))), top)
+                m = nearest(add_f32(near, all_lanes(j)), 0, steps)
                 error = error_of(x, w, mul_f32(d, s), mul_f32(dmin, m))
                 scale, minimum = choose(error, best, s, scale), choose(error, best, m, minimum)
                 best = smaller_f32(error, best)
         return best, scale, minimum
 
     @inline
-    def refit(x: int, w: int, scale: Vector, minimum: Vector, d: Vector, dmin: Vector) -> tuple[Vector, Vector]:
-        """Step 3: the best (d, dmin) of the q, scales and minima given."""
-        zero = splat_f32(nb.float32(0))
-        b = mul_f32(dmin, minimum)
-        inverse = quotient(splat_f32(nb.float32(1)), mul_f32(d, scale))
-        s_q, s_qq, s_qx = sums(x, w, sub_f32(zero, b), inverse)
-        s_w, s_x, _ = moments(x, w, zero)
-        s_qx = sub_f32(s_qx, mul_f32(b, s_q))
-        # x = d · (scale q) - dmin · minimum
-        uu = add_across(mul_f32(mul_f32(scale, scale), s_qq))
+    def refit(x: int, w: int, scale: Vector, minimum: Vector, d: Vector, dmin: Vector) -> Pair:
+        """Step 3: the (d, dmin) for which x = d · (scale q) - dmin · minimum is best."""
+        low = negative(mul_f32(dmin, minimum))
+        s_q, s_qq, s_qy = sums_of_q(x, w, low, quotient(all_lanes(1), mul_f32(d, scale)))
+        s_w, s_x, _ = sums_of_x(x, w, all_lanes(0))
+        s_qx = fma_f32(low, s_q, s_qy)
+        uu, vv = add_across(mul_f32(mul_f32(scale, scale), s_qq)), add_across(mul_f32(mul_f32(minimum, minimum), s_w))
         uv = add_across(mul_f32(mul_f32(scale, minimum), s_q))
-        vv = add_across(mul_f32(mul_f32(minimum, minimum), s_w))
         ux, vx = add_across(mul_f32(scale, s_qx)), add_across(mul_f32(minimum, s_x))
-        determinant = sub_f32(mul_f32(uu, vv), mul_f32(uv, uv))
-        both = quotient(sub_f32(mul_f32(vv, ux), mul_f32(uv, vx)), determinant)
-        second = quotient(sub_f32(mul_f32(uv, ux), mul_f32(uu, vx)), determinant)
-        alone = quotient(ux, uu)
-        return choose(zero, determinant, both, alone), choose(zero, determinant, second, zero)
-
-    @inline
-    def stored(x: Vector) -> Vector:
-        """x as float16 holds it: 0 and below as 0, anything else as at least the smallest above."""
-        zero = splat_f32(nb.float32(0))
-        return choose(zero, x, round_to_half(larger_f32(x, splat_f32(_LEAST))), zero)
+        slope, start = line((vv, negative(vx), vx), (negative(uv), uu, ux), all_lanes(_INFINITE))
+        return stored_scale(larger_f32(slope, all_lanes(0))), stored_scale(larger_f32(start, all_lanes(0)))
 
     @inline
     def search(x: int, w: int, q: int) -> tuple[Vector, Vector, Vector, Vector]:
         a, b = blocks_alone(x, w)
-        d = stored(mul_f32(largest_across(a), splat_f32(nb.float32(1 / steps))))
-        dmin = stored(mul_f32(largest_across(b), splat_f32(nb.float32(1 / steps))))
+        d, dmin = scale_for(largest_across(a), steps, _MARGIN), scale_for(largest_across(b), steps, _MARGIN)
         error, scale, minimum = on_the_grid(x, w, a, b, d, dmin)
         for _ in range(rounds):
-            d2, dmin2 = refit(x, w, scale, minimum, d, dmin)
-            d2, dmin2 = stored(d2), stored(dmin2)
-            error2, scale2, minimum2 = on_the_grid(x, w, mul_f32(d, scale), mul_f32(dmin, minimum), d2, dmin2)
-            new, old = add_across(error2), add_across(error)
-            d, dmin = choose(new, old, d2, d), choose(new, old, dmin2, dmin)
-            scale, minimum = choose(new, old, scale2, scale), choose(new, old, minimum2, minimum)
-            error = choose(new, old, error2, error)
-        b, inverse = mul_f32(dmin, minimum), quotient(splat_f32(nb.float32(1)), mul_f32(d, scale))
-        for i in range(0, 64 * n, 64):
-            store_f32x16(q + i, whole(mul_f32(add_f32(load_f32x16(x + i), b), inverse), most))
+            new_d, new_dmin = refit(x, w, scale, minimum, d, dmin)
+            a, b = mul_f32(d, scale), mul_f32(dmin, minimum)
+            new_error, new_scale, new_minimum = on_the_grid(x, w, a, b, new_d, new_dmin)
+            new, old = add_across(new_error), add_across(error)
+            d, dmin = choose(new, old, new_d, d), choose(new, old, new_dmin, dmin)
+            scale, minimum = choose(new, old, new_scale, scale), choose(new, old, new_minimum, minimum)
+            error = choose(new, old, new_error, error)
+        b, inverse = mul_f32(dmin, minimum), quotient(all_lanes(1), mul_f32(d, scale))
+        for i in range(0, last, 64):
+            store_f32x16(q + i, nearest(mul_f32(add_f32(load_f32x16(x + i), b), inverse), 0, levels))
         return scale, minimum, d, dmin
 
     return search

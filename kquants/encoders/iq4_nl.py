@@ -1,36 +1,56 @@
 """IQ4_NL: w = d · v, v one of sixteen values; they and the layout are in `kquants.formats.iq4_nl`."""
 
-from itertools import pairwise
+from typing import Any
 
 import numba as nb
+from llvmlite import ir
+from numba import types
 
 from kquants.decorators import Vector, inline
+from kquants.encoders.lanes import choose, smaller_f32
 from kquants.encoders.signed import define_levels
-from kquants.encoders.vectors import where_greater
 from kquants.formats.iq4_nl import BLOCK_BYTES, VALUES
-from kquants.simd import add_f32, splat_f32
+from kquants.lanes import pack
+from kquants.simd import F32, I8_64, I32, abs_f32, add_f32, define, fma_f32, larger_f32, look_up, splat_f32
 
-_LOWEST = nb.float32(VALUES[0])
-_MIDDLES = tuple(nb.float32((low + high) / 2) for low, high in pairwise(VALUES))
-_STEPS = tuple(nb.float32(high - low) for low, high in pairwise(VALUES))
+# A curve on which the middles between neighbours are one apart, within 0.07, each in a unit of its own.
+_SLOPE, _BEND, _SHIFT = nb.float32(0.0895), nb.float32(-0.00023), nb.float32(7.839)
+_LOWEST, _HIGHEST = nb.float32(VALUES[0]), nb.float32(VALUES[-1] - 1)  # a little lower, for the unit of the last middle
+
+
+@define(types.UniTuple(F32, 3), F32)
+def _around(b: ir.IRBuilder, place: Any) -> Any:
+    """(i, value i, value i + 1) for i = 0 … 14, the whole part of a place on the curve."""
+
+    def every(n: int) -> Any:
+        return ir.Constant(I32.vector, [n] * 16)
+
+    i = b.fptosi(place, I32.vector)
+    both = b.add(b.mul(i, every(0x101)), every(0x100))  # i and i + 1, in two bytes: one look-up for both
+    found = b.bitcast(look_up(b, VALUES, b.bitcast(both, I8_64.vector)), I32.vector)
+    low, high = (b.ashr(b.shl(found, every(up)), every(24)) for up in (24, 16))
+    return pack(b, [b.sitofp(v, F32.vector) for v in (i, low, high)])
+
+
+@inline
+def _neighbours(t: Vector) -> tuple[Vector, Vector, Vector]:
+    """(i, value i, value i + 1), one of which is the value nearest to t."""
+    t = smaller_f32(larger_f32(t, splat_f32(_LOWEST)), splat_f32(_HIGHEST))
+    return _around(fma_f32(t, fma_f32(abs_f32(t), splat_f32(_BEND), splat_f32(_SLOPE)), splat_f32(_SHIFT)))
 
 
 @inline
 def nearest(t: Vector) -> Vector:
     """The value next to t."""
-    v, zero = splat_f32(_LOWEST), splat_f32(nb.float32(0))
-    for middle, step in zip(_MIDDLES, _STEPS):  # noqa: B905 - Numba has no strict zip
-        v = add_f32(v, where_greater(t, splat_f32(middle), splat_f32(step), zero))
-    return v
+    _, low, high = _neighbours(t)
+    return choose(add_f32(low, high), add_f32(t, t), high, low)
 
 
 @inline
 def code(v: Vector) -> Vector:
     """The index of a value."""
-    index, zero = splat_f32(nb.float32(0)), splat_f32(nb.float32(0))
-    for middle in _MIDDLES:
-        index = add_f32(index, where_greater(v, splat_f32(middle), splat_f32(nb.float32(1)), zero))
-    return index
+    i, low, high = _neighbours(v)
+    return choose(add_f32(low, high), add_f32(v, v), add_f32(i, splat_f32(nb.float32(1))), i)
 
 
 define_levels("iq4_nl", BLOCK_BYTES, nearest, code, lowest=VALUES[0], highest=VALUES[-1], nibbles=2)

@@ -13,12 +13,40 @@ from llvmlite import ir
 from numba import types
 
 from kquants.decorators import Vector, inline
-from kquants.simd import F32, I8, abs_f32, define, div_f32, pointer, splat_f32
+from kquants.encoders.vectors import round_to_half
+from kquants.simd import (
+    F32,
+    I8,
+    abs_f32,
+    add_f32,
+    define,
+    div_f32,
+    larger_f32,
+    mul_f32,
+    pointer,
+    round_f32,
+    splat_f32,
+    sub_f32,
+)
 
 _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 # --- memory --------------------------------------------------------------------------------------------
+
+
+def stack(size: int) -> Any:
+    """An operation: the address of `size` bytes on the stack of the function that calls it; what they hold is open."""
+
+    @define(types.int64)
+    def take(b: ir.IRBuilder) -> Any:
+        # Numba's own allocation begins with zeros: LLVM takes 7 seconds to look at each of 10,000 bytes of them.
+        with b.goto_entry_block():
+            place = b.alloca(ir.ArrayType(F32.vector, -(-size // 64)))
+        place.align = 64
+        return b.ptrtoint(place, _LONG)
+
+    return take
 
 
 @define(types.none, types.int64, types.int32)
@@ -60,12 +88,46 @@ choose = define(F32, F32, F32, F32, F32)(lambda b, x, y, then, other: b.select(b
 
 
 _TINY = nb.float32(1e-30)
+_LEAST_HALF = nb.float32(2.0**-24)
+
+
+@inline
+def all_lanes(value: float) -> Vector:
+    """A number in all lanes."""
+    return splat_f32(nb.float32(value))
+
+
+@inline
+def negative(x: Vector) -> Vector:
+    """0 - x."""
+    return sub_f32(all_lanes(0), x)
 
 
 @inline
 def quotient(x: Vector, y: Vector) -> Vector:
     """x / y, but 0 where |y| is at most 1e-30: such a sum is of nothing but zeros."""
-    return choose(splat_f32(_TINY), abs_f32(y), div_f32(x, y), splat_f32(nb.float32(0)))
+    return choose(splat_f32(_TINY), abs_f32(y), div_f32(x, y), all_lanes(0))
+
+
+@inline
+def nearest(x: Vector, lowest: float, highest: float) -> Vector:
+    """x rounded to a whole number, within lowest … highest."""
+    return smaller_f32(larger_f32(round_f32(x), all_lanes(lowest)), all_lanes(highest))
+
+
+@inline
+def stored_scale(x: Vector) -> Vector:
+    """x as float16 holds it; what is not 0 does not become 0."""
+    size = round_to_half(larger_f32(abs_f32(x), splat_f32(_LEAST_HALF)))
+    return choose(all_lanes(0), x, size, choose(x, all_lanes(0), negative(size), all_lanes(0)))
+
+
+@inline
+def scale_for(largest: Vector, steps: int, margin: int) -> Vector:
+    """The float16 d of which `largest`, at least 0, is about steps - margin times as much, and at most steps."""
+    d = stored_scale(mul_f32(largest, all_lanes(1 / (steps - margin))))
+    # The smallest of float16 are far apart: rounded down, one may be too small by more than the margin.
+    return choose(mul_f32(d, all_lanes(steps)), largest, stored_scale(add_f32(d, splat_f32(_LEAST_HALF))), d)
 
 
 # --- across lanes --------------------------------------------------------------------------------------

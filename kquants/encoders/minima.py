@@ -6,7 +6,8 @@ u = x - c, c the middle of the block (which keeps the sums small), e = m - c, an
 
     d = (Σ u q - e Σ q) / Σ q²,    and the error Σ u² falls by  2 d Σ u q + 2 e Σ u - d² Σ q² - 2 d e Σ q - e² Σ 1.
 
-Tried are scales that stretch the block over somewhat fewer or more steps than there are; then those of the best.
+Tried are ranges that go beyond the smallest and the largest weight, or stop short of them, each on its own; then,
+again, what the best leads to.
 """
 
 import math
@@ -15,24 +16,27 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline
+from kquants.encoders.lanes import choose, quotient, smaller_f32
 from kquants.encoders.scales import half_in_range, inverse_of
-from kquants.encoders.vectors import where_greater
 from kquants.simd import (
     add_f32,
     div_f32,
     fma_f32,
+    larger_f32,
     load_f32x16,
-    max_f32,
-    min_f32,
     mul_f32,
     splat_f32,
     store_f32x16,
     sub_f32,
 )
 
+_TRIMS = (-0.04, -0.02, 0.0, 0.02, 0.04, 0.06)
+"""Tried at either end. Of Gaussian weights, finer ones take 0.2 % off the error; one for both ends adds 4 % to it."""
+
 _REFINEMENTS = 2
+_ROUNDING = nb.float32(1e-4)
 _LEAST_GAIN = nb.float32(-math.inf)
-_ZERO, _HALF, _ONE = nb.float32(0), nb.float32(0.5), nb.float32(1)
+_ZERO, _HALF = nb.float32(0), nb.float32(0.5)
 
 
 @inline
@@ -40,7 +44,8 @@ def _center(x: int, centered: int) -> tuple[Vector, Vector]:
     """Write x less its middle; returns (the middle, half of the range)."""
     low = high = load_f32x16(x)
     for k in range(1, 32):
-        low, high = min_f32(low, load_f32x16(x + 64 * k)), max_f32(high, load_f32x16(x + 64 * k))
+        v = load_f32x16(x + 64 * k)
+        low, high = smaller_f32(v, low), larger_f32(v, high)
     middle = mul_f32(add_f32(low, high), splat_f32(_HALF))
     for k in range(32):
         store_f32x16(centered + 64 * k, sub_f32(load_f32x16(x + 64 * k), middle))
@@ -60,9 +65,11 @@ def _totals(centered: int, weights: int) -> tuple[Vector, Vector]:
 @inline
 def _least_squares(total: Vector, sum_u: Vector, q1: Vector, q2: Vector, uq: Vector) -> Vector:
     """e of the least error of d · q + e."""
-    spread = fma_f32(total, q2, mul_f32(q1, sub_f32(splat_f32(_ZERO), q1)))
-    d = div_f32(sub_f32(mul_f32(total, uq), mul_f32(sum_u, q1)), spread)
-    d = where_greater(spread, splat_f32(_ZERO), d, splat_f32(_ZERO))
+    most = mul_f32(total, q2)
+    spread = sub_f32(most, mul_f32(q1, q1))
+    d = quotient(sub_f32(mul_f32(total, uq), mul_f32(sum_u, q1)), spread)
+    # Where all q that count are equal, the spread is what rounding left.
+    d = choose(mul_f32(most, splat_f32(_ROUNDING)), spread, d, splat_f32(_ZERO))
     return div_f32(sub_f32(sum_u, mul_f32(d, q1)), total)
 
 
@@ -73,13 +80,18 @@ def _gain(d: Vector, e: Vector, total: Vector, sum_u: Vector, q1: Vector, q2: Ve
     return fma_f32(e, sub_f32(add_f32(sum_u, sum_u), mul_f32(e, total)), of_d)
 
 
-def scale_and_minimum_search(nearest: Any, top: int, stretches: tuple[float, ...]) -> Any:
+def _start(top: int, low: float, high: float) -> tuple[Any, Any]:
+    """(steps of q per half of the range, q of its middle) when those parts of the range are cut off at its ends."""
+    steps = top / (1 - low - high)
+    return nb.float32(steps / 2), nb.float32(steps * (0.5 - low))
+
+
+def scale_and_minimum_search(nearest: Any, top: int) -> Any:
     """`search(x, weights, centered) -> (d, m)` for q in 0 … `top` that `nearest` chooses.
 
-    `stretches` are what is tried of q between the smallest and the largest weight, in parts of `top`; `centered` is
-    the address of room for 32 vectors.
+    `centered` is the address of room for 32 vectors.
     """
-    halves, middle_q = tuple(nb.float32(top / 2 * stretch) for stretch in stretches), nb.float32(top / 2)
+    starts = tuple(_start(top, low, high) for low in _TRIMS for high in _TRIMS)
 
     @inline
     def sums(u: int, weights: int, inverse: Vector, shift: Vector) -> tuple[Vector, Vector, Vector]:
@@ -100,27 +112,27 @@ def scale_and_minimum_search(nearest: Any, top: int, stretches: tuple[float, ...
         q1, q2, uq = sums(u, weights, inverse, shift)
         m = half_in_range(add_f32(_least_squares(total, sum_u, q1, q2, uq), middle))
         e = sub_f32(m, middle)
-        d = div_f32(sub_f32(uq, mul_f32(e, q1)), where_greater(q2, splat_f32(_ZERO), q2, splat_f32(_ONE)))
-        d = half_in_range(d)
+        d = half_in_range(quotient(sub_f32(uq, mul_f32(e, q1)), q2))
         return d, m, _gain(d, e, total, sum_u, q1, q2, uq)
 
     @inline
     def search(x: int, weights: int, centered: int) -> tuple[Vector, Vector]:
         middle, half_range = _center(x, centered)
         total, sum_u = _totals(centered, weights)
-        inverse, shift = inverse_of(half_range), splat_f32(middle_q)
+        inverse = inverse_of(half_range)
         best_d = best_m = splat_f32(_ZERO)
         most = splat_f32(_LEAST_GAIN)
-        for half in halves:
-            d, m, gain = fitted(centered, weights, total, sum_u, middle, mul_f32(inverse, splat_f32(half)), shift)
-            best_d, best_m = where_greater(gain, most, d, best_d), where_greater(gain, most, m, best_m)
-            most = where_greater(gain, most, gain, most)
+        for half, shift in starts:
+            scaled = mul_f32(inverse, splat_f32(half))
+            d, m, gain = fitted(centered, weights, total, sum_u, middle, scaled, splat_f32(shift))
+            best_d, best_m = choose(most, gain, d, best_d), choose(most, gain, m, best_m)
+            most = choose(most, gain, gain, most)
         for _ in range(_REFINEMENTS):
             inverse = inverse_of(best_d)
             shift = mul_f32(sub_f32(middle, best_m), inverse)
             d, m, gain = fitted(centered, weights, total, sum_u, middle, inverse, shift)
-            best_d, best_m = where_greater(gain, most, d, best_d), where_greater(gain, most, m, best_m)
-            most = where_greater(gain, most, gain, most)
+            best_d, best_m = choose(most, gain, d, best_d), choose(most, gain, m, best_m)
+            most = choose(most, gain, gain, most)
         return best_d, best_m
 
     return search

@@ -27,5 +27,6 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
     copy(target + 82, dmin, 2)
 
 
-_search = affine_search(16, levels=3, steps=15, group=16, first=-0.5, step=0.1, starts=10, reach=(2, 1), rounds=2)
+_SPREADS = tuple(2.5 + k / 10 for k in range(10))
+_search = affine_search(16, levels=3, steps=15, group=16, spreads=_SPREADS, reach=(2, 2), rounds=2)
 super_blocks.define("q2_k", BLOCK_BYTES, 5e5, 16, _search, _pack)

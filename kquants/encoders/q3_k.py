@@ -27,5 +27,6 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
     copy(target + 108, d, 2)
 
 
-_search = symmetric_search(16, levels=4, steps=32, first=-1.0, step=0.2, starts=8, far=(-2, 2), rounds=2)
+_SPREADS = tuple(sign * (3 + k / 5) for k in range(8) for sign in (-1, 1))
+_search = symmetric_search(16, levels=4, steps=32, spreads=_SPREADS, margin=0, reach=2, rounds=2)
 super_blocks.define("q3_k", BLOCK_BYTES, 4e6, 16, _search, _pack)

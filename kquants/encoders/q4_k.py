@@ -28,5 +28,6 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
         store_i8x32(target + 16 + 32 * group, or_i8(low, shift_left_i8(high, 4)))
 
 
-_search = affine_search(32, levels=15, steps=63, group=8, first=-1.0, step=0.15, starts=8, reach=(2, 1), rounds=1)
+_SPREADS = tuple(13.5 + k / 5 for k in range(16))
+_search = affine_search(32, levels=15, steps=63, group=8, spreads=_SPREADS, reach=(2, 1), rounds=2)
 super_blocks.define("q4_k", BLOCK_BYTES, 1e6, 32, _search, _pack)

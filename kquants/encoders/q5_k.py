@@ -23,5 +23,6 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
         store_i8x32(target + 48 + 32 * group, or_i8(and_i8(low, 15), shift_left_i8(high, 4)))
 
 
-_search = affine_search(32, levels=31, steps=63, group=8, first=-1.0, step=0.25, starts=8, reach=(2, 1), rounds=1)
+_SPREADS = tuple(29 + k / 4 for k in range(16))
+_search = affine_search(32, levels=31, steps=63, group=8, spreads=_SPREADS, reach=(2, 1), rounds=2)
 super_blocks.define("q5_k", BLOCK_BYTES, 1e6, 32, _search, _pack)

@@ -22,5 +22,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
     copy(target + 208, d, 2)
 
 
-_search = symmetric_search(16, levels=32, steps=128, first=-1.0, step=0.5, starts=4, far=(-3, 3), rounds=1)
+_search = symmetric_search(16, levels=32, steps=128, spreads=(-30.0,), margin=8, reach=8, rounds=1)
 super_blocks.define("q6_k", BLOCK_BYTES, 1e8, 16, _search, _pack)

@@ -13,11 +13,11 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline
-from kquants.encoders.vectors import round_to_half, where_greater
+from kquants.encoders.lanes import choose, quotient
+from kquants.encoders.vectors import round_to_half
 from kquants.simd import (
     abs_f32,
     add_f32,
-    div_f32,
     fma_f32,
     load_f32x16,
     max_f32,
@@ -29,7 +29,6 @@ from kquants.simd import (
 
 LARGEST_HALF = 65504.0
 _REFINEMENTS = 2
-_LEAST = nb.float32(1e-30)
 
 
 @inline
@@ -42,8 +41,7 @@ def half_in_range(x: Vector) -> Vector:
 @inline
 def inverse_of(d: Vector) -> Vector:
     """1 / d, but 0 where d is (all but) 0."""
-    zero = splat_f32(nb.float32(0))
-    return where_greater(abs_f32(d), splat_f32(_LEAST), div_f32(splat_f32(nb.float32(1)), d), zero)
+    return quotient(splat_f32(nb.float32(1)), d)
 
 
 @inline
@@ -52,7 +50,7 @@ def _peak(x: int) -> Vector:
     peak = splat_f32(nb.float32(0))
     for k in range(32):
         v = load_f32x16(x + 64 * k)
-        peak = where_greater(abs_f32(v), abs_f32(peak), v, peak)
+        peak = choose(abs_f32(peak), abs_f32(v), v, peak)
     return peak
 
 
@@ -70,7 +68,7 @@ def scale_search(nearest: Any, starts: tuple[float, ...]) -> Any:
             v = nearest(mul_f32(value, inverse))
             wv = mul_f32(load_f32x16(weights + 64 * k), v)
             xv, vv = fma_f32(wv, value, xv), fma_f32(wv, v, vv)
-        d = half_in_range(div_f32(xv, where_greater(vv, splat_f32(zero), vv, splat_f32(nb.float32(1)))))
+        d = half_in_range(quotient(xv, vv))
         return d, mul_f32(d, sub_f32(add_f32(xv, xv), mul_f32(d, vv)))
 
     @inline
@@ -79,10 +77,10 @@ def scale_search(nearest: Any, starts: tuple[float, ...]) -> Any:
         inverse = inverse_of(_peak(x))
         for start in starts:
             d, gain = fitted(x, weights, mul_f32(inverse, splat_f32(start)))
-            best, most = where_greater(gain, most, d, best), where_greater(gain, most, gain, most)
+            best, most = choose(most, gain, d, best), choose(most, gain, gain, most)
         for _ in range(_REFINEMENTS):
             d, gain = fitted(x, weights, inverse_of(best))
-            best, most = where_greater(gain, most, d, best), where_greater(gain, most, gain, most)
+            best, most = choose(most, gain, d, best), choose(most, gain, gain, most)
         return best
 
     return search

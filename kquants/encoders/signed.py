@@ -6,11 +6,14 @@ import numba as nb
 
 from kquants.decorators import Vector, inline
 from kquants.encoders import sixteen
+from kquants.encoders.lanes import smaller_f32
 from kquants.encoders.packing import packer
 from kquants.encoders.scales import LARGEST_HALF, inverse_of, scale_search
-from kquants.simd import add_f32, max_f32, min_f32, round_f32, splat_f32, store_f16_apart
+from kquants.simd import add_f32, larger_f32, round_f32, splat_f32, store_f16_apart
 
-_NEAR = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1)
+_NEAR = (0.85, 0.89, 0.93, 0.97, 1.01, 1.05, 1.1, 1.17, 1.25, 1.4)
+"""What is tried for the largest weight, in parts of the outermost level of either sign. Those far beyond 1 serve
+blocks whose largest weight matters little."""
 
 
 def define(name: str, nbytes: int, lowest: int, nibbles: int, high_bits: int = 0) -> None:
@@ -19,7 +22,7 @@ def define(name: str, nbytes: int, lowest: int, nibbles: int, high_bits: int = 0
 
     @inline
     def nearest(t: Vector) -> Vector:
-        return round_f32(min_f32(max_f32(t, splat_f32(low)), splat_f32(high)))
+        return round_f32(smaller_f32(larger_f32(t, splat_f32(low)), splat_f32(high)))
 
     @inline
     def code(v: Vector) -> Vector:

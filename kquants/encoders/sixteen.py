@@ -9,8 +9,9 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline, kernel
+from kquants.encoders.lanes import choose, transpose
 from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, room, transpose_blocks, where_greater, zero_f64
+from kquants.encoders.vectors import add_square, room, zero_f64
 from kquants.simd import copy, div_f32, load_f32x16, max_f32, splat_f32, store_f32x16, sub_f32
 
 _BLOCK = 32 * 4
@@ -18,6 +19,13 @@ _SIXTEEN = 16 * _BLOCK
 """Bytes of a block, and of 16 blocks, as float32."""
 
 _LEAST = nb.float32(1e-30)
+
+
+@inline
+def _transpose(blocks: int, to: int) -> None:
+    """16 blocks, one after the other, to 32 vectors."""
+    for half in range(2):
+        transpose(blocks + 64 * half, _BLOCK, to + 1024 * half)
 
 
 @inline
@@ -34,14 +42,14 @@ def _load_weights(importance: int, columns: int, first: int, staging: int, weigh
     """
     for lane in range(16):
         copy(staging + lane * _BLOCK, importance + (first + lane) * _BLOCK % (4 * columns), _BLOCK)
-    transpose_blocks(staging, weights)
+    _transpose(staging, weights)
     largest = splat_f32(_LEAST)
     for k in range(32):
         largest = max_f32(largest, load_f32x16(weights + 64 * k))
     one = splat_f32(nb.float32(1))
     for k in range(32):
         scaled = div_f32(load_f32x16(weights + 64 * k), largest)
-        store_f32x16(weights + 64 * k, where_greater(largest, splat_f32(_LEAST), scaled, one))
+        store_f32x16(weights + 64 * k, choose(splat_f32(_LEAST), largest, scaled, one))
 
 
 @inline
@@ -95,7 +103,7 @@ def define(name: str, nbytes: int, limit: float, encode16: Any) -> None:
             if bad >= 0:
                 report_bad(result, 32 * first + bad)
                 return
-            transpose_blocks(_padded(given, count, staging), x)
+            _transpose(_padded(given, count, staging), x)
             if importance != 0:
                 _load_weights(importance, columns, first, staging, weights)
             encode16(x, weights, decoded, packed)

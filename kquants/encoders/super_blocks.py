@@ -9,110 +9,113 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline, kernel
-from kquants.encoders.lanes import transpose
+from kquants.encoders.lanes import across, all_lanes, quotient, stack, transpose
 from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, room, zero_f64
+from kquants.encoders.vectors import add_square, zero_f64
 from kquants.simd import (
     copy,
     keep_f32,
+    larger_f32,
     load_f32x16,
     mul_f32,
-    splat_f32,
     store_f16x16,
     store_f32x16,
     store_f32x16_as_i8,
     sub_f32,
 )
 
-_BYTES = 4 * 256
+_SUPER_BLOCK = 4 * 256
 """Bytes of a super-block as float32."""
 
-_EVEN = nb.float32(1e-6)
-"""The least weight, where the largest of its sixteen blocks is 1: no column is free to be anything."""
+_LEAST_WEIGHT = 2.0**-20
+"""Where the largest of a super-block is 1: no column is free to become anything."""
 
 
 def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any) -> None:
     """Register the encoder of a format with blocks of `n` weights and super-blocks of `nbytes` bytes.
 
-    `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors. `pack(q, scales,
-    minima, d, dmin, target)` takes the addresses of bytes: 256 q in the order of the weights, a scale and a minimum
-    of each block; of the float16 d and dmin; and of the super-block to write. `limit` is the size of the largest
-    value that can be encoded.
+    `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors, and weights decode
+    to d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 bytes q in
+    the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and dmin, and
+    of the super-block to write. `limit` is the size of the largest value that can be encoded.
     """
-    together = n // 16
-    blocks, size = 16 // together, together * _BYTES
-    limit = nb.float32(limit)
-    rooms = room(5 * size + 2 * 16 + 2 * 32)
+    together, limit = n // 16, nb.float32(limit)
+    blocks, size = 16 // together, together * _SUPER_BLOCK
+    _, largest_across = across(blocks)
+    rooms = stack(5 * size + 2 * 16 + 2 * 32)
 
     @inline
-    def side_by_side(source: int, to: int) -> None:
+    def load(source: int, to: int) -> None:
+        """Sixteen blocks side by side."""
         for k in range(0, n, 16):
             transpose(source + 4 * k, 4 * n, to + 64 * k)
 
     @inline
     def load_weights(importance: int, columns: int, first: int, staging: int, w: int) -> None:
-        """The importance of the weights of these super-blocks, such that the largest is 1."""
+        """The importance of the weights, such that the largest of each super-block is 1."""
         for i in range(together):
-            copy(staging + _BYTES * i, importance + (first + i) * _BYTES % (4 * columns), _BYTES)
-        side_by_side(staging, w)
+            copy(staging + _SUPER_BLOCK * i, importance + (first + i) * _SUPER_BLOCK % (4 * columns), _SUPER_BLOCK)
+        load(staging, w)
+        most = all_lanes(0)
+        for i in range(0, 64 * n, 64):
+            most = larger_f32(load_f32x16(w + i), most)
+        most = largest_across(most)
+        for i in range(0, 64 * n, 64):
+            store_f32x16(w + i, larger_f32(quotient(load_f32x16(w + i), most), all_lanes(_LEAST_WEIGHT)))
 
     @inline
-    def decoded_errors(x: int, q: int, a: Vector, b: Vector, live: int, errors: Vector) -> Vector:
+    def add_errors(x: int, q: int, a: Vector, b: Vector, live: int, errors: Vector) -> Vector:
         for i in range(0, 64 * n, 64):
-            r = sub_f32(load_f32x16(x + i), sub_f32(mul_f32(a, load_f32x16(q + i)), b))
-            errors = add_square(errors, keep_f32(r, live, nb.float32(0)))
+            decoded = sub_f32(mul_f32(a, load_f32x16(q + i)), b)
+            errors = add_square(errors, keep_f32(sub_f32(load_f32x16(x + i), decoded), live, 0))
         return errors
 
     @inline
-    def squares_of(x: int, live: int, squares: Vector) -> Vector:
+    def add_squares(x: int, live: int, squares: Vector) -> Vector:
         for i in range(0, 64 * n, 64):
-            squares = add_square(squares, keep_f32(load_f32x16(x + i), live, nb.float32(0)))
+            squares = add_square(squares, keep_f32(load_f32x16(x + i), live, 0))
         return squares
+
+    @inline
+    def in_order(q: int, staging: int, codes: int) -> None:
+        """The bytes q in the order of the weights."""
+        for k in range(0, n, 16):
+            transpose(q + 64 * k, 64, staging)
+            for i in range(16):
+                store_f32x16_as_i8(codes + n * i + k, load_f32x16(staging + 64 * i))
 
     @kernel(f"encode_{name}", arguments=6)
     def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:
         """See `kquants.encoders`."""
         staging = rooms()
         x, w, q, codes = staging + size, staging + 2 * size, staging + 3 * size, staging + 4 * size
-        scales, minima = codes + size, codes + size + 16
-        d_at, dmin_at = codes + size + 32, codes + size + 64
+        scales, minima, d_at, dmin_at = codes + size, codes + size + 16, codes + size + 32, codes + size + 64
         errors, squares, total = zero_f64(), zero_f64(), rows * columns // 256
         for i in range(0, 64 * n, 64):
-            store_f32x16(w + i, splat_f32(nb.float32(1)))
+            store_f32x16(w + i, all_lanes(1))
         for first in range(0, total, together):
             count = min(together, total - first)
-            given = source + first * _BYTES
+            given, live = source + first * _SUPER_BLOCK, blocks * count
             bad = first_beyond(given, 256 * count, limit)
             if bad >= 0:
                 report_bad(result, 256 * first + bad)
                 return
-            if count < together:  # blocks before it, or zeros, where there is no second
-                copy(staging, given, _BYTES)
-                copy(staging + _BYTES, given, _BYTES)
+            if count < together:  # the last one has nothing beside it: it goes there, too
+                for i in range(together):
+                    copy(staging + _SUPER_BLOCK * i, given, _SUPER_BLOCK)
                 given = staging
-            side_by_side(given, x)
+            load(given, x)
             if importance != 0:
                 load_weights(importance, columns, first, staging, w)
             scale, minimum, d, dmin = search(x, w, q)
-            live = blocks * count
-            errors = decoded_errors(x, q, mul_f32(d, scale), mul_f32(dmin, minimum), live, errors)
-            squares = squares_of(x, live, squares)
+            errors = add_errors(x, q, mul_f32(d, scale), mul_f32(dmin, minimum), live, errors)
+            squares = add_squares(x, live, squares)
+            in_order(q, staging, codes)
             store_f32x16_as_i8(scales, scale)
             store_f32x16_as_i8(minima, minimum)
             store_f16x16(d_at, d)
             store_f16x16(dmin_at, dmin)
-            for k in range(0, n, 16):
-                transpose(q + 64 * k, 64, staging)
-                for i in range(16):
-                    store_f32x16_as_i8(codes + n * i + k, load_f32x16(staging + 64 * i))
             for i in range(count):
-                j = blocks * i
-                pack(
-                    codes + 256 * i,
-                    scales + j,
-                    minima + j,
-                    d_at + 2 * j,
-                    dmin_at + 2 * j,
-                    target + nbytes * (first + i),
-                )
+                j, to = blocks * i, target + nbytes * (first + i)
+                pack(codes + 256 * i, scales + j, minima + j, d_at + 2 * j, dmin_at + 2 * j, to)
         report(result, errors, squares)

@@ -3,150 +3,129 @@
 What is minimised is the weighted squared error Σ w (x - a q)² of what will be stored, where all blocks of a
 super-block share d, and a = d · scale with whole numbers -steps … steps - 1. In three steps:
 
-1. For each block alone: from several scales, round, and solve for the best a of these q (least squares).
-2. d such that the largest a is -steps; for each block, the best of the scales around its a.
-3. With q and scale of all blocks given, the best d (least squares), then step 2 around it; whatever is not better is
-   dropped.
+1. For each block alone: let its extreme be several numbers of levels, of either sign as the range has one more below
+   0; round, and solve for the best a of these q (least squares).
+2. d from the a of the largest size; for each block, the best of the scales around its a.
+3. With q and scales given, the best d (least squares), and step 2 around it; a super-block that does not gain stays
+   as it was.
 
-A block is a lane (see `kquants.encoders.lanes`); x and w are the addresses of its values and weights: a vector for
-each of the n values.
+A block is a lane (see `kquants.encoders.lanes`); x, w and q are the addresses of its values, weights and whole
+numbers: a vector for each of the n values.
 """
 
 from typing import Any
 
-import numba as nb
-
 from kquants.decorators import Vector, inline
-from kquants.encoders.lanes import across, choose, quotient, smaller_f32
-from kquants.encoders.vectors import round_to_half
-from kquants.simd import (
-    abs_f32,
-    add_f32,
-    div_f32,
-    fma_f32,
-    larger_f32,
-    load_f32x16,
-    mul_f32,
-    round_f32,
-    splat_f32,
-    store_f32x16,
-    sub_f32,
+from kquants.encoders.lanes import (
+    across,
+    all_lanes,
+    choose,
+    nearest,
+    negative,
+    quotient,
+    scale_for,
+    smaller_f32,
+    stored_scale,
 )
+from kquants.simd import add_f32, fma_f32, larger_f32, load_f32x16, mul_f32, round_f32, store_f32x16
 
-_LEAST = nb.float32(2.0**-24)
-"""The smallest float16 above 0."""
-
-_INFINITE = nb.float32(float("inf"))
+_INFINITE = float("inf")
 
 
 def symmetric_search(
-    n: int, levels: int, steps: int, first: float, step: float, starts: int, far: tuple[int, int], rounds: int
+    n: int, levels: int, steps: int, spreads: tuple[float, ...], margin: int, reach: int, rounds: int
 ) -> Any:
-    """`search(x, w, q) -> (scale, 0, d, 0)`, and q + levels of each value in a vector at q.
+    """`search(x, w, q) -> (scale, scale, d, levels · d)`, which writes q + levels: x ≈ d scale q - dmin minimum.
 
-    Blocks have n values, super-blocks sixteen blocks.
+    Blocks have n values, super-blocks sixteen blocks. Step 1 tries the `spreads`; step 2 begins with the largest
+    scale `margin` steps below the highest and tries scales up to `reach` away; step 3 is done `rounds` times.
     """
     add_across, largest_across = across(16)
-    least, most = nb.float32(-levels), nb.float32(levels - 1)
-    bottom, top = nb.float32(-steps), nb.float32(steps - 1)
+    last, count = 64 * n, len(spreads)
 
     @inline
-    def whole(x: Vector, lowest: float, highest: float) -> Vector:
-        """x rounded, within lowest … highest."""
-        return smaller_f32(larger_f32(round_f32(x), splat_f32(lowest)), splat_f32(highest))
+    def extreme(x: int) -> Vector:
+        """The value of the largest size."""
+        low = high = all_lanes(0)
+        for i in range(0, last, 64):
+            v = load_f32x16(x + i)
+            low, high = smaller_f32(v, low), larger_f32(v, high)
+        return choose(negative(low), high, high, low)
 
     @inline
     def sums(x: int, w: int, inverse: Vector) -> tuple[Vector, Vector]:
-        """Σ w q², Σ w q x of q = x · inverse rounded."""
-        zero = splat_f32(nb.float32(0))
-        s_qq, s_qx = zero, zero
-        for i in range(0, 64 * n, 64):
+        """Σ w q², Σ w q x of the q nearest to x · inverse."""
+        s_qq = s_qx = all_lanes(0)
+        for i in range(0, last, 64):
             v = load_f32x16(x + i)
-            q = whole(mul_f32(v, inverse), least, most)
+            q = nearest(mul_f32(v, inverse), -levels, levels - 1)
             wq = mul_f32(load_f32x16(w + i), q)
             s_qq, s_qx = fma_f32(wq, q, s_qq), fma_f32(wq, v, s_qx)
         return s_qq, s_qx
 
     @inline
-    def extreme(x: int) -> Vector:
-        """The value that is largest in size."""
-        zero = splat_f32(nb.float32(0))
-        low, high = zero, zero
-        for i in range(0, 64 * n, 64):
-            v = load_f32x16(x + i)
-            low, high = smaller_f32(v, low), larger_f32(v, high)
-        return choose(sub_f32(zero, low), high, high, low)
-
-    @inline
     def blocks_alone(x: int, w: int) -> Vector:
         """Step 1: a."""
-        best = a = splat_f32(nb.float32(0))
-        unit = quotient(splat_f32(nb.float32(1)), extreme(x))
-        for k in range(starts):
-            size = nb.float32(levels + first) + nb.float32(step) * nb.float32(k)
-            for sign in range(2):
-                inverse = mul_f32(unit, splat_f32(size if sign == 1 else -size))
-                s_qq, s_qx = sums(x, w, inverse)
-                # Σ w (x - a q)² = Σ w x² - (Σ w q x)² / Σ w q² at the best a
-                slope = quotient(s_qx, s_qq)
-                gain = mul_f32(slope, s_qx)
-                a, best = choose(best, gain, slope, a), larger_f32(gain, best)
+        best = a = all_lanes(0)
+        unit = quotient(all_lanes(1), extreme(x))
+        for k in range(count):
+            s_qq, s_qx = sums(x, w, mul_f32(unit, all_lanes(spreads[k])))
+            # With the best a, Σ w (x - a q)² = Σ w x² - a Σ w q x.
+            slope = quotient(s_qx, s_qq)
+            gain = mul_f32(slope, s_qx)
+            a, best = choose(best, gain, slope, a), larger_f32(gain, best)
         return a
 
     @inline
     def error_of(x: int, w: int, a: Vector) -> Vector:
         """Σ w (x - a q)² of the nearest q."""
-        inverse, error = quotient(splat_f32(nb.float32(1)), a), splat_f32(nb.float32(0))
-        minus_a = sub_f32(splat_f32(nb.float32(0)), a)
-        for i in range(0, 64 * n, 64):
+        inverse, minus_a, error = quotient(all_lanes(1), a), negative(a), all_lanes(0)
+        for i in range(0, last, 64):
             v = load_f32x16(x + i)
-            r = fma_f32(minus_a, whole(mul_f32(v, inverse), least, most), v)
+            r = fma_f32(minus_a, nearest(mul_f32(v, inverse), -levels, levels - 1), v)
             error = fma_f32(mul_f32(load_f32x16(w + i), r), r, error)
         return error
 
     @inline
     def on_the_grid(x: int, w: int, a: Vector, d: Vector) -> tuple[Vector, Vector]:
         """Step 2: (error, scale)."""
-        best, scale = splat_f32(_INFINITE), splat_f32(nb.float32(0))
+        best, scale = all_lanes(_INFINITE), all_lanes(0)
         center = round_f32(quotient(a, d))
-        for k in range(far[0], far[1] + 1):
-            s = whole(add_f32(center, splat_f32(nb.float32(k))), bottom, top)
+        for k in range(-reach, reach + 1):
+            s = nearest(add_f32(center, all_lanes(k)), -steps, steps - 1)
             error = error_of(x, w, mul_f32(d, s))
             scale, best = choose(error, best, s, scale), smaller_f32(error, best)
         return best, scale
 
     @inline
-    def refit(x: int, w: int, scale: Vector, d: Vector) -> Vector:
-        """Step 3: the best d of the q and scales given."""
-        s_qq, s_qx = sums(x, w, quotient(splat_f32(nb.float32(1)), mul_f32(d, scale)))
-        return quotient(add_across(mul_f32(scale, s_qx)), add_across(mul_f32(mul_f32(scale, scale), s_qq)))
+    def first_d(a: Vector) -> Vector:
+        """A d of such a sign that the a of the largest size has a negative scale: there is one more of them."""
+        high, low = largest_across(a), largest_across(negative(a))
+        d = scale_for(larger_f32(high, low), steps, margin)
+        return choose(low, high, negative(d), d)
 
     @inline
-    def stored(x: Vector) -> Vector:
-        """x as float16 holds it, but at least the smallest above 0, if it is not 0."""
-        zero, least = splat_f32(nb.float32(0)), splat_f32(_LEAST)
-        size = round_to_half(larger_f32(abs_f32(x), least))
-        return choose(zero, x, size, choose(x, zero, sub_f32(zero, size), zero))
+    def refit(x: int, w: int, scale: Vector, d: Vector) -> Vector:
+        """Step 3: the d for which x = d · (scale q) is best."""
+        s_qq, s_qx = sums(x, w, quotient(all_lanes(1), mul_f32(d, scale)))
+        squares = add_across(mul_f32(mul_f32(scale, scale), s_qq))
+        return stored_scale(quotient(add_across(mul_f32(scale, s_qx)), squares))
 
     @inline
     def search(x: int, w: int, q: int) -> tuple[Vector, Vector, Vector, Vector]:
-        zero = splat_f32(nb.float32(0))
         a = blocks_alone(x, w)
-        # The sign of d is such that the largest a takes the scale of the largest size.
-        high, low = largest_across(a), largest_across(sub_f32(zero, a))
-        d = stored(div_f32(choose(low, high, high, sub_f32(zero, low)), splat_f32(bottom)))
+        d = first_d(a)
         error, scale = on_the_grid(x, w, a, d)
         for _ in range(rounds):
-            d2 = stored(refit(x, w, scale, d))
-            error2, scale2 = on_the_grid(x, w, mul_f32(d, scale), d2)
-            new, old = add_across(error2), add_across(error)
-            d, scale = choose(new, old, d2, d), choose(new, old, scale2, scale)
-            error = choose(new, old, error2, error)
-        inverse = quotient(splat_f32(nb.float32(1)), mul_f32(d, scale))
-        for i in range(0, 64 * n, 64):
-            whole_q = whole(mul_f32(load_f32x16(x + i), inverse), least, most)
-            store_f32x16(q + i, sub_f32(whole_q, splat_f32(least)))
-        # x = a · (stored q) - b with b = levels · a
-        return scale, scale, d, mul_f32(d, splat_f32(nb.float32(levels)))
+            new_d = refit(x, w, scale, d)
+            new_error, new_scale = on_the_grid(x, w, mul_f32(d, scale), new_d)
+            new, old = add_across(new_error), add_across(error)
+            d, scale = choose(new, old, new_d, d), choose(new, old, new_scale, scale)
+            error = choose(new, old, new_error, error)
+        inverse = quotient(all_lanes(1), mul_f32(d, scale))
+        for i in range(0, last, 64):
+            code = nearest(mul_f32(load_f32x16(x + i), inverse), -levels, levels - 1)
+            store_f32x16(q + i, add_f32(code, all_lanes(levels)))
+        return scale, scale, d, mul_f32(d, all_lanes(levels))
 
     return search

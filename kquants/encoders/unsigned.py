@@ -4,12 +4,11 @@ import numba as nb
 
 from kquants.decorators import Vector, inline
 from kquants.encoders import sixteen
+from kquants.encoders.lanes import smaller_f32
 from kquants.encoders.minima import scale_and_minimum_search
 from kquants.encoders.packing import packer
 from kquants.encoders.scales import LARGEST_HALF, inverse_of
-from kquants.simd import max_f32, min_f32, round_f32, splat_f32, store_f16_apart
-
-_STRETCHES = (0.85, 0.9, 0.95, 1.0, 1.05)
+from kquants.simd import larger_f32, round_f32, splat_f32, store_f16_apart
 
 
 def define(name: str, nbytes: int, top: int, nibbles: int, high_bits: int = 0) -> None:
@@ -18,13 +17,13 @@ def define(name: str, nbytes: int, top: int, nibbles: int, high_bits: int = 0) -
 
     @inline
     def nearest(t: Vector) -> Vector:
-        return round_f32(min_f32(max_f32(t, splat_f32(nb.float32(0))), splat_f32(high)))
+        return round_f32(smaller_f32(larger_f32(t, splat_f32(nb.float32(0))), splat_f32(high)))
 
     @inline
     def code(q: Vector) -> Vector:
         return q
 
-    search = scale_and_minimum_search(nearest, top, _STRETCHES)
+    search = scale_and_minimum_search(nearest, top)
     pack = packer(nearest, code, nbytes, nibbles, high_bits)
 
     @inline

@@ -36,12 +36,6 @@ def room(n: int) -> Any:
 round_to_half = define(F32, F32)(lambda b, x: half_to_float(b, float_to_half(b, x)))
 
 
-@define(F32, F32, F32, F32, F32)
-def where_greater(b: ir.IRBuilder, x: Any, y: Any, yes: Any, no: Any) -> Any:
-    """`yes` in lanes where x > y, else `no`, also where one of them is NaN."""
-    return b.select(b.fcmp_ordered(">", x, y), yes, no)
-
-
 @define(F32, F32)
 def round_away(b: ir.IRBuilder, x: Any) -> Any:
     """Each lane rounded to a whole number, ties away from zero; below 2**31 in size."""
@@ -113,27 +107,3 @@ def store_i32_apart(b: ir.IRBuilder, address: Any, v: Any, stride: Any) -> None:
     for i in range(16):
         at = b.add(address, b.mul(stride, _LONG(i)))
         b.store(b.extract_element(v, _INT(i)), pointer(b, at, _INT), align=1)
-
-
-# --- transposes ----------------------------------------------------------------------------------------
-
-
-@define(types.none, types.int64, types.int64)
-def transpose_blocks(b: ir.IRBuilder, source: Any, target: Any) -> None:
-    """16 blocks of 32 float32, one after the other, to 32 vectors: vector l holds value l of each block."""
-    for half in range(2):
-        rows = [b.load(_vector(b, source, 2 * i + half), align=1) for i in range(16)]
-        for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
-            pairs = zip(rows[:8], rows[8:], strict=True)
-            rows = [b.shuffle_vector(x, y, lanes) for x, y in pairs for lanes in _INTERLEAVED]
-        for i, row in enumerate(rows):
-            b.store(row, _vector(b, target, 16 * half + i), align=1)
-
-
-def _vector(b: ir.IRBuilder, address: Any, i: int) -> Any:
-    return pointer(b, b.add(address, _LONG(64 * i)), F32.vector)
-
-
-_INTERLEAVED = [
-    ir.Constant(ir.VectorType(_INT, 16), [first + i // 2 + 16 * (i % 2) for i in range(16)]) for first in (0, 8)
-]
