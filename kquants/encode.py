@@ -40,7 +40,7 @@ class Encoded(NamedTuple):
 
 
 class _Result(ctypes.Structure):
-    """What an encoder reports; see `kquants.encoders`."""
+    """What an encoder reports; see `kquants.encoders.results`."""
 
     _fields_ = (("first_bad", ctypes.c_int64), ("error", ctypes.c_double), ("squares", ctypes.c_double))
 

@@ -1,7 +1,8 @@
 """Q8_0: w = d · q, as llama.cpp encodes it: d = max|x| / 127, q = x / d rounded, ties away from zero.
 
 The bytes are those of ggml's quantize_row_q8_0_ref. q is rounded before d is, to float16: with 127 steps that costs
-less than 0.1 % of the error. The importance is not used, as no choice is left.
+less than 0.1 % of the error. A search over 240 scales took 9 % off the error of Gaussian blocks, but the same bytes as
+everyone's, at the speed of a disk, are worth more here. The importance is not used, as no choice is left.
 """
 
 import numba as nb

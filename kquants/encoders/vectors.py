@@ -9,7 +9,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from kquants.simd import F32, I32, VectorType, call, define, float_to_half, fold, half_to_float, pointer, splat
 
@@ -24,7 +23,9 @@ def room(n: int) -> Any:
 
     @define(types.int64)
     def take(b: ir.IRBuilder) -> Any:
-        place = cgutils.alloca_once(b, ir.ArrayType(_BYTE, n))
+        # Not Numba's own alloca, which stores zeros there: LLVM takes seconds over thousands of bytes of them.
+        with b.goto_entry_block():
+            place = b.alloca(ir.ArrayType(_BYTE, n))
         place.align = 64
         return b.ptrtoint(place, _LONG)
 
