@@ -7,7 +7,8 @@ from pathlib import Path
 from converters.architectures import describe
 from converters.checkpoint import Checkpoint
 from converters.header import encode_pairs
-from converters.job import Job, Progress, prepare
+from converters.job import Job, prepare
+from converters.pipeline import Progress
 from converters.recipes import parse_override, plan
 from converters.report import Report
 from converters.vocabulary import vocabulary

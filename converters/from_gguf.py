@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converters.gguf_source import gguf_sources, raw_pairs
-from converters.job import Job, Progress, prepare
+from converters.job import Job, prepare
+from converters.pipeline import Progress
 from converters.recipes import parse_override, plan
 from converters.report import Report
 from converters.tensors import Planned

@@ -1,7 +1,7 @@
 """A conversion, completely checked and ready to run: what is read, what it becomes, and where it goes."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -10,7 +10,7 @@ from converters.codec import Codec
 from converters.estimate import memory_needed, seconds_needed
 from converters.header import Layout, Pairs, encode_value, lay_out
 from converters.output import replacing
-from converters.pipeline import Pass
+from converters.pipeline import Pass, Progress
 from converters.recipes import RECIPES
 from converters.report import Plan, Report, described
 from converters.target import check_room, check_target
@@ -19,9 +19,6 @@ from edgellm.checks import whole
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.gguf.printable import printable
 from edgellm.machine import default_threads
-
-Progress = Callable[[int, int], None]
-"""Called with (done, of how many)."""
 
 _MOST_COLUMNS = 1 << 18
 """Weights of a row at most: tensors are cut into rows, and each thread has a whole one in memory."""

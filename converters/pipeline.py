@@ -21,7 +21,7 @@ _SYNC_BYTES = 64 << 20
 """Bytes between two waits for the disk: so it works all the while, and the last wait is short."""
 
 Progress = Callable[[int, int], None]
-"""Called with (weights done, all weights)."""
+"""Called with (done, of how many): weights, or kernels that are compiled."""
 
 
 class Slab(NamedTuple):

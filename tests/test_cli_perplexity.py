@@ -143,7 +143,7 @@ def test_less_than_two_windows(complaint: Complain, model_file: ModelFile, text_
 
 def test_wrong_options(complaint: Complain, model_file: ModelFile, text_file: Path) -> None:
     path = model_file(**TINY)
-    assert "--ctx" in complaint(2, path, text_file, "--ctx", "2")
+    assert "--ctx" in complaint(2, path, text_file, "--ctx", "4")
     assert "made for up to 512 tokens" in complaint(2, path, text_file, "--ctx", "513")
     assert "kv_type" in complaint(2, path, text_file, "--kv-type", "q5")
     assert "MODEL" in complaint(2)

@@ -114,6 +114,7 @@ def test_an_interrupt_stops_the_threads(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         job(tmp_path / "out.gguf", planned("a", weights(4000, 512), "Q8_0")).run(interrupt)
     assert not list(tmp_path.iterdir())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("converter")]
 
 
 def test_memory_does_not_grow_with_the_tensor(tmp_path: Path) -> None:

@@ -259,10 +259,18 @@ def test_the_window_is_512_or_what_the_model_can(model_file: ModelFile) -> None:
         assert perplexity(model, TEXT * 3).ctx == 512
     with Model.open(model_file(**TINY), threads=1, ctx=30) as model:
         assert perplexity(model, TEXT).ctx == 30
-        with pytest.raises(OptionError, match=r"^option ctx cannot be 31: give a whole number, from 3 to 30$"):
+        with pytest.raises(OptionError, match=r"^option ctx cannot be 31: give a whole number, from 5 to 30$"):
             perplexity(model, TEXT, ctx=31)
-        with pytest.raises(OptionError, match=r"^option ctx cannot be 2: "):
-            perplexity(model, TEXT, ctx=2)
+        with pytest.raises(OptionError, match=r"^option ctx cannot be 4: "):
+            perplexity(model, TEXT, ctx=4)
+
+
+def test_the_least_window_has_a_standard_error_from_the_first_one_on(model_file: ModelFile) -> None:
+    errors: list[float] = []
+    with Model.open(model_file(**TINY), threads=1) as model:
+        perplexity(model, TEXT[:100], ctx=5, progress=lambda so_far: errors.append(so_far.perplexity_error))
+    assert len(errors) > 1
+    assert np.isfinite(errors).all()
 
 
 def test_less_than_two_windows_is_an_error(model_file: ModelFile) -> None:

@@ -54,11 +54,10 @@ def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int
     if scale.shape in ((rows,), (rows, 1)):
         return Scales(_floats(scale).reshape(rows, 1), 1, columns)
     if scale.shape == blocks:
-        return Scales(_floats(scale).reshape(blocks), *block)
+        return Scales(_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
     given = "x".join(map(str, scale.shape))
-    return fail(
-        scale.file, f"tensor {printable(scale.name)} holds {given} scales, which fit no {rows}x{columns} matrix"
-    )
+    problem = f"{given} scales, which fit no {rows}x{columns} matrix; get another checkpoint"
+    return fail(scale.file, f"tensor {printable(scale.name)} holds {problem}")
 
 
 def _floats(scale: StoredTensor) -> NDArray[np.float32]:

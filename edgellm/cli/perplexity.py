@@ -25,7 +25,7 @@ _LONGEST = 64 << 20
 @click.command("perplexity")
 @click.argument("model")
 @click.argument("file")
-@click.option("--ctx", type=click.IntRange(3), metavar="N", help="Tokens of a window [512, or the model's context].")
+@click.option("--ctx", type=click.IntRange(5), metavar="N", help="Tokens of a window [512, or the model's context].")
 @click.option("--against", metavar="REF", help="Compare with this model, which has the same vocabulary.")
 @click.option("--threads", type=int, help="Threads; one per performance core if not given.")
 @click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0.")

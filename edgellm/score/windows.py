@@ -16,8 +16,8 @@ from edgellm.score.softmax import Scores
 DEFAULT_CTX = 512
 """Tokens of a window, if the models can: llama.cpp's default."""
 
-LEAST_CTX = 3
-"""The least window in which a token is scored."""
+LEAST_CTX = 5
+"""The least window in which two tokens are scored: one has no standard error."""
 
 _LOGITS_BYTES = 32 << 20
 """Most bytes of logits that a model makes at once, so that large vocabularies need little memory."""
