@@ -46,6 +46,11 @@ def test_headers_that_would_take_much_memory(tmp_path: Path) -> None:
     assert "has a header of 16.8 MB" in error_of(tmp_path / "model.safetensors", lambda: Checkpoint.open(tmp_path))
 
 
+def test_a_small_file_that_is_not_small_is_not_read(whole: Path) -> None:
+    os.truncate(whole / "config.json", 1 << 40)
+    assert "has 1.1 TB, too many for such a file" in error_of(whole / "config.json", lambda: Checkpoint.open(whole))
+
+
 def test_what_is_no_folder(tmp_path: Path) -> None:
     assert "no such folder" in error_of(tmp_path / "gone")
     for name, words in [

@@ -9,7 +9,7 @@ from edgellm.errors import ModelFileError
 from edgellm.text.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED
 
 # The largest vocabularies have 262,144 tokens.
-MOST_TOKENS = 1 << 22
+_MOST_TOKENS = 1 << 20
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 
 BYTE_TEXT = re.compile("<0x[0-9A-Fa-f]{2}>")
@@ -47,7 +47,7 @@ def listed(pieces: Mapping[int, Piece], size: int, where: str, *, scored: bool) 
 
     Raises ModelFileError when there are more tokens than `size`, or more than any model has.
     """
-    if size > MOST_TOKENS:
+    if size > _MOST_TOKENS:
         raise ModelFileError(f"{where}: a vocabulary of {size} tokens is beyond reason; get the checkpoint again")
     if pieces and max(pieces) >= size:
         text = "config.json's vocab_size leaves no room for it; the two files belong to different models"
