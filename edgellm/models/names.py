@@ -55,7 +55,7 @@ def _looks_like_a_path(model: str) -> bool:
 
 def _advice(model: str, names: list[str]) -> str:
     if not names:
-        return "put a .gguf file into ./models, or give a path"
+        return "give a path, or get a model: `edgellm pull` shows some"
     near = list(dict.fromkeys(_nearest(model.casefold(), names)))
     return f"{f'the nearest are {_shown(near[:3])}; ' if near else ''}`edgellm list` shows all"
 
