@@ -27,6 +27,8 @@ def command(reference: str | None) -> None:
     if reference is None:
         click.echo("\n".join(_suggestions()))
         return
+    from edgellm.cli.transfer import stopping
+
     with stopping(), Progress() as progress:
         done = _pull(reference, progress)
     click.echo("\n".join(done))

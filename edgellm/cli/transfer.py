@@ -2,6 +2,8 @@
 
 import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 import click

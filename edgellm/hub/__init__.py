@@ -5,8 +5,7 @@ but by a loop of our own (transfer.py): its `hf_hub_download` begins anew after 
 compares no hash of what came.
 """
 
-from edgellm.hub.bring import bring
-from edgellm.hub.checkpoint import checkpoint_files, find_checkpoint
+from edgellm.hub.checkpoint import checkpoint
 from edgellm.hub.choose import Candidate, candidates, choose
 from edgellm.hub.client import Hub, is_offline
 from edgellm.hub.listing import RemoteFile, Repository
@@ -21,11 +20,9 @@ __all__ = [
     "RemoteFile",
     "Repository",
     "Watcher",
-    "bring",
     "candidates",
-    "checkpoint_files",
+    "checkpoint",
     "choose",
-    "find_checkpoint",
     "find_pulled",
     "in_other_cache",
     "is_offline",

@@ -6,12 +6,25 @@ from typing import NoReturn
 
 from edgellm.errors import EdgeLLMError
 from edgellm.home import models_folder
+from edgellm.hub.bring import bring
+from edgellm.hub.client import Hub, is_offline
 from edgellm.hub.listing import RemoteFile, Repository
+from edgellm.hub.watcher import Watcher
 from edgellm.models.pulled import read_record
 from edgellm.models.stores import hugging_face_cache
 
 _TEXTS = (".json", ".jinja", ".txt", ".model")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+def checkpoint(name: str, watcher: Watcher) -> Path:
+    """The folder of the checkpoint ORG/NAME, fetched unless it is here. Raises EdgeLLMError."""
+    if is_offline() and (folder := find_checkpoint(name)):
+        return folder
+    hub = Hub(watcher)
+    repository = hub.repository(name)
+    folder = find_checkpoint(repository.name, repository)
+    return folder or bring(hub, repository, checkpoint_files(repository), no_check)
 
 
 def checkpoint_files(repository: Repository) -> list[RemoteFile]:
@@ -72,7 +85,9 @@ def _refuse(repository: Repository) -> NoReturn:
     elif any(name.startswith("adapter_") for name in names):
         problem = "holds a LoRA adapter, not a model; merge it into its base model (peft: merge_and_unload) first"
     elif any(name.endswith(_PICKLES) for name in names):
-        problem = "has its weights pickled, and unpickling runs whatever code is inside; choose one with .safetensors files"
+        problem = (
+            "has its weights pickled, and unpickling runs whatever code is inside; choose one with .safetensors files"
+        )
     else:
         problem = "has no config.json with .safetensors files beside it; choose another repository"
     raise EdgeLLMError(f"{repository.name} {problem}")

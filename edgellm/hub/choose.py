@@ -36,14 +36,20 @@ class Candidate:
 
 
 def candidates(repository: Repository) -> list[Candidate]:
-    """The models of a repository, the smallest first; split ones with parts missing are none."""
+    """The models of a repository, the smallest first; split ones with parts missing are none.
+
+    One that is there split and in one file, as some publishers have it, is taken in one.
+    """
     parts: dict[tuple[str, str], list[RemoteFile]] = {}
     for file in sorted(repository.files, key=lambda file: file.name):
         stem, dot, ending = file.name.rpartition(".")
         if ending.lower() == "gguf" and dot and not _NO_MODEL.search(file.name):
             parts.setdefault(split_name(stem), []).append(file)
-    whole = (Candidate(stem, tuple(files)) for (stem, count), files in parts.items() if len(files) == int(count or 1))
-    return sorted(whole, key=lambda candidate: candidate.bytes)
+    whole: dict[str, Candidate] = {}
+    for (stem, count), files in sorted(parts.items()):
+        if len(files) == int(count or 1):
+            whole.setdefault(stem, Candidate(stem, tuple(files)))
+    return sorted(whole.values(), key=lambda candidate: candidate.bytes)
 
 
 def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Callable[[int], bool]) -> Candidate:

@@ -1,5 +1,6 @@
 """Requests to a hub: what is in a repository, and the bytes of a file from any offset on."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgellm import __version__
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable, size
 from edgellm.hub.listing import RemoteFile, Repository, read_listing
@@ -26,7 +28,7 @@ _YES = ("1", "ON", "YES", "TRUE")
 
 
 class PassingError(Exception):
-    """What may be gone at the next attempt: `final` is to be raised if it is not, `told` is when the hub says to try."""
+    """What may be gone at the next attempt, in `told` seconds by the hub; `final` is to be raised if it is not."""
 
     def __init__(self, why: str, final: EdgeLLMError, told: float | None = None) -> None:
         super().__init__(why)
@@ -62,9 +64,8 @@ class Hub:
         # Before it is imported: the library reads it only then.
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         from huggingface_hub import get_token
-        from huggingface_hub.utils.logging import set_verbosity_error
 
-        set_verbosity_error()
+        logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
         self.watcher = watcher or Watcher()
         self.endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
         self._token = get_token()
@@ -91,10 +92,12 @@ class Hub:
         Raises PassingError for what may pass, at once or while bytes come, else EdgeLLMError.
         """
         from huggingface_hub import get_session, hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+        from huggingface_hub.utils import hf_raise_for_status
 
         url = hf_hub_url(repository.name, file.name, revision=repository.commit, endpoint=self.endpoint)
-        headers = build_hf_headers(token=self._token or False) | {"Accept-Encoding": "identity"}
+        headers = {"User-Agent": f"edgellm/{__version__}", "Accept-Encoding": "identity"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         if start:
             headers["Range"] = f"bytes={start}-"
         with self._told(f"{repository.name}/{file.name}", repository.name):

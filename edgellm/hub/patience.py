@@ -34,7 +34,7 @@ class Patience:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait by the header Retry-After, which has a number or a date; None without it (RFC 9110, 10.2.3)."""
+    """The seconds to wait by the header Retry-After, a number or a date; None without it (RFC 9110, 10.2.3)."""
     given = headers.get("retry-after", "")
     with suppress(ValueError):
         if given.isascii() and given.isdigit():

@@ -1,4 +1,4 @@
-"""One file, from a hub to the disk: gone on with where an earlier run ended, however it ended, and compared with its hash."""
+"""One file, from a hub to the disk: goes on where an earlier run ended, however it did, and compares the hash."""
 
 from collections.abc import Callable
 from pathlib import Path

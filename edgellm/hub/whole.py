@@ -21,7 +21,7 @@ def pull(hub: Hub, repository: Repository, model: Candidate) -> Path:
     def check(folder: Path, names: Sequence[str]) -> None:
         hub.watcher.checking(names[0])
         if problem := _problem(folder / names[0]):
-            advice = f"so the hub has it; choose another model, nothing of this one was kept"
+            advice = "so the hub has it; choose another model, nothing of this one was kept"
             raise EdgeLLMError(f"{printable(names[0])} of {repository.name} is not whole: {problem}; {advice}")
 
     return bring(hub, repository, model.files, check) / model.files[0].name

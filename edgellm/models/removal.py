@@ -28,7 +28,7 @@ class Removable:
 def find_removable(model: str) -> list[Removable]:
     """What `edgellm rm MODEL` removes: all that was pulled of a repository, ORG/NAME, or one model with all its parts.
 
-    Raises ModelFileError for a name of nothing or of several models, and for what was not pulled, with how to remove it.
+    Raises ModelFileError for a name of none or of several, and for what was not pulled, with how to remove it.
     """
     if found := list(_repository(model)):
         return found
