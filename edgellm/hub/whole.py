@@ -7,11 +7,11 @@ from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from edgellm.gguf.printable import printable
+from edgellm.home import models_folder
 from edgellm.hub.bring import bring, is_here
 from edgellm.hub.choose import Candidate
 from edgellm.hub.client import Hub
 from edgellm.hub.listing import Repository
-from edgellm.home import models_folder
 from edgellm.models.stores import stored_models
 
 
