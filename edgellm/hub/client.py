@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgellm import __version__
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable, size
 from edgellm.hub.listing import RemoteFile, Repository, read_listing
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
 
 _TIMEOUT_S = 30.0
-_CHUNK = 1 << 18
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 _OUT_OF_RANGE = 416
 _YES = ("1", "ON", "YES", "TRUE")
@@ -74,7 +72,7 @@ class Hub:
         """What is on branch main of ORG/NAME. Raises EdgeLLMError."""
         from huggingface_hub import HfApi
 
-        api = HfApi(endpoint=self.endpoint, token=self._token or False)
+        api = HfApi(endpoint=self.endpoint, token=self._token or False, library_name="edgellm")
         patience = Patience(self.watcher, attempts=3)
         while True:
             try:
@@ -95,7 +93,7 @@ class Hub:
         from huggingface_hub.utils import hf_raise_for_status
 
         url = hf_hub_url(repository.name, file.name, revision=repository.commit, endpoint=self.endpoint)
-        headers = {"User-Agent": f"edgellm/{__version__}", "Accept-Encoding": "identity"}
+        headers = {"User-Agent": "edgellm", "Accept-Encoding": "identity"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         if start:
@@ -107,7 +105,7 @@ class Hub:
                 if response.status_code == _OUT_OF_RANGE:
                     raise NoRangeError("it begins anew", self._wrong(file, "cannot be gone on with"))
                 hf_raise_for_status(response)
-                yield Body(self._start(response, file, start), response.iter_raw(_CHUNK))
+                yield Body(self._start(response, file, start), response.iter_raw())
 
     def _start(self, response: "Response", file: RemoteFile, start: int) -> int:
         """Where the bytes of a response begin. Raises EdgeLLMError if they are not the file's."""
