@@ -38,7 +38,7 @@ def _fetched(source: str) -> Path | None:
     from edgellm.hub import checkpoint
 
     with stopping(), Progress() as progress:
-        progress.working(f"there is no folder {source} here; asking the hub")
+        click.echo(f"there is no folder {source} here; asking the hub", err=True)
         return checkpoint(meant.repository, Transfer(progress))
 
 

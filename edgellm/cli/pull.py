@@ -50,7 +50,7 @@ def _pull(typed: str, progress: Progress) -> list[str]:
     if path := in_other_cache(model):
         return _here(path, "is here already, in the cache of Hugging Face")
     progress.clear()
-    _announce(repository, model)
+    _warn_of_architecture(repository)
     return _here(pull(hub, repository, model), "is whole")
 
 
@@ -88,13 +88,11 @@ def _choose(hub: "Hub", meant: "Reference") -> "tuple[Repository, Candidate]":
     return repository, choose(repository.name, found, meant.wanted, lambda nbytes: fits(nbytes, available_memory()))
 
 
-def _announce(repository: "Repository", model: "Candidate") -> None:
-    """Say what comes, and whether it can be computed here."""
+def _warn_of_architecture(repository: "Repository") -> None:
+    """Say beforehand that a model cannot be computed, if the hub knows what it is."""
     from edgellm.arch import ARCHITECTURES
-    from edgellm.gguf.printable import printable, size
+    from edgellm.gguf.printable import printable
 
-    parts = f", {len(model.files)} parts" if len(model.files) > 1 else ""
-    click.echo(f"{repository.name}: {printable(model.stem)}, {size(model.bytes)}{parts}", err=True)
     if repository.architecture not in (None, *ARCHITECTURES):
         what = f"architecture {printable(str(repository.architecture))}"
         click.echo(f"edgellm: note: {what} is not supported; it may run with --engine llama.cpp", err=True)

@@ -26,6 +26,11 @@ class Transfer(Watcher):
         self._shown = monotonic()
         self._recent = deque([(self._shown, 0)])
 
+    def coming(self, what: str, nbytes: int) -> None:
+        """Say what comes."""
+        self._progress.clear()
+        click.echo(f"{what}, {size(nbytes)}", err=True)
+
     def moved(self, done: int, total: int, came: int) -> None:
         """Show the bytes that are here, the rate and what is left, not too often."""
         now = monotonic()

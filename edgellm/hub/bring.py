@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
@@ -33,6 +33,7 @@ def bring(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: 
         _drop_outdated(staging, {file.name for file in files})
         _gather(home, staging, files)
         _check_space(staging, files)
+        hub.watcher.coming(_words(repository, files), sum(file.bytes for file in files))
         _fetch_all(hub, repository, files, staging)
         try:
             check(staging, [file.name for file in files])
@@ -60,7 +61,8 @@ def _alone(staging: Path, repository: str) -> Iterator[None]:
     path = staging.with_suffix(".lock")
     lock = FileLock(path, timeout=0)
     try:
-        lock.acquire()
+        with suppress(NotImplementedError):  # file systems without locks
+            lock.acquire()
     except Timeout:
         raise EdgeLLMError(f"{repository} is being pulled by another edgellm; wait for it, or stop it") from None
     try:
@@ -102,6 +104,11 @@ def _check_space(staging: Path, files: Sequence[RemoteFile]) -> None:
         where = printable(str(models_folder()), 400)
         advice = "make room (`edgellm list`, `edgellm rm`), or set EDGELLM_HOME to a folder on another disk"
         raise EdgeLLMError(f"{size(needed)} are to come, but {size(free)} are free in {where}; {advice}")
+
+
+def _words(repository: Repository, files: Sequence[RemoteFile]) -> str:
+    what = printable(files[0].name) if len(files) == 1 else f"{len(files)} files"
+    return f"{repository.name}: {what}"
 
 
 def _fetch_all(hub: Hub, repository: Repository, files: Sequence[RemoteFile], staging: Path) -> None:

@@ -1,5 +1,6 @@
 """How long to go on with a hub that fails: what to wait for, and when to give up."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from time import sleep
 from edgellm.errors import EdgeLLMError
 from edgellm.hub.watcher import Watcher
 
+_RATE_LIMIT = re.compile(r"r=0;t=(\d{1,9})\b", re.ASCII)
 _LONGEST_S = 16.0
 _MOST_S = 300.0
 
@@ -34,8 +36,13 @@ class Patience:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait by the header Retry-After, a number or a date; None without it (RFC 9110, 10.2.3)."""
+    """The seconds to wait by the header Retry-After, a number or a date (RFC 9110, 10.2.3); None if nothing tells.
+
+    Without it by RateLimit, such as `"api";r=0;t=55`, which has seconds after `t=` (IETF draft of RateLimit headers).
+    """
     given = headers.get("retry-after", "")
+    if not given and (left := _RATE_LIMIT.search(headers.get("ratelimit", ""))):
+        return float(left[1])
     with suppress(ValueError):
         if given.isascii() and given.isdigit():
             return float(given)
