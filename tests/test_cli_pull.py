@@ -9,8 +9,9 @@ from time import monotonic, sleep
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ModelFile
+from hub_pull import FILE, NAME
 from hub_server import COMMIT, Hub, breaks_off, drips, hub, sends
-from local_models import Machine, machine, model
+from local_models import Machine, machine
 from make_checkpoint import write_checkpoint
 
 from edgellm.cli.convert import command as convert_command
@@ -20,9 +21,6 @@ from edgellm.gguf import GGUFFile
 from edgellm.models import find_models, resolve
 
 __all__ = ["hub", "machine"]
-
-FILE = model(50_000).build()
-NAME = "org/name-GGUF"
 
 
 def run(*args: str) -> Result:
@@ -80,6 +78,7 @@ def test_killed_at_any_moment_it_goes_on(machine: Machine, hub: Hub) -> None:
     assert run(NAME).exit_code == 0
     assert hub.files_asked[-1].range == f"bytes={kept}-"
     assert (machine.own / "models" / NAME / "m.gguf").read_bytes() == FILE
+    assert not (machine.own / "models/.incoming").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
@@ -130,7 +129,7 @@ def test_waiting_is_told(machine: Machine, hub: Hub) -> None:
     hub.faults = [sends(b"", 429, Retry_After="3"), breaks_off(1000)]
     lines = run(NAME).stderr.splitlines()
     assert lines[1] == "the hub answers 429; trying again in 3 s"
-    assert lines[2].startswith("no connection to http://127.0.0.1")
+    assert lines[2].startswith("the connection to http://127.0.0.1")
     assert lines[2].endswith("; trying again in 1 s")
 
 

@@ -9,8 +9,9 @@ from click.testing import CliRunner, Result
 from local_models import Machine, machine, model
 
 from edgellm.cli.rm import command
-from edgellm.errors import ModelFileError, OptionError
+from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
 from edgellm.models import find_models, resolve
+from edgellm.models.lock import alone
 from edgellm.models.pulled import Entry, incoming_folder, write_record
 
 __all__ = ["machine"]
@@ -85,11 +86,23 @@ def test_what_is_on_its_way_and_checkpoints(machine: Machine) -> None:
     folder = incoming_folder(NAME, files)
     machine.write(folder / "m-Q8_0.gguf.part", b"GGUF" * 100)
     write_record(folder, files)
+    machine.write(folder.with_suffix(".lock"), b"")
     pulled(machine, "config.json", "model.safetensors", repository="org/checkpoint")
     told = run(NAME, "org/checkpoint", "--yes")
-    assert f"what has come of {NAME}: 400 bytes in {folder}" in told.stderr
+    assert f"{NAME}, as far as it has come: 400 bytes in {folder}" in told.stderr
     assert everything(machine) == set()
     assert not (machine.own / "models/.incoming").exists()
+
+
+def test_what_is_being_pulled_stays(machine: Machine) -> None:
+    files = {"m-Q8_0.gguf": Entry(1000, "sha256:1")}
+    folder = incoming_folder(NAME, files)
+    part = machine.write(folder / "m-Q8_0.gguf.part", b"GGUF")
+    write_record(folder, files)
+    with alone(folder, NAME), pytest.raises(EdgeLLMError, match="is being pulled by another edgellm"):
+        run(NAME, "--yes")
+    assert part.exists()
+    assert run(NAME, "--yes").exit_code == 0
 
 
 def test_what_others_keep_is_refused_with_the_way_there(machine: Machine) -> None:

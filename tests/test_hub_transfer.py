@@ -1,30 +1,16 @@
 """Files come whole, or not at all, from a hub that fails in every way that networks do."""
 
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
-import gguf_bytes as raw
 import pytest
+from hub_pull import FILE, NAME, pull
 from hub_server import PAGE, Fault, Hub, breaks_off, hub, ignores_ranges, sends, sends_without_length, serving
 from local_models import Machine, machine, model
 
-from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError
-from edgellm.hub import bring
 from edgellm.models import find_models
 
 __all__ = ["hub", "machine"]
-
-FILE = model(50_000).build()
-NAME = "org/name-GGUF"
-
-
-def pull(wanted: str = "", watcher: ours.Watcher | None = None) -> Path:
-    client = ours.Hub(watcher)
-    repository = client.repository(NAME)
-    found = ours.candidates(repository)
-    return ours.pull(client, repository, ours.choose(NAME, found, wanted, lambda nbytes: True))
 
 
 def partial(machine: Machine) -> Path:
@@ -196,177 +182,3 @@ def test_no_token_no_header_and_no_other_requests(machine: Machine, hub: Hub) ->
     pull()
     assert {asked.token for asked in hub.asked} == {None}
     assert [asked.path.split("/")[1] for asked in hub.asked] == ["api", "org"]
-
-
-def split_model() -> dict[str, bytes]:
-    """A model in three parts, of one tensor each."""
-    files = {}
-    for number in range(3):
-        pairs = (
-            raw.pair("split.no", raw.U16, raw.number(raw.U16, number)),
-            raw.pair("split.count", raw.U16, raw.number(raw.U16, 3)),
-            raw.pair("split.tensors.count", raw.I32, raw.number(raw.I32, 3)),
-        )
-        about = (raw.string_pair("general.architecture", "llama"),) if number == 0 else ()
-        part = raw.RawGGUF(about + pairs, (raw.f32_tensor(f"t{number}", (9000,), 0, [0.5] * 9000),))
-        files[f"Q8_0/m-0000{number + 1}-of-00003.gguf"] = part.build()
-    return files
-
-
-def test_all_parts_come_before_any_has_its_name(machine: Machine, hub: Hub) -> None:
-    hub.repositories[NAME] = parts = split_model()
-    hub.faults = [breaks_off(10**9), breaks_off(1000), sends(b"", 404)]
-    with pytest.raises(EdgeLLMError):
-        pull()
-    assert names_of_whole() == []
-    path = pull()
-    assert {file.name: file.read_bytes() for file in path.parent.glob("*")} == {
-        name.rpartition("/")[2]: content for name, content in parts.items()
-    }
-    assert names_of_whole() == ["m"]
-    assert [asked.range for asked in hub.files_asked] == [None, None, "bytes=1000-", "bytes=1000-", None]
-
-
-def test_a_kill_between_the_moves_of_parts(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.repositories[NAME] = parts = split_model()
-    moves: list[Path] = []
-    really = bring._move
-
-    def move(path: Path, target: Path) -> None:
-        if ".incoming" not in target.parts:
-            moves.append(target)
-            if len(moves) == 2:
-                raise KeyboardInterrupt
-        really(path, target)
-
-    monkeypatch.setattr(bring, "_move", move)
-    with pytest.raises(KeyboardInterrupt):
-        pull()
-    assert names_of_whole() == []
-    monkeypatch.setattr(bring, "_move", really)
-    pull()
-    assert names_of_whole() == ["m"]
-    assert len(hub.files_asked) == len(parts)
-
-
-def test_disk_space_comes_first(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.add(NAME, m__gguf=FILE)
-    usage = hub_usage(100_000)
-    monkeypatch.setattr("edgellm.hub.bring.shutil.disk_usage", usage)
-    with pytest.raises(EdgeLLMError, match=r"200 kB are to come, but 100 kB are free in .*own/models; make room"):
-        pull()
-    assert hub.files_asked == []
-    assert find_models() == []
-
-
-def hub_usage(free: int) -> Callable[[object], object]:
-    return lambda path: SimpleNamespace(free=free)
-
-
-def test_what_came_counts_as_space(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.add(NAME, m__gguf=FILE)
-    hub.faults = [breaks_off(150_000), sends(b"", 404)]
-    with pytest.raises(EdgeLLMError):
-        pull()
-    monkeypatch.setattr("edgellm.hub.bring.shutil.disk_usage", hub_usage(100_000))
-    assert pull().read_bytes() == FILE
-
-
-def test_a_file_that_is_broken_on_the_hub_is_not_kept(machine: Machine, hub: Hub) -> None:
-    hub.add(NAME, m__gguf=FILE[:-100])
-    with pytest.raises(EdgeLLMError, match=r"m.gguf of org/name-GGUF is not whole: .*; so the hub has it"):
-        pull()
-    assert find_models() == []
-    assert not (machine.own / "models/.incoming").exists()
-
-
-def test_unfinished_downloads_are_listed_as_such(machine: Machine, hub: Hub) -> None:
-    hub.add(NAME, big_q8_0__gguf=FILE)
-    hub.faults = [breaks_off(100_000), sends(b"", 404)]
-    with pytest.raises(EdgeLLMError):
-        pull()
-    (found,) = find_models()
-    assert (found.name, found.source, found.bytes) == (NAME, "edgellm", 100_000)
-    assert found.problem
-    assert "50% of 200 kB have come; `edgellm pull org/name-GGUF:Q8_0` goes on" in found.problem
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"rfilename": "../../evil.gguf"},
-        {"rfilename": "/etc/evil.gguf"},
-        {"rfilename": "..\\evil.gguf"},
-        {"rfilename": ".hidden.gguf"},
-        {"size": -1, "lfs": None},
-        {"lfs": {"sha256": "../evil", "size": 5, "pointerSize": 1}},
-        {"lfs": {"sha256": "0" * 64, "size": "5", "pointerSize": 1}},
-    ],
-)
-def test_a_listing_is_trusted_in_nothing(lie: dict[str, object], machine: Machine, hub: Hub) -> None:
-    hub.add(NAME, m__gguf=FILE)
-    hub.lies["m.gguf"] = lie
-    assert ours.Hub().repository(NAME).files == ()
-
-
-def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
-    waits: list[float] = []
-
-    class Patient(ours.Watcher):
-        def waiting(self, why: str, seconds: float) -> None:
-            waits.append(seconds)
-
-    hub.add(NAME, m__gguf=FILE)
-    hub.status, hub.headers, hub.refusals = 429, {"Retry-After": "7"}, 1
-    pull(watcher=Patient())
-    assert waits == [7.0]
-    hub.headers, hub.refusals = {"Retry-After": "3600"}, 1 << 30
-    with pytest.raises(EdgeLLMError, match=r"too many requests from here .* in 3600 seconds; with a token"):
-        pull()
-
-
-@pytest.mark.parametrize(
-    ("status", "headers", "told"),
-    [
-        (
-            401,
-            {"X-Error-Code": "RepoNotFound"},
-            "is not on http.*, or is private .401.; check the name, or give a token",
-        ),
-        (404, {"X-Error-Code": "RepoNotFound"}, "no such thing on http"),
-        (403, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
-        (403, {}, "refuses it .403."),
-        (500, {}, "answers 500"),
-    ],
-)
-def test_a_repository_that_is_refused(
-    status: int, headers: dict[str, str], told: str, machine: Machine, hub: Hub
-) -> None:
-    hub.status, hub.headers = status, headers
-    with pytest.raises(EdgeLLMError, match=told) as refused:
-        pull()
-    assert "\n" not in str(refused.value)
-
-
-def test_a_gated_repository_with_a_token(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    hub.add(NAME, m__gguf=FILE)
-    hub.faults = [sends(b"", 403, X_Error_Code="GatedRepo")]
-    with pytest.raises(EdgeLLMError, match="your token has no access to it; ask for access at") as refused:
-        pull()
-    assert "hf_secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize("answer", [PAGE, b"[]", b'{"id": "a/b"}', b'{"id": "../..", "sha": "x"}', b'{"siblings": 3}'])
-def test_an_answer_that_is_none(answer: bytes, machine: Machine, hub: Hub) -> None:
-    hub.answer = answer
-    with pytest.raises(EdgeLLMError) as refused:
-        pull()
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "nonsense", "ftp://x", "http://[::bad"])
-def test_no_hub_there(endpoint: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", endpoint)
-    with pytest.raises(EdgeLLMError, match=r"check (the network|HF_ENDPOINT)"):
-        pull()

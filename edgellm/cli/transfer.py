@@ -23,11 +23,15 @@ class Transfer(Watcher):
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._live = bool(sys.stderr and sys.stderr.isatty())
+        self._begin()
+
+    def _begin(self) -> None:
         self._shown = monotonic()
         self._recent = deque([(self._shown, 0)])
 
     def coming(self, what: str, nbytes: int) -> None:
         """Say what comes."""
+        self._begin()
         self._progress.clear()
         click.echo(f"{what}, {size(nbytes)}", err=True)
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
@@ -12,6 +12,7 @@ from edgellm.home import models_folder
 from edgellm.hub.client import Hub
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.hub.transfer import fetch
+from edgellm.models.lock import alone
 from edgellm.models.pulled import incoming_folder, incoming_root, is_record, read_record, write_record
 
 Check = Callable[[Path, Sequence[str]], None]
@@ -28,7 +29,7 @@ def bring(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: 
         return home
     _refuse_to_replace(home, files)
     staging = incoming_folder(repository.name, {file.name: file.entry for file in files})
-    with _told(staging), _alone(staging, repository.name):
+    with _told(staging), _staging(staging, repository.name):
         write_record(staging, {file.name: file.entry for file in files})
         _drop_outdated(staging, {file.name for file in files})
         _gather(home, staging, files)
@@ -50,29 +51,20 @@ def is_here(home: Path, file: RemoteFile) -> bool:
 
 
 @contextmanager
-def _alone(staging: Path, repository: str) -> Iterator[None]:
-    """Hold a lock that ends with the process; a folder into which nothing came is removed again.
-
-    Raises EdgeLLMError if another process has the lock.
-    """
-    from filelock import FileLock, Timeout
-
-    staging.mkdir(parents=True, exist_ok=True)
-    path = staging.with_suffix(".lock")
-    lock = FileLock(path, timeout=0)
+def _staging(folder: Path, repository: str) -> Iterator[None]:
+    """Have a folder to oneself; one into which nothing came is removed again."""
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with suppress(NotImplementedError):  # file systems without locks
-            lock.acquire()
-    except Timeout:
-        raise EdgeLLMError(f"{repository} is being pulled by another edgellm; wait for it, or stop it") from None
-    try:
-        yield
+        with alone(folder, repository):
+            try:
+                yield
+            finally:
+                if not any(
+                    path.is_file() and not is_record(path) and path.stat().st_size for path in folder.rglob("*")
+                ):
+                    shutil.rmtree(folder, ignore_errors=True)
     finally:
-        if not any(path.is_file() and path.stat().st_size and not is_record(path) for path in staging.rglob("*")):
-            shutil.rmtree(staging, ignore_errors=True)
-        lock.release()
-        path.unlink(missing_ok=True)
-        _remove_empty(staging.parent)
+        _remove_empty(folder.parent)
 
 
 def _refuse_to_replace(home: Path, files: Sequence[RemoteFile]) -> None:

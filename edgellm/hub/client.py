@@ -140,7 +140,7 @@ class Hub:
         except (UnsupportedProtocol, InvalidURL) as error:
             raise EdgeLLMError(f"{printable(self.endpoint)} is no address of a hub; check HF_ENDPOINT") from error
         except TransportError as error:
-            why = f"no connection to {self.endpoint} ({printable(str(error) or type(error).__name__)})"
+            why = f"the connection to {self.endpoint} failed ({printable(str(error) or type(error).__name__)})"
             raise PassingError(why, EdgeLLMError(f"{printable(what)}: {why}; check the network")) from error
         except HTTPError as error:
             raise EdgeLLMError(f"{printable(what)}: {printable(str(error))}; try again later") from error

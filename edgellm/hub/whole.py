@@ -21,8 +21,8 @@ def pull(hub: Hub, repository: Repository, model: Candidate) -> Path:
     def check(folder: Path, names: Sequence[str]) -> None:
         hub.watcher.checking(names[0])
         if problem := _problem(folder / names[0]):
-            advice = "so the hub has it; choose another model, nothing of this one was kept"
-            raise EdgeLLMError(f"{printable(names[0])} of {repository.name} is not whole: {problem}; {advice}")
+            what = f"{printable(names[0])} of {repository.name} came as the hub has it, but is not whole: {problem}"
+            raise EdgeLLMError(f"{what}; nothing of it was kept, choose another model")
 
     return bring(hub, repository, model.files, check) / model.files[0].name
 
@@ -52,4 +52,5 @@ def _problem(path: Path) -> str | None:
         with GGUFFile.open(path) as file:
             return next(find_problems(file), None)
     except ModelFileError as error:
-        return str(error).removeprefix(f"{printable(str(path), 400)}: ")
+        problem, _, advice = str(error).removeprefix(f"{printable(str(path), 400)}: ").rpartition("; ")
+        return problem or advice

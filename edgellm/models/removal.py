@@ -8,6 +8,7 @@ from shutil import rmtree
 from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable
 from edgellm.home import models_folder
+from edgellm.models.lock import alone
 from edgellm.models.names import resolve
 from edgellm.models.pulled import pulled, read_record, unfinished, write_record
 from edgellm.models.stores import Stored, stored_models
@@ -39,9 +40,13 @@ def find_removable(model: str) -> list[Removable]:
 
 
 def remove(item: Removable) -> None:
-    """Remove files, the record of them, and folders that are empty then. Raises OSError."""
+    """Remove files, the record of them, and folders that are empty then.
+
+    Raises OSError, and EdgeLLMError if what has come is being gone on with.
+    """
     if item.partial:
-        rmtree(item.folder)
+        with alone(item.folder, item.what):
+            rmtree(item.folder)
     else:
         for name in item.names:
             (item.folder / name).unlink(missing_ok=True)
@@ -58,7 +63,7 @@ def _repository(name: str) -> Iterator[Removable]:
             yield Removable(kept.repository, kept.folder, tuple(kept.files), kept.come)
     for kept in unfinished():
         if kept.repository.casefold() == name.casefold():
-            what = f"what has come of {kept.repository}"
+            what = f"{kept.repository}, as far as it has come"
             yield Removable(what, kept.folder, tuple(kept.files), kept.come, partial=True)
 
 
