@@ -50,6 +50,19 @@ def test_all_parts_come_before_any_has_its_name(machine: Machine, hub: Hub) -> N
     assert [asked.range for asked in hub.files_asked] == [None, None, "bytes=1000-", "bytes=1000-", None]
 
 
+def test_parts_that_a_newer_commit_has_too_are_taken_over(machine: Machine, hub: Hub) -> None:
+    hub.repositories[NAME] = parts = split_model()
+    hub.faults = [breaks_off(10**9), breaks_off(1000), sends(b"", 404)]
+    with pytest.raises(EdgeLLMError):
+        pull()
+    last = "Q8_0/m-00003-of-00003.gguf"
+    hub.repositories[NAME] = parts | {last: parts[last][:-4] + b"\0\0\0\0"}
+    path = pull()
+    assert path.with_name("m-00003-of-00003.gguf").read_bytes() == hub.repositories[NAME][last]
+    assert [asked.range for asked in hub.files_asked][3:] == ["bytes=1000-", None]
+    assert not (machine.own / "models/.incoming").exists()
+
+
 def test_a_kill_between_the_moves_of_parts(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.repositories[NAME] = parts = split_model()
     moves: list[Path] = []

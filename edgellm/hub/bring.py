@@ -31,7 +31,7 @@ def bring(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: 
     staging = incoming_folder(repository.name, {file.name: file.entry for file in files})
     with _told(staging), _staging(staging, repository.name):
         write_record(staging, {file.name: file.entry for file in files})
-        _drop_outdated(staging, {file.name for file in files})
+        _replace_outdated(staging, files)
         _gather(home, staging, files)
         _check_space(staging, files)
         hub.watcher.coming(_words(repository, files), sum(file.bytes for file in files))
@@ -59,12 +59,14 @@ def _staging(folder: Path, repository: str) -> Iterator[None]:
             try:
                 yield
             finally:
-                if not any(
-                    path.is_file() and not is_record(path) and path.stat().st_size for path in folder.rglob("*")
-                ):
+                if not any(map(_has_come, folder.rglob("*"))):
                     shutil.rmtree(folder, ignore_errors=True)
     finally:
         _remove_empty(folder.parent)
+
+
+def _has_come(path: Path) -> bool:
+    return path.is_file() and not is_record(path) and _size(path) > 0
 
 
 def _refuse_to_replace(home: Path, files: Sequence[RemoteFile]) -> None:
@@ -75,11 +77,17 @@ def _refuse_to_replace(home: Path, files: Sequence[RemoteFile]) -> None:
             raise EdgeLLMError(f"{path}: is there already, and was not pulled; move it elsewhere first")
 
 
-def _drop_outdated(staging: Path, names: set[str]) -> None:
-    """Remove what came of earlier versions of the same files."""
+def _replace_outdated(staging: Path, files: Sequence[RemoteFile]) -> None:
+    """Take over what came of an earlier commit and has not changed since, and remove the rest of it."""
     for other in staging.parent.iterdir():
-        if other != staging and other.is_dir() and names & read_record(other).keys():
-            shutil.rmtree(other)
+        record = read_record(other) if other != staging and other.is_dir() else {}
+        if record.keys().isdisjoint(file.name for file in files):
+            continue
+        for name in (file.name for file in files if record.get(file.name) == file.entry):
+            for path in (other / name, other / f"{name}.part"):
+                if path.exists():
+                    _move(path, staging / path.relative_to(other))
+        shutil.rmtree(other)
 
 
 def _gather(home: Path, staging: Path, files: Sequence[RemoteFile]) -> None:
