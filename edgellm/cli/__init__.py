@@ -18,7 +18,9 @@ COMMANDS = {
     "list": "List the models on this machine.",
     "perplexity": "Measure how well a model predicts a text.",
     "plan": "Show what memory a model will take, and its speed.",
+    "pull": "Get a model from Hugging Face.",
     "quantize": "Make a smaller GGUF file from a GGUF file.",
+    "rm": "Remove models that were pulled.",
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",
 }

@@ -71,7 +71,7 @@ class Pace:
             return
         self._shown = now
         rate = (done - self._first) / (now - self._since)
-        left = _clock((total - done) / rate)
+        left = clock((total - done) / rate)
         line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left} left"
         if self._live:
             self._progress.working(line)
@@ -79,7 +79,7 @@ class Pace:
             click.echo(line, err=True)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """Minutes and seconds, or hours, minutes and seconds: `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -98,7 +98,7 @@ def _plan(plan: "Plan") -> Iterator[str]:
     yield from _types(plan)
     yield ""
     threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
-    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_clock(max(1, plan.seconds))} with {threads}"
+    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {clock(max(1, plan.seconds))} with {threads}"
     yield "nothing was written (--dry-run)"
 
 

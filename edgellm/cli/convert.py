@@ -1,5 +1,7 @@
 """`edgellm convert`: a Hugging Face checkpoint as a GGUF file."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,10 +14,39 @@ from edgellm.cli.conversion import carry_out, conversion_options
 @click.option("-o", "--out", required=True, metavar="OUT", help="The GGUF file to write.")
 @conversion_options
 def command(source: str, out: str, dry_run: bool, **given: Any) -> None:
-    """Turn SRC, the folder of a Hugging Face checkpoint (safetensors), into the GGUF file OUT, in one pass.
+    """Turn SRC, a Hugging Face checkpoint (safetensors), into the GGUF file OUT, in one pass.
 
-    OUT appears whole or not at all.
+    SRC is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. OUT appears whole or not at all.
     """
     from converters import prepare_convert
 
-    carry_out(lambda: prepare_convert(source, out, **given), dry_run)
+    folder = _fetched(source)
+    carry_out(lambda: prepare_convert(folder or source, out, **given), dry_run)
+    if folder:
+        _tell_what_stays(folder)
+
+
+def _fetched(source: str) -> Path | None:
+    """The folder of a checkpoint on a hub; None if `source` is no such name, or is here."""
+    from edgellm.hub.reference import parse_reference
+
+    meant = parse_reference(source)
+    if meant is None or meant.wanted or os.path.lexists(source):
+        return None
+    from edgellm.cli.screen import Progress
+    from edgellm.cli.transfer import Transfer, stopping
+    from edgellm.hub import checkpoint
+
+    with stopping(), Progress() as progress:
+        click.echo(f"there is no folder {source} here; asking the hub", err=True)
+        return checkpoint(meant.repository, Transfer(progress))
+
+
+def _tell_what_stays(folder: Path) -> None:
+    from edgellm.gguf.printable import size
+    from edgellm.models.pulled import pulled
+
+    for kept in pulled():
+        if kept.folder == folder:
+            advice = f"`edgellm rm {kept.repository}` frees {size(kept.come)}"
+            click.echo(f"the checkpoint stays on this machine; {advice}", err=True)

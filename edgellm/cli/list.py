@@ -31,7 +31,7 @@ def command(as_json: bool) -> None:
     if broken:
         click.echo("\n".join(_problems(broken)))
     if not models:
-        click.echo("no models found; put a .gguf file into ./models", err=True)
+        click.echo("no models found; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
 
 
 def _rows(models: Iterable[Found]) -> Iterator[tuple[str, ...]]:

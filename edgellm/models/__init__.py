@@ -1,17 +1,19 @@
 """Models on this machine: which there are, what is in them, and the file that a name stands for."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.filetypes import FILE_TYPES
-from edgellm.gguf.printable import printable
+from edgellm.gguf.printable import printable, size
 from edgellm.models.names import labels, resolve
+from edgellm.models.pulled import Kept, pulled, unfinished
 from edgellm.models.stores import Stored, stored_models
 
-__all__ = ["Found", "find_models", "resolve"]
+__all__ = ["Found", "find_models", "name_of", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,34 @@ class Found:
 
 
 def find_models() -> list[Found]:
-    """All models on this machine; only the headers of their files are read."""
+    """All models on this machine; only the headers of their files are read.
+
+    What is on its way from a hub, and checkpoints from there, are among them, with what to do next as the problem.
+    """
     models = stored_models()
-    return [_look(name, model) for name, model in zip(labels(models), models, strict=True)]
+    found = [_look(name, model) for name, model in zip(labels(models), models, strict=True)]
+    return [*found, *_no_models_yet()]
+
+
+def name_of(path: Path) -> str:
+    """What MODEL accepts for a file that is kept here: its name, or else the path."""
+    models = stored_models()
+    return next((n for n, m in zip(labels(models), models, strict=True) if m.path.absolute() == path), str(path))
+
+
+def _no_models_yet() -> Iterator[Found]:
+    for kept in unfinished():
+        share = f"{kept.come / max(1, kept.total):.0%} of {size(kept.total)} have come"
+        advice = f"`{kept.command}` goes on, `edgellm rm {kept.repository}` gives up"
+        yield _kept(kept, f"is not whole yet: {share}; {advice}")
+    for kept in pulled():
+        if len(kept.weights) < len(kept.files):
+            advice = f"`{kept.command}` makes a GGUF file, `edgellm rm {kept.repository}` frees {size(kept.come)}"
+            yield _kept(kept, f"is a checkpoint: {advice}")
+
+
+def _kept(kept: Kept, problem: str) -> Found:
+    return Found(kept.repository, "edgellm", str(kept.folder.absolute()), kept.come, problem=problem)
 
 
 def _look(name: str, model: Stored) -> Found:

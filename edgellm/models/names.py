@@ -1,6 +1,7 @@
 """From what a person types to a file: a path, or the name of a model that is kept here."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,6 +11,7 @@ from edgellm.gguf.printable import printable
 from edgellm.models.stores import Stored, stored_models
 
 _SHOWN = 8
+_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}(:[\w.-]{1,96})?", re.ASCII)
 
 
 def labels(models: Sequence[Stored]) -> list[str]:
@@ -54,8 +56,10 @@ def _looks_like_a_path(model: str) -> bool:
 
 
 def _advice(model: str, names: list[str]) -> str:
+    if _REPOSITORY.fullmatch(model):
+        return f"`edgellm pull {model}` gets it if it is on Hugging Face"
     if not names:
-        return "put a .gguf file into ./models, or give a path"
+        return "put a .gguf file into ./models, or see what `edgellm pull` offers"
     near = list(dict.fromkeys(_nearest(model.casefold(), names)))
     return f"{f'the nearest are {_shown(near[:3])}; ' if near else ''}`edgellm list` shows all"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgellm.home import models_folder
 from edgellm.models.ollama import ollama_models
+from edgellm.models.quant import quant_of
 from edgellm.models.walk import model_files
 
 SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
@@ -36,8 +37,8 @@ def stored_models() -> list[Stored]:
 
 def _all() -> Iterator[Stored]:
     yield from _folder("./models", Path("models"))
-    yield from _folder("edgellm", models_folder())
-    yield from _hugging_face(_hugging_face_cache())
+    yield from _own(models_folder())
+    yield from _hugging_face(hugging_face_cache())
     for store in _ollama_stores():
         for name, path in ollama_models(store):
             yield Stored([name, name.removesuffix(":latest")], "ollama", path)
@@ -48,6 +49,15 @@ def _all() -> Iterator[Stored]:
 def _folder(source: str, folder: Path) -> Iterator[Stored]:
     for name, path in model_files(folder):
         yield Stored([name.rpartition("/")[2], name], source, path)
+
+
+def _own(folder: Path) -> Iterator[Stored]:
+    """What was pulled may be called as it was asked for, ORG/NAME:QUANT."""
+    for model in _folder("edgellm", folder):
+        *repository, name = model.names[-1].split("/", 2)
+        if len(repository) == 2 and (quant := quant_of(name)):
+            model.names.append(f"{'/'.join(repository)}:{quant}")
+        yield model
 
 
 def _hugging_face(cache: Path) -> Iterator[Stored]:
@@ -80,7 +90,7 @@ def _subfolders(folder: Path) -> list[Path]:
         return []
 
 
-def _hugging_face_cache() -> Path:
+def hugging_face_cache() -> Path:
     """As `huggingface_hub` finds it."""
     if cache := os.environ.get("HF_HUB_CACHE"):
         return Path(cache)

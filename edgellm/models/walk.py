@@ -15,17 +15,23 @@ _PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})", re.DOTALL)
 def model_files(root: Path) -> Iterator[tuple[str, Path]]:
     """The .gguf files below `root` in order of their names, and each one's path below it without the ending.
 
-    Of a split model the first part there is stands for all. Links are followed, but no folder is entered twice.
+    Of a split model the first part there is stands for all. Links are followed, but no folder is entered twice, and
+    none that is hidden: that is where programs keep what is not whole yet.
     What cannot be read is passed over, and so is what lies deeper, or comes later, than any collection does.
     """
     models: set[tuple[str, str]] = set()
     for path in _files(root):
         name = path.relative_to(root).with_suffix("").as_posix()
-        part = _PART.fullmatch(name)
-        stem, count = (part["stem"], part["count"]) if part else (name, "")
+        stem, count = split_name(name)
         if (stem, count) not in models:
             models.add((stem, count))
             yield stem, path
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The name of a model by that of its file without the ending, and the number of its parts, "" if it has one."""
+    part = _PART.fullmatch(name)
+    return (part["stem"], part["count"]) if part else (name, "")
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -37,7 +43,7 @@ def _files(root: Path) -> Iterator[Path]:
         left -= len(entries)
         for entry in entries:
             if _is_folder(entry):
-                if depth < _MAX_DEPTH:
+                if depth < _MAX_DEPTH and not entry.name.startswith("."):
                     folders.append((Path(entry.path), depth + 1))
             elif entry.name.lower().endswith(".gguf"):
                 yield Path(entry.path)

@@ -1,0 +1,41 @@
+"""`edgellm rm`: remove what was pulled."""
+
+import sys
+
+import click
+
+from edgellm.errors import OptionError
+
+
+@click.command("rm")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(models: tuple[str, ...], yes: bool) -> None:
+    """Remove models that `edgellm pull` or `edgellm convert ORG/NAME` brought, after asking.
+
+    MODEL is a name that `edgellm list` shows, or ORG/NAME for all that came from there, unfinished or not. Files that
+    were not pulled are never removed.
+    """
+    from edgellm.gguf.printable import printable, size
+    from edgellm.models.removal import find_removable, remove
+
+    items = {(item.folder, item.names): item for model in models for item in find_removable(model)}
+    for item in items.values():
+        click.echo(f"{printable(item.what, 400)}: {size(item.bytes)} in {printable(str(item.folder), 400)}", err=True)
+    total = size(sum(item.bytes for item in items.values()))
+    if not yes and not _agreed(f"remove this, and free {total}? [y/N] "):
+        click.echo("nothing was removed", err=True)
+        return
+    for item in items.values():
+        remove(item)
+    click.echo(f"{total} freed")
+
+
+def _agreed(question: str) -> bool:
+    """Ask on stderr; no answer at all is a wrong use, not a no."""
+    click.echo(question, nl=False, err=True)
+    answer = sys.stdin.readline() if sys.stdin else ""
+    if not answer:
+        click.echo(err=True)
+        raise OptionError("rm asks before it removes anything, and nobody answers here; give --yes")
+    return answer.strip().casefold() in ("y", "yes")

@@ -1,0 +1,31 @@
+"""Floor 2: models from a hub, the one of Hugging Face or another that speaks its routes (HF_ENDPOINT).
+
+`huggingface_hub` finds the token, lists a repository and reads the hub's refusals. The bytes come through its client,
+but by a loop of our own (transfer.py): its `hf_hub_download` begins anew after every interruption of the process, and
+compares no hash of what came.
+"""
+
+from edgellm.hub.checkpoint import checkpoint
+from edgellm.hub.choose import Candidate, candidates, choose
+from edgellm.hub.client import Hub, is_offline
+from edgellm.hub.listing import RemoteFile, Repository
+from edgellm.hub.reference import Reference, parse_reference
+from edgellm.hub.watcher import Watcher
+from edgellm.hub.whole import find_pulled, in_other_cache, pull
+
+__all__ = [
+    "Candidate",
+    "Hub",
+    "Reference",
+    "RemoteFile",
+    "Repository",
+    "Watcher",
+    "candidates",
+    "checkpoint",
+    "choose",
+    "find_pulled",
+    "in_other_cache",
+    "is_offline",
+    "parse_reference",
+    "pull",
+]

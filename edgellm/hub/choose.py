@@ -1,0 +1,106 @@
+"""Which of a repository's GGUF files is meant."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable, size
+from edgellm.hub.listing import RemoteFile, Repository
+from edgellm.models.quant import quant_of
+from edgellm.models.walk import split_name
+
+_DEFAULT = "Q4_K_M"
+_COMPUTED = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS|MXFP4(_MOE)?)")
+_SIXTEEN = re.compile(r"BF16|FP?16")
+_NO_MODEL = re.compile(r"mmproj|imatrix", re.IGNORECASE)
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model in a repository: all its parts in order. `stem` is its name without part and ending."""
+
+    stem: str
+    files: tuple[RemoteFile, ...]
+
+    @property
+    def quant(self) -> str:
+        """The quantization by its name, or empty."""
+        return quant_of(self.stem)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all parts."""
+        return sum(file.bytes for file in self.files)
+
+
+def candidates(repository: Repository) -> list[Candidate]:
+    """The models of a repository, the smallest first; split ones with parts missing are none.
+
+    One that is there split and in one file, as some publishers have it, is taken in one.
+    """
+    parts: dict[tuple[str, str], list[RemoteFile]] = {}
+    for file in sorted(repository.files, key=lambda file: file.name):
+        stem, dot, ending = file.name.rpartition(".")
+        if ending.lower() == "gguf" and dot and not _NO_MODEL.search(file.name):
+            parts.setdefault(split_name(stem), []).append(file)
+    whole: dict[str, Candidate] = {}
+    for (stem, count), files in sorted(parts.items()):
+        if len(files) == int(count or 1):
+            whole.setdefault(stem, Candidate(stem, tuple(files)))
+    return sorted(whole.values(), key=lambda candidate: candidate.bytes)
+
+
+def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Callable[[int], bool]) -> Candidate:
+    """The candidate that `wanted` names, a quantization or a part of a file's name in either case.
+
+    Without it Q4_K_M, or else the largest whose bytes `fits` accepts, at most 8 bits a weight where there is such.
+    Raises EdgeLLMError, with what there is, where none or several are meant.
+    """
+    meant = _named(found, wanted) if wanted else _default(found, fits)
+    if len(meant) == 1:
+        return meant[0]
+    if not meant:
+        raise EdgeLLMError(f"{repository} has no model {printable(wanted)}; it has {_shown(found)}")
+    asked = f"{repository}:{printable(wanted)}" if wanted else repository
+    raise EdgeLLMError(f"{asked} may be any of {_shown(meant)}; add `:` and a quantization or more of the name")
+
+
+def _named(found: Sequence[Candidate], wanted: str) -> list[Candidate]:
+    """The strictest reading that something agrees with."""
+    folded = wanted.casefold().removesuffix(".gguf")
+    word = re.compile(rf"(?<![a-z0-9]){re.escape(folded)}(?![a-z0-9])")
+    readings: tuple[Callable[[Candidate], bool], ...] = (
+        lambda c: folded in (c.stem.casefold(), c.stem.casefold().rpartition("/")[2]),
+        lambda c: c.quant.casefold() == folded,
+        lambda c: bool(word.search(c.stem.casefold())),
+        lambda c: folded in c.stem.casefold(),
+    )
+    return next(filter(None, ([c for c in found if is_meant(c)] for is_meant in readings)), [])
+
+
+def _default(found: Sequence[Candidate], fits: Callable[[int], bool]) -> list[Candidate]:
+    if len(found) < 2:
+        return list(found)
+    if usual := [c for c in found if c.quant == _DEFAULT]:
+        return usual
+    small = [c for c in found if _COMPUTED.fullmatch(c.quant)]
+    known = small or [c for c in found if _SIXTEEN.fullmatch(c.quant)]
+    if not known:
+        return list(found)
+    best = [c for c in known if fits(c.bytes)][-1:] or known[:1]
+    return [c for c in known if c.quant == best[0].quant]
+
+
+def _shown(found: Iterable[Candidate]) -> str:
+    names = list(_labels(list(found)))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _labels(found: Sequence[Candidate]) -> Iterator[str]:
+    quants = [c.quant for c in found]
+    for c in found:
+        name = c.quant if quants.count(c.quant) == 1 and c.quant else printable(c.stem)
+        yield f"{name} ({size(c.bytes)})"

@@ -1,0 +1,46 @@
+"""What a hub's refusals mean for the person at the keyboard: one line each."""
+
+from typing import TYPE_CHECKING
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
+from edgellm.hub.patience import retry_after
+
+if TYPE_CHECKING:
+    from huggingface_hub.errors import HfHubHTTPError
+
+
+def refusal(error: "HfHubHTTPError", what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
+    """The error for a request for `what` that the hub at `endpoint` answered with a status of failure."""
+    from huggingface_hub.errors import GatedRepoError, RevisionNotFoundError
+
+    status, name = error.response.status_code, printable(what)
+    if isinstance(error, GatedRepoError):
+        return EdgeLLMError(_gated(repository, f"{endpoint}/{repository}", has_token))
+    if isinstance(error, RevisionNotFoundError):
+        return EdgeLLMError(f"{name}: has no branch main on {endpoint}; choose another repository")
+    if status in (401, 403, 404):
+        return EdgeLLMError(_hidden(name, status, endpoint, has_token))
+    if status == 429:
+        seconds = retry_after(error.response.headers)
+        when = f"in {seconds:.0f} seconds" if seconds else "later"
+        login = "" if has_token else "; with a token (HF_TOKEN) the hub allows more"
+        return EdgeLLMError(f"{name}: {endpoint} has had too many requests from here (429); try again {when}{login}")
+    said = error.response.headers.get("x-error-message") or error.response.reason_phrase
+    return EdgeLLMError(f"{name}: {endpoint} answers {status} ({printable(said)}); try again later")
+
+
+def _gated(repository: str, page: str, has_token: bool) -> str:
+    if has_token:
+        return f"{repository} is gated, and your token has no access to it; ask for access at {page}, then try again"
+    return f"{repository} is gated: ask for access at {page}, then give a token with HF_TOKEN or `hf auth login`"
+
+
+def _hidden(name: str, status: int, endpoint: str, has_token: bool) -> str:
+    if status == 404:
+        return f"{name}: there is no such thing on {endpoint} (404); check the name"
+    if status == 403:
+        return f"{name}: {endpoint} refuses it (403); check what your token (HF_TOKEN) may read"
+    if has_token:
+        return f"{name}: is not on {endpoint}, or your token is not valid there (401); check the name and HF_TOKEN"
+    return f"{name}: is not on {endpoint}, or is private (401); check the name, or give a token with HF_TOKEN"

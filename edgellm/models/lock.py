@@ -1,0 +1,30 @@
+"""One process at a time works on what is on its way."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
+
+
+@contextmanager
+def alone(folder: Path, what: str) -> Iterator[None]:
+    """Hold the lock of `folder`, KEY.lock beside it, which ends with the process; `what` is pulled into it.
+
+    Raises EdgeLLMError if another process has it.
+    """
+    from filelock import FileLock, Timeout
+
+    path = folder.with_suffix(".lock")
+    lock = FileLock(path, timeout=0)
+    try:
+        with suppress(NotImplementedError):  # file systems without locks
+            lock.acquire()
+    except Timeout:
+        raise EdgeLLMError(f"{printable(what)} is being pulled by another edgellm; wait for it, or stop it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        path.unlink(missing_ok=True)

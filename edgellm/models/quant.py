@@ -1,0 +1,14 @@
+"""The quantization that the name of a GGUF file tells, as publishers write it: `qwen3-8b-q4_k_m`, `UD-Q4_K_XL/part`."""
+
+import re
+
+_QUANT = re.compile(
+    r"(?<![A-Z0-9])((?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)+|TQ[12]_0|MXFP4(?:_MOE)?|BF16|FP?16|FP?32))(?![A-Z0-9])",
+    re.IGNORECASE,
+)
+
+
+def quant_of(name: str) -> str:
+    """The last quantization in a name without its ending, in capitals; empty where it tells none."""
+    found = _QUANT.findall(name)
+    return found[-1].upper() if found else ""

@@ -1,0 +1,104 @@
+"""Which files go when a model is removed: those that were pulled, and no others."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf.printable import printable
+from edgellm.home import models_folder
+from edgellm.models.lock import alone
+from edgellm.models.names import resolve
+from edgellm.models.pulled import pulled, read_record, unfinished, write_record
+from edgellm.models.stores import Stored, stored_models
+from edgellm.models.walk import split_name
+
+
+@dataclass(frozen=True)
+class Removable:
+    """Files by their names below `folder`, or the whole folder if it holds what has not come fully."""
+
+    what: str
+    folder: Path
+    names: tuple[str, ...]
+    bytes: int
+    partial: bool = False
+
+
+def find_removable(model: str) -> list[Removable]:
+    """What `edgellm rm MODEL` removes: all that was pulled of a repository, ORG/NAME, or one model with all its parts.
+
+    Raises ModelFileError for a name of none or of several, and for what was not pulled, with how to remove it.
+    """
+    if found := list(_repository(model)):
+        return found
+    path = resolve(model).absolute()
+    if found := list(_model(path)):
+        return found
+    raise ModelFileError(f"{printable(str(path), 400)}: {_elsewhere(path)}")
+
+
+def remove(item: Removable) -> None:
+    """Remove files, the record of them, and folders that are empty then.
+
+    Raises OSError, and EdgeLLMError if what has come is being gone on with.
+    """
+    if item.partial:
+        with alone(item.folder, item.what):
+            rmtree(item.folder)
+    else:
+        for name in item.names:
+            (item.folder / name).unlink(missing_ok=True)
+        record = read_record(item.folder)
+        write_record(item.folder, {name: entry for name, entry in record.items() if name not in item.names})
+        for name in item.names:
+            _remove_empty((item.folder / name).parent)
+    _remove_empty(item.folder if item.folder.exists() else item.folder.parent)
+
+
+def _repository(name: str) -> Iterator[Removable]:
+    for kept in pulled():
+        if kept.repository.casefold() == name.casefold():
+            yield Removable(kept.repository, kept.folder, tuple(kept.files), kept.come)
+    for kept in unfinished():
+        if kept.repository.casefold() == name.casefold():
+            what = f"{kept.repository}, as far as it has come"
+            yield Removable(what, kept.folder, tuple(kept.files), kept.come, partial=True)
+
+
+def _model(path: Path) -> Iterator[Removable]:
+    for kept in pulled():
+        names = {name: split_name(name.rpartition(".")[0]) for name in kept.weights}
+        mine = next((model for name, model in names.items() if kept.folder.absolute() / name == path), None)
+        if mine:
+            parts = tuple(name for name, model in names.items() if model == mine)
+            total = sum((kept.folder / name).stat().st_size for name in parts if (kept.folder / name).exists())
+            yield Removable(f"{kept.repository}/{mine[0]}", kept.folder, parts, total)
+
+
+def _elsewhere(path: Path) -> str:
+    """Who keeps a file that was not pulled, and how it is removed there."""
+    stored = next((m for m in stored_models() if m.path.absolute() == path), None)
+    source = stored.source if stored else None
+    if stored and source == "ollama":
+        return f"belongs to ollama; `ollama rm {printable(stored.names[0])}` removes it"
+    if stored and source == "Hugging Face":
+        return f"is in the cache of Hugging Face; `hf cache rm model/{printable(_hub_name(stored))}` removes it"
+    if source == "LM Studio":
+        return "belongs to LM Studio; remove it there, under My Models"
+    return "was not pulled by edgellm; remove the file yourself"
+
+
+def _hub_name(stored: Stored) -> str:
+    return "/".join(stored.names[1].split("/")[:2]) if len(stored.names) > 1 else stored.names[0]
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder and those around it, as far as they are empty, but never the folder of models."""
+    while folder != models_folder() and models_folder() in folder.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent

@@ -1,0 +1,236 @@
+"""A hub on loopback: it speaks the routes of huggingface.co that matter here, and breaks in the ways that networks do.
+
+    GET /api/models/ORG/NAME?blobs=true          what is in a repository
+    GET /ORG/NAME/resolve/COMMIT/FILE            a file, by ranges too, or a redirect to the host that has it
+
+Source: the hub's own documentation of its API; what its refusals carry (X-Error-Code) is in huggingface_hub.
+"""
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import sleep
+from typing import Any
+
+import pytest
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PAGE = b"<!DOCTYPE html><title>Please log in</title>"
+
+Fault = Callable[["Handler", bytes], None]
+"""Answers a request for a file in place of the server."""
+
+
+@dataclass
+class Asked:
+    """A request that came: its path, and what of its headers matters."""
+
+    path: str
+    range: str | None
+    token: str | None
+    agent: str
+
+
+@dataclass
+class Hub:
+    """What a hub has, and how it will fail: each request for a file takes the next of `faults` while there are any.
+
+    `cdn` is where files lie, if elsewhere; `status` refuses to list, with `headers`, `refusals` times.
+    """
+
+    repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    lies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    status: int = 200
+    refusals: int = 1 << 30
+    headers: dict[str, str] = field(default_factory=dict)
+    answer: bytes | None = None
+    architecture: str | None = None
+    cdn: str = ""
+    url: str = ""
+
+    def add(self, repository: str, **files: bytes) -> None:
+        """A repository; `__` in a name stands for a dot."""
+        self.repositories[repository] = {name.replace("__", "."): content for name, content in files.items()}
+
+    @property
+    def files_asked(self) -> list[Asked]:
+        """The requests for files."""
+        return [asked for asked in self.asked if "/resolve/" in asked.path]
+
+    def listing(self, repository: str) -> dict[str, Any]:
+        """What the hub says of a repository: large files with their SHA-256, small ones with git's hash."""
+        siblings = [self._sibling(name, content) for name, content in self.repositories[repository].items()]
+        about: dict[str, Any] = {"id": repository, "sha": COMMIT, "siblings": siblings}
+        return about | ({"gguf": {"architecture": self.architecture}} if self.architecture else {})
+
+    def _sibling(self, name: str, content: bytes) -> dict[str, Any]:
+        git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+        entry: dict[str, Any] = {"rfilename": name, "size": len(content), "blobId": git}
+        if name.endswith((".gguf", ".safetensors")):
+            sha = hashlib.sha256(content).hexdigest()
+            entry["lfs"] = {"sha256": sha, "size": len(content), "pointerSize": 134}
+        return entry | self.lies.get(name, {})
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers for the hub that its server has."""
+
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        headers = self.headers
+        agent = headers["User-Agent"] or ""
+        self.hub.asked.append(Asked(path, headers["Range"], headers["Authorization"], agent))
+        if listed := re.fullmatch("/api/models/([^/]+/[^/]+)", path):
+            self._list(listed[1])
+        elif file := re.fullmatch("/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path):
+            self._file(file[1], file[2])
+        else:
+            self.reply(404, b"")
+
+    def _list(self, repository: str) -> None:
+        if self.hub.status != 200 and self.hub.refusals > 0:
+            self.hub.refusals -= 1
+            self.reply(self.hub.status, b"{}", self.hub.headers)
+        elif self.hub.answer is not None:
+            self.reply(200, self.hub.answer, {"Content-Type": "text/html"})
+        elif repository in self.hub.repositories:
+            self.reply(200, json.dumps(self.hub.listing(repository)).encode())
+        else:
+            self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+
+    def _file(self, repository: str, name: str) -> None:
+        content = self.hub.repositories.get(repository, {}).get(name)
+        if content is None:
+            self.reply(404, b"", {"X-Error-Code": "EntryNotFound"})
+        elif self.hub.faults:
+            self.hub.faults.pop(0)(self, content)
+        elif self.hub.cdn:
+            self.reply(302, b"", {"Location": self.hub.cdn + self.path})
+        else:
+            self.send_file(content)
+
+    def send_file(self, content: bytes) -> None:
+        """A file, or the range of it that was asked for."""
+        start = self.start
+        if start >= len(content) > 0:
+            self.reply(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+        elif start:
+            span = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
+            self.reply(206, content[start:], span)
+        else:
+            self.reply(200, content)
+
+    @property
+    def start(self) -> int:
+        """The first byte that is asked for."""
+        found = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
+        return int(found[1]) if found else 0
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None, length: int | None = None) -> None:
+        """A whole answer; with another `length`, one that lies about it and then hangs up."""
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+        if length is not None:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def breaks_off(after: int) -> Fault:
+    """The connection ends when so many bytes of what was asked for have come."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        rest = content[handler.start :]
+        status = 206 if handler.start else 200
+        span = {"Content-Range": f"bytes {handler.start}-{len(content) - 1}/{len(content)}"} if handler.start else {}
+        handler.reply(status, rest[:after], span, length=len(rest))
+
+    return answer
+
+
+def drips(chunk: int, seconds: float) -> Fault:
+    """So many bytes come, and then the same again after some time, until all are there."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        for at in range(0, len(content), chunk):
+            handler.wfile.write(content[at : at + chunk])
+            sleep(seconds)
+
+    return answer
+
+
+def sends(body: bytes, status: int = 200, **headers: str) -> Fault:
+    """Something else comes; `_` in the name of a header stands for `-`."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda handler, content: handler.reply(status, body, given)
+
+
+def sends_without_length(body: bytes) -> Fault:
+    """Something else comes, and nobody knows how much until it ends."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer
+
+
+def ignores_ranges(handler: Handler, content: bytes) -> None:
+    """All comes, whatever was asked for."""
+    handler.reply(200, content)
+
+
+@contextmanager
+def serving(hub: Hub) -> Iterator[Hub]:
+    """Run a hub on a free port; its `url` is where."""
+    server = _Server(("127.0.0.1", 0), type("Mine", (Handler,), {"hub": hub}))
+    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Those who hang up in the middle are part of the play."""
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub that programs take for huggingface.co; nothing is waited for between attempts."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("edgellm.hub.patience.sleep", lambda seconds: None)
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "no such file")
+    with serving(Hub()) as found:
+        monkeypatch.setenv("HF_ENDPOINT", found.url)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield found

@@ -1,0 +1,121 @@
+"""Which file of a repository is meant, and what names mean."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgellm.errors import EdgeLLMError
+from edgellm.hub import Reference, RemoteFile, Repository, candidates, choose, parse_reference
+from edgellm.hub.reference import is_repository
+from edgellm.models.pulled import is_plain
+from edgellm.models.quant import quant_of
+
+QWEN = {"q2_k": 3, "q4_0": 4, "q4_k_m": 5, "q5_k_m": 6, "q8_0": 8, "fp16": 16}
+
+
+def repository(sizes: dict[str, int]) -> Repository:
+    files = [RemoteFile(name, nbytes, "sha256:" + "0" * 64) for name, nbytes in sizes.items()]
+    return Repository("org/name", "0" * 40, tuple(files))
+
+
+def qwen() -> Repository:
+    return repository({f"qwen2.5-1.5b-instruct-{quant}.gguf": n for quant, n in QWEN.items()} | {"README.md": 1})
+
+
+def chosen(found: Repository, wanted: str = "", memory: int = 1000) -> list[str]:
+    model = choose(found.name, candidates(found), wanted, lambda nbytes: nbytes <= memory)
+    return [file.name for file in model.files]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Qwen/Qwen3-0.6B-GGUF", Reference("Qwen/Qwen3-0.6B-GGUF")),
+        ("Qwen/Qwen3-0.6B-GGUF:q8_0", Reference("Qwen/Qwen3-0.6B-GGUF", "q8_0")),
+        ("hf.co/a/b:Q4_K_M", Reference("a/b", "Q4_K_M")),
+        ("https://huggingface.co/a/b/", Reference("a/b")),
+        ("a/b:x.gguf", Reference("a/b", "x.gguf")),
+    ],
+)
+def test_what_people_type(text: str, wanted: Reference) -> None:
+    assert parse_reference(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a/", "/b", "a/b/c", "a/b:", "../b", "a/..", ".a/b", "a/b.", "a b/c", "a\\b/c", "a/b\n", "ä/b"]
+)
+def test_what_is_no_repository(text: str) -> None:
+    assert parse_reference(text) is None
+
+
+@given(st.text(alphabet="ab./\\:_-~\0 ", max_size=12))
+def test_repositories_and_files_stay_in_their_folder(name: str) -> None:
+    for accepted in (is_repository(name), is_plain(name)):
+        if accepted:
+            assert all(part and not part.startswith(".") for part in name.split("/"))
+            assert not set(name) & set("\\:\0")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("Qwen3-0.6B-Q8_0", "Q8_0"),
+        ("qwen2.5-1.5b-instruct-q4_k_m", "Q4_K_M"),
+        ("Qwen-7B.IQ4_XS", "IQ4_XS"),
+        ("UD-Q4_K_XL/Qwen3-235B", "UD-Q4_K_XL"),
+        ("gpt-oss-20b-mxfp4", "MXFP4"),
+        ("Q4_K_M/model-F16", "F16"),
+        ("Llama-3.2-1B-Instruct-f16", "F16"),
+        ("Qwen3-8B", ""),
+        ("MyQ4_Kx", ""),
+    ],
+)
+def test_the_quantization_in_a_name(name: str, wanted: str) -> None:
+    assert quant_of(name) == wanted
+
+
+def test_the_usual_one_unless_another_is_asked_for() -> None:
+    assert chosen(qwen()) == ["qwen2.5-1.5b-instruct-q4_k_m.gguf"]
+    for wanted in ("Q8_0", "q8_0", "qwen2.5-1.5b-instruct-q8_0.gguf", "INSTRUCT-Q8_0", "q8"):
+        assert chosen(qwen(), wanted) == ["qwen2.5-1.5b-instruct-q8_0.gguf"]
+
+
+def test_without_the_usual_one_the_largest_that_fits() -> None:
+    sizes = {"m-Q2_K.gguf": 2, "m-Q5_K_M.gguf": 5, "m-Q8_0.gguf": 8, "m-F16.gguf": 16, "m-IQ1_S.gguf": 1}
+    wanted = {7: "m-Q5_K_M.gguf", 8: "m-Q8_0.gguf", 99: "m-Q8_0.gguf", 0: "m-Q2_K.gguf"}
+    assert {memory: chosen(repository(sizes), memory=memory)[0] for memory in wanted} == wanted
+    assert chosen(repository({"m-F16.gguf": 16, "m-IQ1_S.gguf": 1})) == ["m-F16.gguf"]
+    assert chosen(repository({"m-IQ1_S.gguf": 1})) == ["m-IQ1_S.gguf"]
+
+
+def test_an_exact_quantization_comes_before_a_part_of_one() -> None:
+    found = repository({"m-UD-Q4_K_XL.gguf": 4, "m-UD-Q4_K_M.gguf": 4, "m-Q4_K_M.gguf": 5})
+    assert chosen(found, "q4_k_m") == ["m-Q4_K_M.gguf"]
+    assert chosen(found, "Q4_K_XL") == ["m-UD-Q4_K_XL.gguf"]
+
+
+def test_several_or_none_are_one_line_that_lists_them() -> None:
+    two = repository({"small-Q4_K_M.gguf": 2_000_000, "large-Q4_K_M.gguf": 3_000_000})
+    with pytest.raises(EdgeLLMError, match=r"^org/name may be any of small-Q4_K_M \(2 MB\), large-Q4_K_M \(3 MB\); "):
+        chosen(two)
+    with pytest.raises(EdgeLLMError, match=r"^org/name:q5_k may be any of Q5_K_S \(5 bytes\), Q5_K_M \(6 bytes\); "):
+        chosen(repository({"m-Q5_K_M.gguf": 6, "m-Q5_K_S.gguf": 5}), "q5_k")
+    with pytest.raises(EdgeLLMError, match=r"^org/name has no model Q3_K; it has Q2_K .*, FP16 \(16 bytes\)$"):
+        chosen(qwen(), "Q3_K")
+
+
+def test_split_models_are_one_and_need_all_parts() -> None:
+    parts = {f"Q8_0/m-Q8_0-0000{n}-of-00003.gguf": n for n in (3, 1, 2)}
+    assert chosen(repository(parts | {"m-Q2_K.gguf": 1}), "Q8_0") == sorted(parts)
+    del parts["Q8_0/m-Q8_0-00002-of-00003.gguf"]
+    with pytest.raises(EdgeLLMError, match="has no model Q8_0; it has Q2_K"):
+        chosen(repository(parts | {"m-Q2_K.gguf": 1}), "Q8_0")
+
+
+def test_a_model_split_and_in_one_file_is_one() -> None:
+    parts = {f"m-q4_k_m-0000{n}-of-00002.gguf": 2 for n in (1, 2)}
+    assert chosen(repository(parts | {"m-q4_k_m.gguf": 4})) == ["m-q4_k_m.gguf"]
+
+
+def test_what_is_no_language_model_is_none() -> None:
+    assert chosen(repository({"mmproj-F16.gguf": 1, "x-Q4_K_M.gguf": 2, "imatrix.gguf": 3})) == ["x-Q4_K_M.gguf"]
