@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"numpy", "numba", "llvmlite", "gguf", "llama_cpp", "tokenizers", "jinja2", "psutil", "requests", "textual"}
+HEAVY = {"numpy", "numba", "llvmlite", "gguf", "llama_cpp", "tokenizers", "jinja2", "psutil", "requests", "textual"} | {
+    *("safetensors", "yaml", "huggingface_hub", "httpx2", "filelock"),
+}
 
 
 def loaded(code: str) -> set[str]:
