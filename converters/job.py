@@ -15,6 +15,7 @@ from converters.recipes import RECIPES
 from converters.report import Plan, Report, described
 from converters.target import check_room, check_target
 from converters.tensors import Planned, Value
+from converters.unchanged import Watched
 from edgellm.checks import whole
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.gguf.printable import printable
@@ -35,6 +36,7 @@ class Job:
     layout: Layout
     tensors: Sequence[Planned]
     threads: int
+    read: Watched
 
     def plan(self, compiling: Progress | None = None) -> Plan:
         """What `run` would do. Nothing is written, and no weight read; the encoders are tried on noise."""
@@ -54,6 +56,7 @@ class Job:
         with replacing(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
             losses = Pass(codec, output, progress).run(self.tensors, self.layout.offsets, self.threads)
+            self.read.check()
         tensors = described(self.tensors, [loss.relative for loss in losses])
         return Report(self.target, self.layout.nbytes, tensors, monotonic() - since)
 
@@ -77,7 +80,8 @@ def prepare(
     layout = lay_out(typed(pairs, recipe), tensors)
     target = check_target(out, read, force=force)
     check_room(target, layout.nbytes)
-    return Job(target, layout, tensors, _checked(threads) if threads is not None else default_threads(layout.nbytes))
+    count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
+    return Job(target, layout, tensors, count, Watched(read))
 
 
 def _checked(threads: int) -> int:

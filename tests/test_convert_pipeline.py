@@ -16,6 +16,7 @@ from converters.job import Job, prepare
 from converters.pipeline import SLAB_WEIGHTS, slabs
 from converters.tensors import Planned, Source
 from converters.threads import side_by_side
+from converters.unchanged import Watched
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError, UnsupportedModelError
 from kquants.ggml import GGML_TYPES
 
@@ -32,7 +33,7 @@ def planned(name: str, weights: NDArray[np.floating], kind: str) -> Planned:
 
 
 def job(out: Path, *tensors: Planned, threads: int = 2) -> Job:
-    return Job(out, lay_out({}, tensors), tensors, threads)
+    return Job(out, lay_out({}, tensors), tensors, threads, Watched([]))
 
 
 def weights(*shape: int, seed: int = 0) -> NDArray[np.float32]:

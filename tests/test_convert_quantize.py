@@ -124,6 +124,17 @@ def test_a_source_that_is_cut_while_it_is_read_is_an_error(model_file: ModelFile
     assert [path.name for path in tmp_path.iterdir()] == ["in.gguf"]
 
 
+def test_a_source_that_is_replaced_while_it_is_read_is_an_error(model_file: ModelFile, tmp_path: Path) -> None:
+    source, other = tmp_path / "in.gguf", tmp_path / "other.gguf"
+    for path in (source, other):
+        path.write_bytes(model_file(types="F16").read_bytes())
+    job = prepare_quantize(source, tmp_path / "out.gguf", "Q8_0")
+    other.replace(source)
+    with pytest.raises(ModelFileError, match=r"in\.gguf: was changed while it was read"):
+        job.run()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.gguf"]
+
+
 def test_the_parts_of_a_split_file_become_one(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     quantize(paths[1], tmp_path / "out.gguf", "F16")
