@@ -17,7 +17,7 @@ from converters.vocabulary import vocabulary
 def convert(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    type: str,
+    type: str = "Q4_K_M",
     *,
     tensor_types: Sequence[str] = (),
     force: bool = False,
@@ -41,7 +41,7 @@ def convert(
 def prepare_convert(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    type: str,
+    type: str = "Q4_K_M",
     *,
     tensor_types: Sequence[str] = (),
     force: bool = False,

@@ -20,7 +20,7 @@ from kquants import FLOAT_FORMATS
 def quantize(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    type: str,
+    type: str = "Q4_K_M",
     *,
     tensor_types: Sequence[str] = (),
     force: bool = False,
@@ -48,7 +48,7 @@ def quantize(
 def prepare_quantize(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    type: str,
+    type: str = "Q4_K_M",
     *,
     tensor_types: Sequence[str] = (),
     force: bool = False,

@@ -31,13 +31,14 @@ def object_code(name: str) -> bytes:
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Compile the named kernels into `folder`."""
+    """Compile the named kernels into `folder`; the name of each that is done goes to stdout."""
     for name in names:
         code = object_code(name)
         try:
             jit.store(folder, name, code)
         except OSError:
             sys.exit(jit.NOT_KEPT)
+        print(name, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

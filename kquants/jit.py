@@ -15,9 +15,10 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import llvmlite
@@ -113,39 +114,40 @@ def _read(folder: Path, name: str) -> bytes | None:
 
 def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
     progress(0, len(names))
-    done = 0
+    done, told = 0, SimpleQueue[str | Future[None]]()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         # More groups than cores: every core stays busy to the end, and no process compiles only one kernel.
-        groups = [names[i :: 2 * pool._max_workers] for i in range(2 * pool._max_workers)]
-        for group in pool.map(lambda g: _compile_in_child(g, folder), [g for g in groups if g]):
-            done += len(group)
-            progress(done, len(names))
+        groups = [group for i in range(2 * pool._max_workers) if (group := names[i :: 2 * pool._max_workers])]
+        for group in groups:
+            pool.submit(_compile_in_child, group, folder, told.put).add_done_callback(told.put)
+        while groups:
+            if isinstance(word := told.get(), str):
+                done += 1
+                progress(done, len(names))
+            else:
+                word.result()
+                groups.pop()
 
 
-def _compile_in_child(names: Sequence[str], folder: Path) -> Sequence[str]:
+def _compile_in_child(names: Sequence[str], folder: Path, tell: Callable[[str], None]) -> None:
+    """Compile kernels in a process of their own; `tell(name)` when one is done."""
     # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
     command = [sys.executable, "-P", "-m", "kquants.compile", str(folder), *names]
     root = str(Path(__file__).parent.parent)
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.run(
-        command,
-        # What this process found out about the CPU holds there, too.
-        env={
-            **os.environ,
-            "PYTHONPATH": paths,
-            "NUMBA_CPU_NAME": cpu_name(),
-            "NUMBA_CPU_FEATURES": cpu_features(),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # What this process found out about the CPU holds there, too.
+    cpu = {"NUMBA_CPU_NAME": cpu_name(), "NUMBA_CPU_FEATURES": cpu_features()}
+    environment = {**os.environ, "PYTHONPATH": paths, **cpu}
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+            for line in child.stdout or ():
+                tell(line)
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["no message"])[-1]
     if child.returncode == NOT_KEPT:
         raise NotKeptError(f"{folder} cannot be written")
     if child.returncode != 0:
-        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
         raise KernelError(f"compiling {', '.join(names)} failed: {last}")
-    return names
 
 
 def _private_folder(folder: Path) -> Path | None:

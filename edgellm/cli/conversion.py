@@ -1,7 +1,10 @@
 """What `edgellm convert` and `edgellm quantize` have in common: options, progress, and what they show."""
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -41,15 +44,29 @@ def conversion_options(function: F) -> F:
     return function
 
 
-def carry_out(prepare: Callable[[], "Job"], dry_run: bool) -> None:
-    """Prepare a job, then run it and report, or show its plan."""
-    with notices(), Progress() as progress:
-        job = prepare()
+def carry_out(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
+    """Prepare a job, then run it and report, or show its plan; `prepare` takes `force`."""
+    with notices(), _ending_well(), Progress() as progress:
+        job = prepare(force=force or dry_run)
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
         else:
             shown = list(_report(job.run(Pace(progress), progress.compiling)))
     click.echo("\n".join(shown))
+
+
+@contextmanager
+def _ending_well() -> Iterator[None]:
+    """Say on Ctrl-C that nothing was written; clean up, too, when the terminal is closed or the process is ended."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            number = getattr(signal, name)
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("edgellm: interrupted; nothing was written", err=True)
+        raise
 
 
 class Pace:
@@ -86,6 +103,10 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0.1):.1f} s"
+
+
 def _millions(weights: float) -> str:
     return f"{weights / 1e6:,.{0 if weights >= 1e8 else 1}f} M"
 
@@ -98,7 +119,7 @@ def _plan(plan: "Plan") -> Iterator[str]:
     yield from _types(plan)
     yield ""
     threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
-    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {clock(max(1, plan.seconds))} with {threads}"
+    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
     yield "nothing was written (--dry-run)"
 
 
@@ -106,7 +127,7 @@ def _report(report: "Report") -> Iterator[str]:
     yield from _types(report)
     if worst := report.worst(_WORST):
         yield ""
-        rows = [(_name(t), t.type, f"{100 * (t.error or 0):.3g}%") for t in worst]
+        rows = [(_name(t), t.type, f"{100 * (t.error or 0):#.3g}%") for t in worst]
         yield from table(("largest errors (RMS)", "type", "of the weights"), rows)
     if report.notes:
         yield ""
@@ -118,8 +139,10 @@ def _report(report: "Report") -> Iterator[str]:
 def _facts(summary: "Summary") -> str:
     from edgellm.gguf.printable import printable, size
 
-    name, bits = printable(str(summary.path), 400), f"{summary.bits_per_weight:.2f} bits per weight"
-    return f"{name}: {size(summary.nbytes)}, {bits}"
+    here = Path.cwd().resolve()
+    path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
+    bits = f"{summary.bits_per_weight:.2f} bits per weight"
+    return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
 
 
 def _types(summary: "Summary") -> Iterator[str]:

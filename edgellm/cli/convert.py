@@ -1,6 +1,7 @@
 """`edgellm convert`: a Hugging Face checkpoint as a GGUF file."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from edgellm.cli.conversion import carry_out, conversion_options
 @click.argument("source", metavar="SRC")
 @click.option("-o", "--out", required=True, metavar="OUT", help="The GGUF file to write.")
 @conversion_options
-def command(source: str, out: str, dry_run: bool, **given: Any) -> None:
+def command(source: str, out: str, dry_run: bool, force: bool, **given: Any) -> None:
     """Turn SRC, a Hugging Face checkpoint (safetensors), into the GGUF file OUT, in one pass.
 
     SRC is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. OUT appears whole or not at all.
@@ -21,7 +22,7 @@ def command(source: str, out: str, dry_run: bool, **given: Any) -> None:
     from converters import prepare_convert
 
     folder = _fetched(source)
-    carry_out(lambda: prepare_convert(folder or source, out, **given), dry_run)
+    carry_out(partial(prepare_convert, folder or source, out, **given), dry_run, force)
     if folder:
         _tell_what_stays(folder)
 

@@ -87,6 +87,8 @@ def _read(path: str) -> str:
             data = file.read(_LONGEST + 1)
         if len(data) > _LONGEST:
             raise _fault(path, f"is longer than {_LONGEST >> 20} MiB; give a part of it")
+        if data.startswith(b"GGUF"):
+            raise _fault(path, "is a GGUF file, not a text; give MODEL first, then FILE")
         text = data.decode().removesuffix("\n")
     except OSError as error:
         raise _fault(path, f"{error.strerror or error}; give a text file") from None

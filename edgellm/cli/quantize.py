@@ -1,5 +1,6 @@
 """`edgellm quantize`: a GGUF file in smaller types."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from edgellm.cli.conversion import carry_out, conversion_options
 @click.argument("out")
 @conversion_options
 @click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")
-def command(model: str, out: str, dry_run: bool, **given: Any) -> None:
+def command(model: str, out: str, dry_run: bool, force: bool, **given: Any) -> None:
     """Write the GGUF file IN in smaller types to OUT. Metadata is kept; the parts of a split file become one.
 
     OUT appears whole or not at all. IN may be the name of a model that `edgellm list` shows.
@@ -20,4 +21,4 @@ def command(model: str, out: str, dry_run: bool, **given: Any) -> None:
     from converters import prepare_quantize
     from edgellm.models import resolve
 
-    carry_out(lambda: prepare_quantize(resolve(model), out, **given), dry_run)
+    carry_out(partial(prepare_quantize, resolve(model), out, **given), dry_run, force)

@@ -51,6 +51,8 @@ def _map(path: Path) -> mmap.mmap:
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
+            if (path / "config.json").is_file():
+                raise ModelFileError(f"{name}: is a checkpoint; `edgellm convert` makes a .gguf file of it")
             raise ModelFileError(f"{name}: is a directory; name the .gguf file inside it")
         if not stat.S_ISREG(mode):  # a FIFO would block, a device has no length
             raise ModelFileError(f"{name}: is not a regular file; name a .gguf file")
