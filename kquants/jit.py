@@ -118,15 +118,20 @@ def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         # More groups than cores: every core stays busy to the end, and no process compiles only one kernel.
         groups = [group for i in range(2 * pool._max_workers) if (group := names[i :: 2 * pool._max_workers])]
-        for group in groups:
-            pool.submit(_compile_in_child, group, folder, told.put).add_done_callback(told.put)
-        while groups:
-            if isinstance(word := told.get(), str):
-                done += 1
-                progress(done, len(names))
-            else:
-                word.result()
-                groups.pop()
+        waiting = {pool.submit(_compile_in_child, group, folder, told.put) for group in groups}
+        for future in list(waiting):
+            future.add_done_callback(told.put)
+        try:
+            while waiting:
+                if isinstance(word := told.get(), str):
+                    done += 1
+                    progress(done, len(names))
+                else:
+                    waiting.remove(word)
+                    word.result()
+        finally:  # after an error or Ctrl-C, what has not begun need not begin
+            for future in waiting:
+                future.cancel()
 
 
 def _compile_in_child(names: Sequence[str], folder: Path, tell: Callable[[str], None]) -> None:
