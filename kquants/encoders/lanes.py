@@ -35,20 +35,6 @@ _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 # --- memory --------------------------------------------------------------------------------------------
 
 
-def stack(size: int) -> Any:
-    """An operation: the address of `size` bytes on the stack of the function that calls it; what they hold is open."""
-
-    @define(types.int64)
-    def take(b: ir.IRBuilder) -> Any:
-        # Numba's own allocation begins with zeros: LLVM takes 7 seconds to look at each of 10,000 bytes of them.
-        with b.goto_entry_block():
-            place = b.alloca(ir.ArrayType(F32.vector, -(-size // 64)))
-        place.align = 64
-        return b.ptrtoint(place, _LONG)
-
-    return take
-
-
 @define(types.none, types.int64, types.int32)
 def store_u8(b: ir.IRBuilder, address: Any, value: Any) -> None:
     """Store the lowest byte."""

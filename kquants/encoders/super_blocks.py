@@ -9,9 +9,9 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline, kernel
-from kquants.encoders.lanes import across, all_lanes, quotient, stack, transpose
+from kquants.encoders.lanes import across, all_lanes, quotient, transpose
 from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, zero_f64
+from kquants.encoders.vectors import add_square, room, zero_f64
 from kquants.simd import (
     copy,
     keep_f32,
@@ -42,7 +42,7 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
     together, limit = n // 16, nb.float32(limit)
     blocks, size = 16 // together, together * _SUPER_BLOCK
     _, largest_across = across(blocks)
-    rooms = stack(5 * size + 2 * 16 + 2 * 32)
+    take_room = room(5 * size + 2 * 16 + 2 * 32)
 
     @inline
     def load(source: int, to: int) -> None:
@@ -87,7 +87,7 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
     @kernel(f"encode_{name}", arguments=6)
     def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:
         """See `kquants.encoders`."""
-        staging = rooms()
+        staging = take_room()
         x, w, q, codes = staging + size, staging + 2 * size, staging + 3 * size, staging + 4 * size
         scales, minima, d_at, dmin_at = codes + size, codes + size + 16, codes + size + 32, codes + size + 64
         errors, squares, total = zero_f64(), zero_f64(), rows * columns // 256
