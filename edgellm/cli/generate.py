@@ -5,18 +5,16 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from edgellm.cli.options import generation_options, load_options, pairs
 from edgellm.cli.screen import Progress, notices
-from edgellm.errors import EdgeLLMError
+from edgellm.cli.texts import LONGEST, decode, read
 from edgellm.options import GenerationOptions, LoadOptions
 
-_LONGEST = 64 << 20
-"""Most bytes of a part of a prompt: longer than any context, short enough for the memory."""
+_TOO_LONG = "give a text that fits the context"
 
 
 @click.command()
@@ -123,9 +121,9 @@ def _prompt(text: str | None, files: Iterable[str]) -> str:
 
     The line end that editors and `echo` put behind the last part is none of the prompt.
     """
-    parts = [_read(file) for file in files]
+    parts = [decode(read(file), file, _TOO_LONG) for file in files]
     if sys.stdin and not sys.stdin.isatty():
-        parts.append(_decode(sys.stdin.buffer.read(_LONGEST + 1), "stdin"))
+        parts.append(decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", _TOO_LONG))
     if not parts and text is None:
         raise click.UsageError("no prompt: give -p TEXT, -f FILE, or text on stdin.")
     return (text or "") + "".join(parts).removesuffix("\n").removesuffix("\r")
@@ -135,25 +133,3 @@ def _template(name: str) -> str:
     from edgellm.text.template import template_source  # brings numpy and jinja2
 
     return template_source(name)
-
-
-def _read(path: str) -> str:
-    try:
-        return _decode(Path(path).read_bytes(), path)
-    except OSError as error:
-        raise _fault(path, f"{error.strerror or error}; give a text file") from None
-
-
-def _decode(data: bytes, origin: str) -> str:
-    if len(data) > _LONGEST:
-        raise _fault(origin, f"is longer than {_LONGEST >> 20} MiB; give a text that fits the context")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise _fault(origin, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
-
-
-def _fault(origin: str, problem: str) -> EdgeLLMError:
-    from edgellm.gguf.printable import printable  # brings numpy
-
-    return EdgeLLMError(f"{printable(origin, 400)}: {problem}")

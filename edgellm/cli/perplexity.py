@@ -5,21 +5,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgellm.cli.screen import Progress, notices
-from edgellm.errors import EdgeLLMError
+from edgellm.cli.texts import decode, fault, read
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity
-
-_LONGEST = 64 << 20
-"""Most bytes of a text: more than anyone has the time for."""
 
 
 @click.command("perplexity")
@@ -82,27 +78,13 @@ def _score(
 
 def _read(path: str) -> str:
     """The text of a file, less the end of its last line, as llama.cpp reads it."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(_LONGEST + 1)
-        if len(data) > _LONGEST:
-            raise _fault(path, f"is longer than {_LONGEST >> 20} MiB; give a part of it")
-        if data.startswith(b"GGUF"):
-            raise _fault(path, "is a GGUF file, not a text; give MODEL first, then FILE")
-        text = data.decode().removesuffix("\n")
-    except OSError as error:
-        raise _fault(path, f"{error.strerror or error}; give a text file") from None
-    except UnicodeDecodeError as error:
-        raise _fault(path, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
+    data = read(path)
+    if data.startswith(b"GGUF"):
+        raise fault(path, "is a GGUF file, not a text; give MODEL first, then FILE")
+    text = decode(data, path, "give a part of it").removesuffix("\n")
     if not text:
-        raise _fault(path, "is empty; give a text")
+        raise fault(path, "is empty; give a text")
     return text
-
-
-def _fault(path: str, problem: str) -> EdgeLLMError:
-    from edgellm.gguf.printable import printable  # brings numpy
-
-    return EdgeLLMError(f"{printable(path, 400)}: {problem}")
 
 
 def _progress(so_far: "Perplexity", seconds: float) -> str:
