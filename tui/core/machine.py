@@ -1,0 +1,18 @@
+"""Memory of this process and of the machine."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes: `process` is what this process holds (resident), `free` what the machine could still give."""
+
+    process: int
+    free: int
+
+
+def memory() -> Memory:
+    """What is held and free now."""
+    import psutil  # after the screen stands
+
+    return Memory(psutil.Process().memory_info().rss, psutil.virtual_memory().available)
