@@ -15,4 +15,6 @@ def memory() -> Memory:
     """What is held and free now."""
     import psutil  # after the screen stands
 
-    return Memory(psutil.Process().memory_info().rss, psutil.virtual_memory().available)
+    from edgellm.machine import available_memory
+
+    return Memory(psutil.Process().memory_info().rss, available_memory())
