@@ -102,4 +102,3 @@ class EdgeBackend:
         path = resolve(model)
         say(f"opening {path.name}")
         return EdgeModel(name_of(path.absolute()), Model.open(path, progress=compiling, **options))
-

@@ -42,7 +42,7 @@ class Setting:
 SETTINGS = (
     Setting("temp", Group.GENERATION, "How daring: 0 always takes the likeliest token, 1 draws as the model thinks"),
     Setting("top_k", Group.GENERATION, "Draw only from so many of the likeliest tokens; 0: from all"),
-    Setting("top_p", Group.GENERATION, "Draw only from the likeliest tokens that have this share together; 1: from all"),
+    Setting("top_p", Group.GENERATION, "Draw only from the likeliest tokens with this share together; 1: from all"),
     Setting("min_p", Group.GENERATION, "Leave out tokens below this share of the likeliest one; 0: none"),
     Setting("repeat_penalty", Group.GENERATION, "Make tokens that came before less likely; 1: not"),
     Setting("presence_penalty", Group.GENERATION, "Taken from the logit of each token that came before"),

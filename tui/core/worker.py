@@ -1,4 +1,4 @@
-"""The one thread that calls the model. Jobs wait in a queue: a message sent while a model loads goes off when it can."""
+"""The one thread that calls the model. Jobs wait in a queue, so that what is sent while a model loads goes off then."""
 
 from __future__ import annotations
 
