@@ -1,5 +1,7 @@
 """The Textual chat: the application, around one screen for the conversation."""
 
+from typing import ClassVar
+
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -16,7 +18,7 @@ class ChatApp(App[None]):
 
     TITLE = "edgellm"
     ENABLE_COMMAND_PALETTE = True
-    BINDINGS: list[BindingType] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Quit", id="app.quit"),
         Binding("f1", "show('help')", "Help", id="app.help"),
     ]
