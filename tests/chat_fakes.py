@@ -106,6 +106,12 @@ class FakeModel:
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Any:
         raise EdgeLLMError("the fake model has nothing to inspect")
 
+    def count(self, messages: Messages) -> int:
+        return sum(len(message["content"].split()) for message in messages)
+
+    def count_text(self, text: str) -> int:
+        return len(text.split())
+
     def close(self) -> None:
         self.closed = True
 

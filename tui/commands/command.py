@@ -8,6 +8,9 @@ from typing import Protocol
 from edgellm.errors import EdgeLLMError
 from tui.core.desk import Desk
 
+Problem = EdgeLLMError
+"""What a command raises that cannot be run: one line, which says what to do instead."""
+
 
 class Front(Protocol):
     """The screen, or the lines of `--plain`."""
@@ -18,16 +21,13 @@ class Front(Protocol):
         """Show a line, or several."""
 
     def attach(self, name: str, text: str) -> None:
-        """Put a file beside what is being typed."""
+        """Put a file beside what is typed: it is sent with the next message."""
 
     def edit(self, message: int) -> None:
-        """Let the person change an earlier message."""
+        """Let the person change an earlier message of theirs."""
 
     def show(self, view: str) -> None:
-        """Open one of `models settings inspector help stats log chats`."""
-
-    def clear(self) -> None:
-        """Begin a new chat."""
+        """Open one of `models settings chats inspector stats log help`."""
 
     def leave(self) -> None:
         """End the program."""
@@ -35,7 +35,7 @@ class Front(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`/name argument`: what it takes, one line of help, and what it does."""
+    """`/name argument`: what it takes, one line of help, and what it does with the argument."""
 
     name: str
     argument: str
@@ -49,5 +49,5 @@ def run(commands: Mapping[str, Command], front: Front, line: str) -> None:
     if not (command := commands.get(name.casefold())):
         near = get_close_matches(name.casefold(), commands, n=1, cutoff=0.5)
         advice = f"did you mean /{near[0]}?" if near else "/help lists all commands"
-        raise EdgeLLMError(f"there is no command /{name}; {advice}")
+        raise Problem(f"there is no command /{name}; {advice}")
     command.run(front, argument.strip())

@@ -53,6 +53,12 @@ class OpenModel(Protocol):
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get. Raises EdgeLLMError."""
 
+    def count(self, messages: Messages) -> int:
+        """The tokens of a conversation. Raises EdgeLLMError."""
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a text alone."""
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -81,6 +87,14 @@ class EdgeModel:
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get."""
         return self._chat.inspect(messages, **{k: options[k] for k in ("template_args",) if k in options})
+
+    def count(self, messages: Messages) -> int:
+        """The tokens of a conversation. Raises EdgeLLMError."""
+        return self._chat.count(messages)
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a text alone."""
+        return len(self._model.tokenizer.encode(text))
 
     def close(self) -> None:
         """Let go of memory and file."""

@@ -7,10 +7,11 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core import settings as known
-from tui.core.backend import Backend
+from tui.core.backend import Backend, OpenModel
 from tui.core.events import (
     ChatsChanged,
     Event,
+    Inspected,
     ModelFailed,
     ModelOpened,
     Notice,
@@ -181,6 +182,21 @@ class Desk:
         options = known.chosen(self.values, Group.GENERATION, Group.CHAT)
         return options if self.thinking is None else {**options, "template_args": {"enable_thinking": self.thinking}}
 
+    def inspect(self) -> None:
+        """Look at what the model would get of this conversation; Inspected follows."""
+        messages, options = self.messages(), self.options()
+        self.worker.ask(lambda model: Inspected(model.inspect(messages, options)))
+
+    def count(self, text: str) -> None:
+        """Count the tokens of a text, or of this conversation if it is empty; a Notice follows."""
+        messages = self.messages()
+
+        def counted(model: OpenModel) -> Notice:
+            n = model.count_text(text) if text else model.count(messages)
+            return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
+
+        self.worker.ask(counted)
+
     def heard(self, event: Event) -> None:
         """Take note of what the worker told. The front passes each event on, in its own thread."""
         if isinstance(event, ReplyEnded):
@@ -272,6 +288,12 @@ class Desk:
                 file.write(text)
         except OSError as error:
             raise EdgeLLMError(f"{path}: {error.strerror or error}; give another name to /export") from error
+
+    def import_chat(self, text: str) -> None:
+        """Open a chat that was exported as JSON. Raises EdgeLLMError for anything else."""
+        from tui.core.store.export import from_json
+
+        self.open_chat(from_json(self.store, text))
 
     def close(self) -> None:
         """End the model and the store; a reply that is being written is kept as far as it has come."""

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgellm.chat import Inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,10 @@ class ReplyEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Event):
-    """A question about the prompt was answered: an `edgellm` Inspection, or the line that says why not."""
+class Inspected(Event):
+    """What the model would get of the conversation that is shown."""
 
-    inspection: Any = None
-    problem: str | None = None
+    inspection: "Inspection"
 
 
 @dataclass(frozen=True, slots=True)

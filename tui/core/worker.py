@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import EdgeLLMError
-from tui.core.events import Answered, Event, ModelFailed, ModelOpened, ReplyEnded
+from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase, Reading
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Worker:
         """Write a reply. ReplyEnded follows."""
         self._jobs.put(lambda: self._write(request))
 
-    def inspect(self, messages: Messages, options: Mapping[str, Any]) -> None:
-        """Look at what the model would get. Answered follows."""
-        self._jobs.put(lambda: self._inspect(messages, options))
+    def ask(self, question: Callable[[OpenModel], Event]) -> None:
+        """Look at the model. The event that `question` makes follows, or a Notice of why not."""
+        self._jobs.put(lambda: self._answer(question))
 
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
@@ -130,10 +130,9 @@ class Worker:
         self._reply = None
         if request.message in self._unwanted:
             return ReplyEnded(request.message, "", "cancelled")
-        if not self._model:
-            raise EdgeLLMError("no model is open: choose one with /model")
+        model = self._ready()
         self._phase = Phase.PREFILL
-        self._reply = reply = self._model.reply(request.messages, request.options)
+        self._reply = reply = model.reply(request.messages, request.options)
         # In this order here, and the other way round in `stop`, so that no wish is missed.
         if request.message in self._unwanted:
             reply.cancel()
@@ -152,13 +151,16 @@ class Worker:
             reply.dropped_messages,
         )
 
-    def _inspect(self, messages: Messages, options: Mapping[str, Any]) -> None:
+    def _answer(self, question: Callable[[OpenModel], Event]) -> None:
         try:
-            if not self._model:
-                raise EdgeLLMError("no model is open: choose one with /model")
-            self._tell(Answered(self._model.inspect(messages, options)))
+            self._tell(question(self._ready()))
         except Exception as error:
-            self._tell(Answered(problem=line(error)))
+            self._tell(Notice(line(error), "error"))
+
+    def _ready(self) -> OpenModel:
+        if not self._model:
+            raise EdgeLLMError("no model is open: choose one with /model")
+        return self._model
 
 
 def line(error: Exception) -> str:
