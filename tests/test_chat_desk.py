@@ -148,11 +148,11 @@ def test_settings_are_kept_for_each_model(make: Make) -> None:
     front.say("hello")
     assert front.backend.model.options == [{"temp": 0.5, "overflow": "drop"}]
     front.open("other")
-    assert front.desk.values == {}
+    assert front.desk.tuning.values == {}
     front.open("fake")
-    assert front.desk.values == {"temp": 0.5, "overflow": "drop"}
+    assert front.desk.tuning.values == {"temp": 0.5, "overflow": "drop"}
     front.desk.set("temp", "")
-    assert front.desk.values == {"overflow": "drop"}
+    assert front.desk.tuning.values == {"overflow": "drop"}
     front.desk.reset()
     assert make().desk.store.settings("fake") == {}
 
@@ -163,7 +163,7 @@ def test_a_wrong_value_is_refused_and_changes_nothing(make: Make) -> None:
     for name, value in (("temp", "hot"), ("top_k", "-3"), ("overflow", "maybe"), ("nonsense", "1")):
         with pytest.raises(OptionError):
             front.desk.set(name, value)
-    assert front.desk.values == {}
+    assert front.desk.tuning.values == {}
 
 
 def test_a_setting_of_loading_opens_the_model_anew(make: Make) -> None:

@@ -1,12 +1,10 @@
 """The one object that a front calls: conversations, the model, settings. What changes it tells as events."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from tui.core import settings as known
 from tui.core.backend import Backend, OpenModel
 from tui.core.events import (
     ChatsChanged,
@@ -23,6 +21,7 @@ from tui.core.reading import Reading
 from tui.core.settings import Group
 from tui.core.store import Chat, ChatRow, Store
 from tui.core.tree import Message
+from tui.core.tuning import Tuning
 from tui.core.worker import Request, Worker
 
 _TITLE = 48
@@ -40,8 +39,7 @@ class Desk:
         self.worker = Worker(backend, tell)
         self.model: str | None = None
         self.opened: ModelOpened | None = None
-        self.values: dict[str, Any] = {}
-        self.thinking: bool | None = None
+        self.tuning = Tuning(store)
         self.chat = Chat(0)
         self._pending: dict[int, Message] = {}
         self._dropped: dict[int, int] = {}
@@ -52,34 +50,32 @@ class Desk:
         """Open a model in place of the one that is open; the conversation goes on with it."""
         self.stop()
         self.model, self.opened = name, None
-        self._recall(name)
-        self.worker.open(name, known.chosen(self.values, Group.LOAD))
+        self.tuning.recall(name)
+        self.worker.open(name, self.tuning.for_loading())
         self._tell(SettingsChanged())
 
     def set(self, name: str, text: str) -> None:
         """Set something for this model, and keep it; empty text goes back to the default."""
-        setting = known.setting(name)
-        values = {k: v for k, v in self.values.items() if k != setting.name}
-        if text:
-            values[setting.name] = setting.parse(text)
-        self._keep(values, self.thinking)
-        if setting.group is Group.LOAD and self.model:
-            self.open_model(self.model)
+        setting = self.tuning.set(name, text)
+        self._tell(SettingsChanged())
+        if setting.group is Group.LOAD:
+            self._reopen()
 
     def reset(self) -> None:
         """All settings of this model as they come."""
-        loads = known.chosen(self.values, Group.LOAD)
-        self._keep({}, None)
-        if loads and self.model:
-            self.open_model(self.model)
+        loads = self.tuning.for_loading()
+        self.tuning.reset()
+        self._tell(SettingsChanged())
+        if loads:
+            self._reopen()
 
     def switch_thinking(self) -> bool:
         """Let the model think before it replies, or not; which it is now. EdgeLLMError if it cannot be switched."""
         if not self.opened or not self.opened.thinking:
             raise EdgeLLMError("this model's template has no switch for thinking")
-        thinking = self.thinking is False
-        self._keep(self.values, thinking)
-        return thinking
+        self.tuning.think(self.tuning.thinking is False)
+        self._tell(SettingsChanged())
+        return bool(self.tuning.thinking)
 
     def set_system(self, text: str) -> None:
         """The system prompt of this chat; empty text: none."""
@@ -88,17 +84,9 @@ class Desk:
         self.chat = replace(self.chat, system=text or None)
         self._tell(SettingsChanged())
 
-    def _recall(self, model: str) -> None:
-        stored = dict(self.store.settings(model))
-        thinking = stored.pop("thinking", None)
-        self.values, self.thinking = known.valid(stored), thinking if isinstance(thinking, bool) else None
-
-    def _keep(self, values: Mapping[str, Any], thinking: bool | None) -> None:
-        self.values, self.thinking = dict(values), thinking
+    def _reopen(self) -> None:
         if self.model:
-            extra = {} if thinking is None else {"thinking": thinking}
-            self.store.save_settings(self.model, {**values, **extra})
-        self._tell(SettingsChanged())
+            self.open_model(self.model)
 
     # The conversation
 
@@ -165,7 +153,7 @@ class Desk:
         self.chat.tree.put(reply)
         self.chat.tree.show(reply.id)
         self._show_leaf()
-        self.worker.reply(Request(reply.id, self.messages(to), self.options(), self._saver(reply)))
+        self.worker.reply(Request(reply.id, self.messages(to), self.tuning.for_replies(), self._saver(reply)))
         self._tell(ChatsChanged())
 
     def _saver(self, reply: Message) -> Callable[[str], None]:
@@ -177,14 +165,9 @@ class Desk:
         path = self.chat.tree.path(to)
         return system + [{"role": m.role, "content": m.text} for m in path if m.finish_reason != "error" or m.text]
 
-    def options(self) -> dict[str, Any]:
-        """What a reply is asked for with."""
-        options = known.chosen(self.values, Group.GENERATION, Group.CHAT)
-        return options if self.thinking is None else {**options, "template_args": {"enable_thinking": self.thinking}}
-
     def inspect(self) -> None:
         """Look at what the model would get of this conversation; Inspected follows."""
-        messages, options = self.messages(), self.options()
+        messages, options = self.messages(), self.tuning.for_replies()
         self.worker.ask(lambda model: Inspected(model.inspect(messages, options)))
 
     def count(self, text: str) -> None:
