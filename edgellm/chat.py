@@ -1,13 +1,14 @@
 """A conversation: messages in the model's own template, and the state of what it has read so far."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.generation import Completion, Generation
+from edgellm.gguf.printable import printable
 from edgellm.options import check_text
 from edgellm.session import PrefillProgress
-from edgellm.text.template import ChatTemplate, chat_tokens
+from edgellm.text.template import ChatTemplate, Message, chat_tokens
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.writer import Writer
 
@@ -50,33 +51,75 @@ class Chat:
             check_text("system", system)
             self.messages.append({"role": "system", "content": system})
 
+    @property
+    def thinking(self) -> bool:
+        """Whether the template knows `enable_thinking`: True or False for it are then a template argument."""
+        return "enable_thinking" in self._template.names
+
     def send(self, text: str, **options: Any) -> Completion:
-        """Say something and wait for the whole reply; options and errors are those of `Model.stream`."""
+        """Say something and wait for the whole reply; options and errors are those of `stream`."""
         return self.stream(text, **options).completion()
 
     def stream(self, text: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
-        """Say something; the reply token by token.
+        """Say something; the reply token by token, with the options and errors of `reply`.
 
-        A reply that is still being made ends first. Of one cut short the part that has come is kept; if nothing
-        has, what was said is forgotten too.
+        Of a reply cut short the part that has come is kept; if nothing has, what was said is forgotten too.
         """
         check_text("text", text)
-        if self._running:
-            self._running.close()
-        writer, messages, asked = self._writer, self.messages, {"role": "user", "content": text}
-        meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
-        ids = chat_tokens(writer.tokenizer, self._template, [*messages, asked], **self._args)
+        self._end_running()
+        asked, messages = {"role": "user", "content": text}, self.messages
 
         def keep(reply: str) -> None:
             messages.extend([asked, {"role": "assistant", "content": reply}])
 
-        self._running = writer.start(ids, chosen, meter, self._slot, progress, keep)
+        return self._start([*messages, asked], progress, keep, **options)
+
+    def reply(
+        self, messages: Sequence[Message], *, progress: PrefillProgress | None = None, **options: Any
+    ) -> Generation:
+        """The reply to any conversation, token by token; `self.messages` are neither read nor changed.
+
+        The last message is the user's, or a tool's. Options are those of `Model.stream`, and `template_args` over
+        those of the chat. A reply that is still being made ends first. Raises as `Model.stream`, and EdgeLLMError
+        for messages that nobody can reply to.
+        """
+        _check(messages)
+        last = messages[-1]["role"] if messages else "nobody"
+        if last not in ("user", "tool"):
+            raise EdgeLLMError(f"the last message is from {printable(last)}: end with one from user or tool")
+        self._end_running()
+        return self._start(messages, progress, **options)
+
+    def _start(
+        self,
+        messages: Sequence[Message],
+        progress: PrefillProgress | None,
+        on_end: Callable[[str], None] = lambda text: None,
+        template_args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Generation:
+        writer, args = self._writer, {**self._args, **(template_args or {})}
+        meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
+        ids = chat_tokens(writer.tokenizer, self._template, messages, **args)
+        self._running = writer.start(ids, chosen, meter, self._slot, progress, on_end)
         return self._running
+
+    def _end_running(self) -> None:
+        if self._running:
+            self._running.close()
 
     def cancel(self) -> None:
         """Stop the reply that is being made, from any thread; nothing happens if there is none."""
         if self._running:
             self._running.cancel()
+
+
+def _check(messages: Sequence[Message]) -> None:
+    """Raises EdgeLLMError unless these are messages of text."""
+    for number, message in enumerate(messages, 1):
+        texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise EdgeLLMError(f"message {number} must be a mapping with a text as role and one as content")
 
 
 def _text(tokenizer: Tokenizer, token: int | None) -> str:

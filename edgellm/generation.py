@@ -12,12 +12,13 @@ from threading import Lock, get_ident
 from typing import NamedTuple, Self
 
 from edgellm.engine.protocol import Sequence, Stopped
+from edgellm.meter import Meter
 from edgellm.options import GenerationOptions
 from edgellm.session import Cancel, PrefillProgress, Session
-from edgellm.stats import Meter, Stats
+from edgellm.stats import Live, Stats
 from edgellm.text.sampling import Sampler, draw, logprob
 from edgellm.text.stops import StopStrings
-from edgellm.text.stream import TextStream
+from edgellm.text.stream import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
 
 Lease = AbstractContextManager[Sequence]
@@ -76,14 +77,17 @@ def generate_ids(
         sampler.accept(token)
     meter.prompt_tokens = len(prompt)
     with lease as sequence:
+        shared = sequence.shared_prefix(prompt)
+        meter.diverged_at = shared if shared < min(len(sequence), len(prompt)) else None
         meter.cached_tokens = session.rewind(sequence, prompt, cancel)
-        with meter.prefill(sequence):
-            logits = session.prefill(sequence, prompt, cancel, progress)
+        with meter.prefill(meter.cached_tokens, progress) as watched:
+            logits = session.prefill(sequence, prompt, cancel, watched)
         while True:
             token = draw(sampler.apply(logits), seed, 0, len(sequence))
             sampler.accept(token)
             yield Choice(token, logprob(logits, token))
             logits = session.decode(sequence, token, cancel)
+            meter.context_used = len(sequence)
 
 
 class Generation:
@@ -115,7 +119,8 @@ class Generation:
         self._ends, self._special = tokenizer.eog_ids, options.special
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop)
-        self._session, self._meter, self._on_end = session, meter, on_end
+        self._session, self._tokenizer, self._meter, self._on_end = session, tokenizer, meter, on_end
+        self._prompt = prompt
         self._turn = Lock()
         self._owner: int | None = None
         self._wish = Cancel(session.engine)
@@ -159,6 +164,11 @@ class Generation:
     def stats(self) -> Stats:
         """The figures so far."""
         return self._meter.stats()
+
+    def live(self) -> Live:
+        """What it is doing at this moment. Cheap, from any thread, at any time."""
+        at = self._meter.diverged_at
+        return self._meter.live("" if at is None else excerpt(self._tokenizer, self._prompt, at))
 
     def completion(self) -> Completion:
         """Generate all that is left; the whole text and its figures."""
@@ -209,6 +219,7 @@ class Generation:
             if reason == "cancelled":
                 self.text += self._stops.flush()
             self.finish_reason = reason
+            self._meter.end()
             self._ids.close()
             if self.tokens or reason != "cancelled":
                 self._on_end(self.text)

@@ -1,13 +1,10 @@
-"""What a generation cost: counted and timed where it happens."""
+"""The figures of a generation: what it cost, and what it is doing now."""
 
-from bisect import insort
-from collections.abc import Iterator, Sized
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import perf_counter
+from dataclasses import dataclass
 from typing import Any
 
-from edgellm.gauge import Gauge
+GAPS = 64
+"""Times between tokens that `Live` shows."""
 
 
 @dataclass(frozen=True)
@@ -44,68 +41,26 @@ class Stats:
         return " · ".join(parts)
 
 
-@dataclass
-class Meter:
-    """The clock of one generation, started with the request; without a `gauge` it tells no MBU."""
+@dataclass(frozen=True)
+class Live:
+    """What a generation is doing at one moment.
 
-    devices: list[dict[str, Any]]
-    started: float = field(default_factory=perf_counter)
-    gauge: Gauge | None = None
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    prefill_s: float = 0.0
-    prefilled: int = 0
-    _delivered: list[float] = field(default_factory=list)
-    _gaps: list[float] = field(default_factory=list)
-    _percentiles: list[dict[str, float] | None] = field(default_factory=list)
+    `elapsed_s` runs from the request to now, or to its end. Of `prefill_total` prompt tokens that were not cached
+    `prefill_done` are computed; `prefill_eta_s` is None until there is a speed. `recent_tps` is the speed over about
+    the last second of tokens, None before there are two. `gaps_ms` are the last GAPS times between tokens, oldest
+    first. `context_used` is how many tokens the sequence holds now.
 
-    @contextmanager
-    def prefill(self, sequence: Sized) -> Iterator[None]:
-        """Time the computation of the prompt, whose tokens come into `sequence`: all, or those before it is stopped."""
-        started, cached = perf_counter(), len(sequence)
-        try:
-            yield
-        finally:
-            self.prefill_s = perf_counter() - started
-            self.prefilled = len(sequence) - cached
+    `diverged_at` is the index of the first prompt token that the cache did not have though it held more; None where
+    reuse did not stop before the end of what was cached. `diverged_text` is the prompt around that place, on one line.
+    """
 
-    def deliver(self) -> int:
-        """A token is handed over now; returns how many there are."""
-        now = perf_counter()
-        if self._delivered:
-            insort(self._gaps, 1000 * (now - self._delivered[-1]))
-        # Noted for every token, so that its figures cost the same whenever and however often they are asked for.
-        self._percentiles.append({"p50": _at(self._gaps, 0.5), "p95": _at(self._gaps, 0.95)} if self._gaps else None)
-        self._delivered.append(now)
-        return len(self._delivered)
-
-    def stats(self, count: int | None = None) -> Stats:
-        """The figures after the first `count` tokens, or after all."""
-        n = len(self._delivered) if count is None else count
-        first, last = (self._delivered[0], self._delivered[n - 1]) if n else (self.started, self.started)
-        decode_tps = (n - 1) / (last - first) if last > first else None
-        return Stats(
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            generated_tokens=n,
-            ttft_s=first - self.started if n else None,
-            prefill_tps=self.prefilled / self.prefill_s if self.prefilled and self.prefill_s else None,
-            decode_tps=decode_tps,
-            itl_ms=self._percentiles[n - 1] if n else None,
-            mbu=self._mbu(n, decode_tps),
-            devices=self.devices,
-        )
-
-    def _mbu(self, n: int, decode_tps: float | None) -> float | None:
-        """Token i + 1 was computed with prompt_tokens + i - 1 tokens before it, for i = 1 … n - 1."""
-        if self.gauge is None or decode_tps is None:
-            return None
-        return self.gauge.mbu(decode_tps, self.prompt_tokens + n / 2 - 1)
-
-
-def _at(ordered: list[float], share: float) -> float:
-    """The value at a share of an ordered list, between two neighbours in proportion."""
-    place = (len(ordered) - 1) * share
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    elapsed_s: float
+    prefill_done: int
+    prefill_total: int
+    prefill_eta_s: float | None
+    recent_tps: float | None
+    gaps_ms: tuple[float, ...]
+    context_used: int
+    stats: Stats
+    diverged_at: int | None
+    diverged_text: str

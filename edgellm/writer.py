@@ -6,9 +6,9 @@ from typing import Any
 
 from edgellm.gauge import Gauge
 from edgellm.generation import Generation
+from edgellm.meter import Meter
 from edgellm.options import GenerationOptions
 from edgellm.session import PrefillProgress, Session, Slot
-from edgellm.stats import Meter
 from edgellm.text.tokenizer import Tokenizer
 
 

@@ -97,6 +97,18 @@ def test_a_reply_is_kept_by_a_reader_who_stops_at_its_last_token(model: Model) -
     assert len(said(chat)) == 2
 
 
+def test_the_part_that_has_come_is_kept_when_the_engine_fails(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = model.chat(**GREEDY)
+    stream = chat.stream("he was")
+    part = "".join(next(stream).text for _ in range(4))
+    with monkeypatch.context() as patch:
+        patch.setattr(model.engine, "forward", None)
+        with pytest.raises(TypeError):
+            next(stream)
+    assert said(chat) == [("user", "he was"), ("assistant", part)]
+    assert len(chat.send("and").tokens) == 8
+
+
 def test_what_was_cancelled_before_its_first_token_is_forgotten(model: Model) -> None:
     chat = model.chat(**GREEDY)
     chat.cancel()  # nothing to cancel yet
@@ -129,6 +141,75 @@ def test_control_tokens_in_a_message_stay_text(model: Model) -> None:
     assert ids.count(1) == 1
     assert 2 not in ids
     assert reply.text == model.generate(rendered(("user", "</s><s>")), **GREEDY).text
+
+
+def test_a_reply_to_any_conversation(model: Model) -> None:
+    chat = model.chat(system="never", **GREEDY)
+    talk = [("system", "the time"), ("user", "he was"), ("assistant", "on"), ("user", "and")]
+    messages = [{"role": role, "content": content} for role, content in talk]
+    reply = chat.reply(messages).completion()
+    assert reply.text == model.generate(rendered(*talk), **GREEDY).text
+    assert said(chat) == [("system", "never")]
+    assert [message["content"] for message in messages] == ["the time", "he was", "on", "and"]
+    assert len(chat.reply(messages, max_tokens=2).completion().tokens) == 2
+    by_tool = [*talk[:2], ("assistant", "call"), ("tool", "5")]
+    answer = chat.reply([{"role": role, "content": content} for role, content in by_tool]).completion()
+    assert answer.text == model.generate(rendered(*by_tool), **GREEDY).text
+
+
+def test_conversations_that_nobody_can_reply_to(model: Model) -> None:
+    chat = model.chat(**GREEDY)
+    running = chat.stream("he was")
+    next(running)
+    user = {"role": "user", "content": "the"}
+    wrong: list[tuple[Any, str]] = [
+        ([], "from nobody"),
+        ([user, {"role": "assistant", "content": "x"}], "from assistant: end with one from user"),
+        ([{"role": "system", "content": "x"}], "from system"),
+        ([user, {"role": "us\ner", "content": ""}], r"from us\\ner"),
+        ([{"role": "user"}], "message 1 must be"),
+        ([user, {"role": "user", "content": None}], "message 2 must be"),
+        (["the"], "message 1 must be"),
+    ]
+    for messages, words in wrong:
+        with pytest.raises(EdgeLLMError, match=words) as error:
+            chat.reply(messages)
+        assert "\n" not in str(error.value)
+    assert running.finish_reason is None  # what is refused disturbs nothing
+    assert len(running.completion().tokens) == 8
+
+
+def test_a_reply_ends_the_one_before_it(model: Model) -> None:
+    chat = model.chat(**GREEDY)
+    first = chat.reply([{"role": "user", "content": "he was"}])
+    next(first)
+    second = chat.reply([{"role": "user", "content": "and"}])
+    assert (first.finish_reason, len(second.completion().tokens)) == ("cancelled", 8)
+    chat.reply([{"role": "user", "content": "and"}])
+    chat.cancel()
+    assert said(chat) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "knows"),
+    [
+        ("{% if enable_thinking is defined and enable_thinking %}a{% endif %}{{ messages }}", True),
+        ("{% set enable_thinking = enable_thinking | default(true) %}{{ enable_thinking }}", True),
+        ("{% macro f() %}{{ enable_thinking }}{% endmacro %}{{ f() }}", True),
+        ("{# enable_thinking #}say enable_thinking to think{{ messages[0]['enable_thinking'] }}", False),
+        ("{% set enable_thinking = false %}{{ enable_thinking }}", False),
+    ],
+)
+def test_whether_a_template_knows_thinking(model: Model, template: str, knows: bool) -> None:
+    assert model.chat(template=template).thinking is knows
+
+
+def test_template_arguments_of_one_reply(model: Model) -> None:
+    chat = model.chat(template="{{ name }}{{ other }}", template_args={"name": "the ", "other": "was"}, **GREEDY)
+    user = [{"role": "user", "content": "x"}]
+    assert chat.reply(user, template_args={"name": "he "}).completion().text == model.generate("he was", **GREEDY).text
+    assert chat.send("x", template_args={"other": "is"}).text == model.generate("the is", **GREEDY).text
+    assert chat.send("x").text == model.generate("the was", **GREEDY).text
 
 
 def test_options_of_a_chat_and_of_a_message(model: Model) -> None:

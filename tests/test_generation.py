@@ -14,6 +14,8 @@ from oracle import llama_cpp_greedy
 
 from edgellm import ContextOverflowError, EdgeLLMError, Model, OptionError
 from edgellm.generation import Generation
+from edgellm.meter import Meter
+from edgellm.stats import Live
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 PROMPT = "the time was and"
@@ -275,3 +277,75 @@ def test_a_model_that_computes_nan_says_so(tmp_path: Path) -> None:
     path.write_bytes(data[:-400] + b"\xff" * 400)  # NaN in the last feed-forward
     with Model.open(path, threads=1) as model, pytest.raises(EdgeLLMError, match=r"NaN.*edgellm verify"):
         model.generate(PROMPT, max_tokens=3)
+
+
+class Clock:
+    """A second passes whenever somebody looks."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def test_what_a_generation_is_doing(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Model.open(model_path, threads=1) as model:
+        monkeypatch.setattr(model._writer, "meter", lambda: Meter([], clock=Clock()))
+        n = len(model.tokenizer.encode("z" * 400, add_special=True))
+        seen: list[Live] = []
+        generation = model.stream("z" * 400, progress=lambda done, total: seen.append(generation.live()), **GREEDY)
+        waiting = generation.live()
+        assert (waiting.elapsed_s, waiting.prefill_total, waiting.context_used) == (1, 0, 0)
+        next(generation)
+        assert [(live.prefill_done, live.prefill_total) for live in seen] == [(0, n), (256, n), (n, n)]
+        assert [live.context_used for live in seen] == [0, 256, n]
+        assert seen[0].prefill_eta_s is None
+        assert seen[1].prefill_eta_s is not None
+        for _ in range(4):
+            next(generation)
+        live = generation.live()
+        assert (live.context_used, live.gaps_ms, live.recent_tps) == (n + 4, (1000.0,) * 4, 1.0)
+        assert live.stats == generation.stats
+        generation.cancel()
+        assert generation.live() == generation.live()
+
+
+def test_where_a_prompt_left_what_was_cached(model_path: Path) -> None:
+    with Model.open(model_path, threads=1) as model:
+
+        def read(prompt: str) -> Live:
+            generation = model.stream(prompt, **GREEDY)
+            assert generation.live().diverged_at is None  # nobody has looked yet
+            generation.completion()
+            return generation.live()
+
+        first = read("Knowledge\nToday Date: 21 Nov")
+        assert (first.diverged_at, first.diverged_text) == (None, "")
+        assert read("Knowledge\nToday Date: 21 Nov").diverged_at is None  # all of it was there, and more
+        changed = read("Knowledge\nToday Date: 22 Nov")
+        assert changed.diverged_at == changed.stats.cached_tokens
+        assert changed.diverged_text == "…ge Today Date: 22 Nov"
+        ids = model.tokenizer.encode("Knowledge\nToday Date: 22 Nov", add_special=True)
+        assert model.tokenizer.decode(ids[changed.diverged_at : changed.diverged_at + 1]) == "2"
+
+
+def test_an_engine_that_fails_amid_a_reply(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = model.generate(PROMPT, **GREEDY)
+    generation = model.stream(PROMPT, stop=whole.text[5:8] + "never", **GREEDY)
+    told = "".join(next(generation).text for _ in range(7))
+    with monkeypatch.context() as patch:
+
+        def fail(segments: object) -> None:
+            raise EdgeLLMError("no memory")
+
+        patch.setattr(model.engine, "forward", fail)
+        with pytest.raises(EdgeLLMError, match="no memory"):
+            next(generation)
+    assert (generation.finish_reason, generation.tokens) == ("cancelled", whole.tokens[:7])
+    assert generation.text.startswith(told)
+    assert whole.text.startswith(generation.text)  # with what was held back for a stop string
+    assert (list(generation), generation.completion().text) == ([], generation.text)
+    assert generation.live().stats.generated_tokens == 7
+    again = model.generate(PROMPT, **GREEDY)
+    assert (again.tokens, again.stats.cached_tokens) == (whole.tokens, again.stats.prompt_tokens - 1)

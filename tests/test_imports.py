@@ -39,6 +39,10 @@ def test_the_package_alone_loads_nothing_heavy() -> None:
     assert not loaded("import edgellm, edgellm.errors, edgellm.options, kquants") & HEAVY
 
 
+def test_figures_can_be_shown_without_an_engine() -> None:
+    assert not loaded("import edgellm.stats, edgellm.meter") & HEAVY
+
+
 @pytest.mark.parametrize(
     ("module", "unknown"),
     [

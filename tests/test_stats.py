@@ -1,13 +1,14 @@
 """The figures of a generation, with a clock that the test turns."""
 
-from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgellm.gauge import Gauge
-from edgellm.stats import Meter
+from edgellm.meter import Meter
 
 DEVICES = [{"name": "CPU", "blocks": 3, "bytes": 100}]
 
@@ -23,21 +24,18 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    clock = Clock()
-    monkeypatch.setattr("edgellm.stats.perf_counter", clock)
-    yield clock
+def clock() -> Clock:
+    return Clock()
 
 
 def run(clock: Clock, gaps: list[float]) -> Meter:
     """A request: 0.5 s of other work, 2 s of prefill for 40 tokens of which 10 are cached, then tokens."""
-    meter = Meter(DEVICES, clock())
+    meter = Meter(DEVICES, clock=clock)
     clock.now += 0.5
     meter.prompt_tokens, meter.cached_tokens = 40, 10
-    sequence = [0] * 10
-    with meter.prefill(sequence):
+    with meter.prefill(10) as progress:
         clock.now += 2
-        sequence += [0] * 30
+        progress(30, 30)
     for gap in gaps:
         clock.now += gap
         meter.deliver()
@@ -84,11 +82,11 @@ def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:
 
 @pytest.mark.parametrize(("computed", "speed"), [(0, None), (12, 6)])
 def test_an_interrupted_prefill_counts_what_was_computed(clock: Clock, computed: int, speed: float | None) -> None:
-    meter, sequence = Meter(DEVICES, clock()), [0] * 10
-    meter.prompt_tokens, meter.cached_tokens = 40, 10
-    with pytest.raises(KeyboardInterrupt), meter.prefill(sequence):
-        sequence += [0] * computed
-        clock.now += 2
+    meter = Meter(DEVICES, clock=clock)
+    with pytest.raises(KeyboardInterrupt), meter.prefill(10) as progress:
+        clock.now += 1
+        progress(computed, 30)
+        clock.now += 1
         raise KeyboardInterrupt
     assert meter.stats().prefill_tps == speed
 
@@ -114,3 +112,52 @@ def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
     assert str(meter.stats()).endswith(" · decode 5.0 t/s · MBU 0.51")
     assert meter.stats(2).mbu == pytest.approx(0.5 * 10 / 5)  # one token, 0.1 s after the first
     assert meter.stats(1).mbu is None
+
+
+def test_a_prefill_while_it_runs(clock: Clock) -> None:
+    meter, seen = Meter(DEVICES, clock=clock), []
+    clock.now += 0.5
+    assert meter.live().elapsed_s == pytest.approx(0.5)
+    assert (meter.live().prefill_total, meter.live().prefill_eta_s) == (0, None)
+    with meter.prefill(10, lambda *at: seen.append(at)) as progress:
+        progress(0, 90)
+        clock.now += 1
+        assert (meter.live().prefill_done, meter.live().prefill_eta_s) == (0, None)
+        clock.now += 1
+        progress(30, 90)  # 15 tokens a second: 4 s for the other 60
+        assert meter.live().prefill_eta_s == pytest.approx(4)
+        clock.now += 1
+        live = meter.live()
+        assert (live.prefill_done, live.prefill_total, live.context_used) == (30, 90, 40)
+        assert (live.prefill_eta_s, live.elapsed_s) == (pytest.approx(3), pytest.approx(3.5))
+        assert live.stats.prefill_tps == pytest.approx(15)
+        clock.now += 60
+        assert meter.live().prefill_eta_s == 0  # late, but never negative
+        progress(90, 90)
+    assert (meter.live().prefill_eta_s, meter.live().context_used) == (0, 100)
+    assert seen == [(0, 90), (30, 90), (90, 90)]
+
+
+def test_the_time_stands_still_when_it_has_ended(clock: Clock) -> None:
+    meter = run(clock, [0.25, 0.1])
+    clock.now += 1
+    assert meter.live().elapsed_s == pytest.approx(3.85)
+    meter.end()
+    clock.now += 5
+    assert meter.live().elapsed_s == pytest.approx(3.85)
+
+
+def test_the_speed_of_the_last_second(clock: Clock) -> None:
+    assert run(clock, [0.1]).live().recent_tps is None
+    assert run(clock, [0.1, 0.25]).live().recent_tps == pytest.approx(4)
+    assert run(clock, [0.1, 5.0]).live().recent_tps == pytest.approx(0.2)  # two tokens, however long it took
+    slow_then_fast = run(clock, [0.1, *[2.0] * 9, *[0.125] * 16]).live()
+    assert slow_then_fast.recent_tps == pytest.approx(8)
+    assert run(clock, [0.0, 0.0]).live().recent_tps is None
+
+
+@given(st.lists(st.floats(0, 3), max_size=99))
+def test_the_last_gaps_between_tokens(gaps: list[float]) -> None:
+    live = run(Clock(), [1.0, *gaps]).live()
+    assert live.gaps_ms == pytest.approx([1000 * gap for gap in gaps[-64:]], abs=1e-6)
+    assert live.stats.generated_tokens == len(gaps) + 1

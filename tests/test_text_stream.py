@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_vocab import write_bpe, write_spm
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.stream import TextStream
+from edgellm.text.stream import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -49,3 +49,13 @@ def test_control_tokens_show_only_on_request(tokenizer: Tokenizer) -> None:
 def test_the_leading_space_is_kept(tmp_path: Path) -> None:
     tokenizer = Tokenizer.open(write_spm(tmp_path / "v.gguf", {"▁a": -1.0}, {}))
     assert TextStream(tokenizer).push(259) == " a"
+
+
+def test_an_excerpt_for_people(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("Cutting Knowledge Date: December 2023\nToday Date: 21 Nov 2025 <ctl>", parse_special=True)
+    assert excerpt(tokenizer, ids, 50) == "…023 Today Date: 21 Nov 2025 <ctl"
+    assert excerpt(tokenizer, ids, 38) == "…: December 2023 Today Date: 21 N"
+    assert excerpt(tokenizer, ids, 0) == "Cutting Knowledg"
+    odd = tokenizer.encode("é" * 30 + "\x1b[1m")
+    assert set(excerpt(tokenizer, odd, 31)) == {"…", "é"}  # half a character at each end is left out
+    assert "\x1b" not in excerpt(tokenizer, odd, 60)

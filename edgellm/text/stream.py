@@ -1,9 +1,12 @@
 """Token ids in, text out as soon as it is whole characters."""
 
 from codecs import getincrementaldecoder
+from collections.abc import Sequence
 
+from edgellm.gguf.printable import printable
 from edgellm.text.tokenizer import Tokenizer
 
+_AROUND = 16
 _Decoder = getincrementaldecoder("utf-8")
 
 
@@ -28,3 +31,12 @@ class TextStream:
         rest = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return rest
+
+
+def excerpt(tokenizer: Tokenizer, ids: Sequence[int], at: int) -> str:
+    """The text around the token at index `at`, for people: some words on one line, control tokens too."""
+    start = max(0, at - _AROUND)
+    before = len(tokenizer.decode(ids[start:at], special=True))
+    text = tokenizer.decode(ids[start : at + _AROUND], special=True)[max(0, before - _AROUND) : before + _AROUND]
+    words = " ".join(text.strip("\ufffd").split())
+    return printable(f"…{words}" if at else words)

@@ -1,12 +1,13 @@
 """Chat templates: messages to the prompt a model was trained on, and from there to ids."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from jinja2 import TemplateSyntaxError
+from jinja2 import TemplateSyntaxError, meta
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable
@@ -53,6 +54,11 @@ class ChatTemplate:
             raise _refused("is not valid", f"line {error.lineno}: {error.message}") from None
         except Exception as error:  # Python, too, refuses to compile some templates, in ways of its own
             raise _refused("is not valid", f"{type(error).__name__}: {error}") from None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that it may look up in what it is given, such as `messages` and `enable_thinking`."""
+        return frozenset(meta.find_undeclared_variables(self._sandbox.parse(self.source)))
 
     def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> str:
         """The prompt as text. `args` are further names for the template, such as `tools`.
