@@ -1,7 +1,22 @@
-"""Floor 2: GGUF files, read through a memory map and trusted in nothing."""
+"""Floor 2: GGUF files, read through a memory map and trusted in nothing.
 
-from edgellm.gguf.file import GGUFFile
-from edgellm.gguf.tensors import Tensor
-from edgellm.gguf.values import Strings
+The public names load on first use: `printable` is for everybody's messages, and must not bring numpy along.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgellm.gguf.file import GGUFFile
+    from edgellm.gguf.tensors import Tensor
+    from edgellm.gguf.values import Strings
+
+_HOME_OF = {"GGUFFile": "edgellm.gguf.file", "Strings": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
 
 __all__ = ["GGUFFile", "Strings", "Tensor"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'edgellm.gguf' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

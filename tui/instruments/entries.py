@@ -1,0 +1,55 @@
+"""The rows of the panel, and one line on each for somebody who meets the word for the first time."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row: its `name` in the code, its label on the screen (empty for a bar), and what it means."""
+
+    name: str
+    label: str
+    meaning: str
+
+
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "": (
+        Entry("model", "", "The model that answers."),
+        Entry("phase", "", "What it does now: it loads, reads the prompt (prefill), or writes the reply (decode)."),
+    ),
+    "Prompt": (
+        Entry("progress", "", "How much of the prompt has been read. A model reads all of it before it can write."),
+        Entry("read", "read", "Prefill: tokens of the prompt read so far. A token is a word or a part of one."),
+        Entry("left", "left", "How long reading the rest of the prompt will take, at the speed so far."),
+        Entry("reused", "reused", "Tokens of the prompt that were in the cache from before: they cost no time."),
+        Entry("diverged", "diverged at", "Where the prompt stops being what was in the cache: the rest is read."),
+        Entry("around", "", "The prompt around the place where it stops being what was in the cache."),
+        Entry("prefill", "prefill", "Tokens of the prompt read per second, without the reused ones."),
+        Entry("ttft", "TTFT", "Time to first token: from sending the message to the first token of the reply."),
+    ),
+    "Reply": (
+        Entry("spark", "", "The time that each of the last tokens took: level is steady, a peak is a late token."),
+        Entry("now", "now", "Tokens written per second, over the last ones."),
+        Entry("mean", "mean", "Tokens written per second, over the whole reply."),
+        Entry("itl", "ITL p50 / p95", "Inter-token latency: half of the tokens took at most p50, 95 % at most p95."),
+        Entry(
+            "mbu",
+            "MBU",
+            "Memory bandwidth utilization: each token takes reading the whole model from memory. At 1.00 it is read as "
+            "fast as this memory can, and only a smaller model would be faster.",
+        ),
+    ),
+    "Context": (
+        Entry("gauge", "", "How full the context is: all that the model sees at once, and remembers."),
+        Entry("context", "used", "Tokens of instructions, conversation and reply, of the most that there is room for."),
+    ),
+    "Machine": (
+        Entry("threads", "threads", "How many of the processor's cores compute."),
+        Entry("gpu", "blocks on the GPU", "Layers of the model that the graphics processor computes, of all."),
+        Entry(
+            "process", "memory used", "Memory that this program holds, what it has read of the model's file included."
+        ),
+        Entry("free", "memory free", "Memory that this machine could still give to programs."),
+    ),
+}
+"""What the panel shows, from top to bottom."""

@@ -1,0 +1,84 @@
+"""The status line: what it says in each phase, and what matters most there."""
+
+from collections.abc import Sequence
+
+from edgellm.gguf.printable import printable, size
+from edgellm.stats import Live
+from tui.core.machine import Memory
+from tui.core.reading import Phase, Reading
+from tui.instruments.bars import bar, level, share, sparkline
+from tui.instruments.fit import Forms, fit, join
+from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed
+from tui.instruments.values import prompt_read, state, ttft
+
+_QUIET = "$text-muted"
+_LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
+_RIGHT = ("threads", "gpu", "memory", "model", "context")
+_REST = "reused memory gpu threads"
+_ORDER = {
+    Phase.CLOSED: "phase memory",
+    Phase.LOADING: "phase loading model loading model memory threads",
+    Phase.READY: f"phase context model mean context context ttft itl mbu model spark {_REST}",
+    Phase.PREFILL: f"phase progress left ttft context progress context context model model {_REST}",
+    Phase.DECODE: f"phase speed context ttft context context spark itl mbu model mean model spark {_REST}",
+}
+
+
+def status(reading: Reading, memory: Memory | None, width: int) -> Words:
+    """The status line, exactly `width` columns where anything fits at all."""
+    chosen = fit(_forms(reading, memory), _ORDER[reading.phase].split(), width)
+    return join(chosen, _LEFT, _RIGHT, width)
+
+
+def _forms(reading: Reading, memory: Memory | None) -> Forms:
+    now = state(reading)
+    forms: dict[str, Sequence[Words]] = {"phase": [((now.text.ljust(9), now.style),)]}
+    forms |= _of_model(reading)
+    if reading.live is not None:
+        forms |= _of_reply(reading.live, reading.phase)
+    if memory is not None:
+        used, free = size(memory.process).rjust(7), size(memory.free).rjust(7)
+        forms["memory"] = [(("memory ", _QUIET), (used, ""), (" free ", _QUIET), (free, ""))]
+    return forms
+
+
+def _of_model(reading: Reading) -> Forms:
+    forms: dict[str, Sequence[Words]] = {
+        "loading": [((printable(reading.progress, limit), ""),) for limit in (24, 60)],
+        "model": [((printable(reading.model, limit), "bold"),) for limit in (12, 28)],
+        "threads": [((f"{reading.threads} ", ""), ("threads", _QUIET))],
+    }
+    if reading.gpu_blocks:
+        forms["gpu"] = [(("GPU ", _QUIET), (part_of(reading.gpu_blocks, reading.blocks), ""), (" blocks", _QUIET))]
+    if reading.context:
+        forms["context"] = _context(reading.live.context_used if reading.live else 0, reading.context)
+    return {name: ways for name, ways in forms.items() if any(text for text, _ in ways[0])}
+
+
+def _context(used: int, total: int) -> Sequence[Words]:
+    filled = share(used, total)
+    style = level(filled)
+    name: Words = (("context ", _QUIET),)
+    percent, count = ((f"{filled:4.0%}", style), (f" {part_of(used, total)}", style))
+    gauge = bar(filled, 8, style)
+    return [(*name, percent), (*name, *gauge, (f" {percent[0]}", style)), (*name, *gauge, count)]
+
+
+def _of_reply(live: Live, now: Phase) -> Forms:
+    stats, itl = live.stats, live.stats.itl_ms or {}
+    first = ttft(live, now)
+    progress = bar(share(*prompt_read(live)), 8, "$accent")
+    wait = f"{remaining(live.prefill_eta_s)} left" if live.prefill_eta_s is not None else ""
+    p50, p95 = (milliseconds(itl.get(key)).rjust(3) for key in ("p50", "p95"))
+    reused = part_of(stats.cached_tokens, stats.prompt_tokens)
+    return {
+        "ttft": [(("TTFT ", _QUIET), (first.text.rjust(6), first.style))],
+        "progress": [progress, (*progress, (f" {part_of(*prompt_read(live))}", ""))],
+        "left": [((wait.ljust(13), ""),)],
+        "speed": [((speed(live.recent_tps).rjust(9), "bold"),)],
+        "spark": [((sparkline(live.gaps_ms, itl.get("p50"), width), "$primary"),) for width in (8, 16)],
+        "mean": [(("mean ", _QUIET), (speed(stats.decode_tps).rjust(9), ""))],
+        "itl": [(("p50 ", _QUIET), (p50, ""), (" p95 ", _QUIET), (p95, ""), (" ms", _QUIET))],
+        "mbu": [(("MBU ", _QUIET), (ratio(stats.mbu).rjust(4), ""))],
+        "reused": [((reused, ""), (" reused", _QUIET))],
+    }

@@ -1,0 +1,38 @@
+"""The status line under the conversation."""
+
+from pathlib import Path
+
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.core.machine import Memory
+from tui.core.reading import Reading
+from tui.instruments.numbers import Words
+from tui.instruments.parts import status
+
+
+class StatusLine(Widget):
+    """One line: what the model is doing now; the narrower it is, the less it says."""
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[Reading, Memory | None] = (Reading(), None)
+        self._line: Words = ()
+
+    def show(self, reading: Reading, memory: Memory | None) -> None:
+        """Say how it is now."""
+        self._shown = reading, memory
+        line = status(reading, memory, self.content_size.width)
+        if line != self._line:
+            self._line = line
+            self.refresh()
+
+    def on_resize(self) -> None:
+        """Another width has room for other parts."""
+        self.show(*self._shown)
+
+    def render(self) -> Content:
+        """The line as it was made last."""
+        return Content.assemble(*self._line)

@@ -1,0 +1,97 @@
+"""What the rows of the panel say."""
+
+from edgellm.gguf.printable import printable, size
+from edgellm.stats import Live
+from tui.core.machine import Memory
+from tui.core.reading import Phase, Reading
+from tui.instruments.bars import level, share
+from tui.instruments.entries import SECTIONS
+from tui.instruments.numbers import UNKNOWN, milliseconds, part_of, ratio, remaining, seconds, speed
+from tui.instruments.rows import Bar, Figure, Spark, Value
+
+_MARKS = {
+    Phase.CLOSED: ("○", "$text-muted"),
+    Phase.LOADING: ("◌", "$text-warning"),
+    Phase.READY: ("●", "$text-success"),
+    Phase.PREFILL: ("▲", "$text-accent"),
+    Phase.DECODE: ("▼", "$text-primary"),
+}
+_NOTHING: dict[str, Value] = {entry.name: Figure() for entries in SECTIONS.values() for entry in entries}
+_NOTHING |= {"progress": Bar(), "around": Figure(""), "spark": Spark()}
+
+
+def values(reading: Reading, memory: Memory | None) -> dict[str, Value]:
+    """What each row says, by the names of the entries."""
+    known = _NOTHING | _of_model(reading) | _of_machine(memory)
+    if reading.live is not None:
+        known |= _of_prompt(reading.live, reading.phase) | _of_reply(reading.live)
+    return known
+
+
+def state(reading: Reading) -> Figure:
+    """What the model does, in a word after a sign."""
+    mark, style = _MARKS[reading.phase]
+    return Figure(f"{mark} {reading.phase.value}", style)
+
+
+def prompt_read(live: Live) -> tuple[int, int]:
+    """How many tokens of the prompt the model has by now, the reused ones included, and how many there are."""
+    return live.stats.cached_tokens + live.prefill_done, live.stats.prompt_tokens
+
+
+def ttft(live: Live, phase: Phase) -> Figure:
+    """The time to the first token; until it comes, the time that has gone by."""
+    if live.stats.ttft_s is None and phase in (Phase.PREFILL, Phase.DECODE):
+        return Figure(seconds(live.elapsed_s), "$text-accent")
+    return Figure(seconds(live.stats.ttft_s))
+
+
+def _phase_or_progress(reading: Reading) -> Figure:
+    now = state(reading)
+    if reading.phase is not Phase.LOADING or not reading.progress:
+        return now
+    return Figure(f"{now.text[0]} {printable(reading.progress, 28)}", now.style)
+
+
+def _of_model(reading: Reading) -> dict[str, Value]:
+    used = reading.live.context_used if reading.live else 0
+    filled = share(used, reading.context)
+    return {
+        "model": Figure(printable(reading.model, 30), "bold"),
+        "phase": _phase_or_progress(reading),
+        "gauge": Bar(filled, level(filled)),
+        "context": Figure(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),
+        "threads": Figure(f"{reading.threads}" if reading.threads else UNKNOWN),
+        "gpu": Figure(part_of(reading.gpu_blocks, reading.blocks) if reading.blocks else UNKNOWN),
+    }
+
+
+def _of_prompt(live: Live, phase: Phase) -> dict[str, Value]:
+    stats = live.stats
+    return {
+        "progress": Bar(share(*prompt_read(live)), "$accent"),
+        "read": Figure(part_of(*prompt_read(live))),
+        "left": Figure(remaining(live.prefill_eta_s) if phase is Phase.PREFILL else UNKNOWN),
+        "reused": Figure(part_of(stats.cached_tokens, stats.prompt_tokens)),
+        "diverged": Figure(UNKNOWN if live.diverged_at is None else f"token {live.diverged_at:,}"),
+        "around": Figure(printable(live.diverged_text), "$text-muted"),
+        "prefill": Figure(speed(stats.prefill_tps)),
+        "ttft": ttft(live, phase),
+    }
+
+
+def _of_reply(live: Live) -> dict[str, Value]:
+    stats, itl = live.stats, live.stats.itl_ms or {}
+    return {
+        "spark": Spark(live.gaps_ms, itl.get("p50")),
+        "now": Figure(speed(live.recent_tps), "bold"),
+        "mean": Figure(speed(stats.decode_tps)),
+        "itl": Figure(f"{milliseconds(itl['p50'])} / {milliseconds(itl['p95']):>3} ms" if itl else UNKNOWN),
+        "mbu": Figure(ratio(stats.mbu)),
+    }
+
+
+def _of_machine(memory: Memory | None) -> dict[str, Value]:
+    if memory is None:
+        return {}
+    return {"process": Figure(size(memory.process)), "free": Figure(size(memory.free))}
