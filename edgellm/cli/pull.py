@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgellm.cli.screen import Progress, table
+from edgellm.cli.screen import Progress
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
+from edgellm.tables import table
 
 if TYPE_CHECKING:
     from edgellm.hub import Candidate, Hub, Reference, Repository
