@@ -12,6 +12,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 
 COMMANDS = {
     "bench": "Measure how fast a model runs here.",
+    "chat": "Talk with a model in the terminal.",
     "convert": "Make a GGUF file from a Hugging Face checkpoint.",
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",

@@ -11,8 +11,8 @@ import click
 
 from edgellm.cli.options import generation_options, load_options, pairs
 from edgellm.cli.screen import Progress, notices
-from edgellm.cli.texts import LONGEST, decode, read
 from edgellm.options import GenerationOptions, LoadOptions
+from edgellm.texts import LONGEST, decode, read
 
 _TOO_LONG = "give a text that fits the context"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli.screen import Progress, notices
-from edgellm.cli.texts import decode, fault, read
 from edgellm.options import LoadOptions
+from edgellm.texts import decode, fault, read
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity

@@ -1,0 +1,21 @@
+"""`edgellm chat`: the terminal chat."""
+
+import sys
+
+import click
+
+
+@click.command("chat")
+@click.argument("model", required=False)
+@click.option("--plain", is_flag=True, help="Lines instead of a screen: for pipes and screen readers.")
+@click.option("--continue", "resume", is_flag=True, help="Go on with the chat that was used last.")
+def command(model: str | None, plain: bool, resume: bool) -> None:
+    """Talk with MODEL: a GGUF file, a name in `edgellm list`, or `builtin`; without it, the one used last.
+
+    Everything that is said is kept, also when the program is killed. F1 shows the keys, /help the commands.
+    """
+    from tui.start import start  # the screen's modules take a while
+
+    if not plain and not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise click.UsageError("the chat needs a terminal; --plain reads lines from stdin and writes to stdout.")
+    start(model, plain, resume)

@@ -1,0 +1,135 @@
+"""A model for tests of the chat that writes what it is told to, and has the figures it is told to have."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from edgellm.errors import EdgeLLMError
+from edgellm.stats import Live, Stats
+from tui.core.backend import Messages, Say
+
+
+def stats(generated: int = 12) -> Stats:
+    """Frozen figures."""
+    return Stats(
+        prompt_tokens=2048,
+        cached_tokens=1912,
+        generated_tokens=generated,
+        ttft_s=0.21,
+        prefill_tps=650.0,
+        decode_tps=45.3,
+        itl_ms={"p50": 21.0, "p95": 24.0},
+        mbu=0.84,
+        devices=[{"name": "CPU", "blocks": 33, "bytes": 760_000_000}],
+    )
+
+
+def live(generated: int = 12) -> Live:
+    """Frozen figures of one moment."""
+    return Live(
+        elapsed_s=0.5,
+        prefill_done=136,
+        prefill_total=136,
+        prefill_eta_s=0.0,
+        recent_tps=46.1,
+        gaps_ms=tuple(20.0 + i % 5 for i in range(generated)),
+        context_used=2048 + generated,
+        stats=stats(generated),
+        diverged_at=1912,
+        diverged_text="Today Date: 21 Nov",
+    )
+
+
+class FakeReply:
+    """Writes `pieces`; after `hold` of them it waits for `go`, or to be cancelled."""
+
+    def __init__(self, pieces: list[str], model: "FakeModel") -> None:
+        self.text, self.finish_reason = "", None
+        self.dropped_tokens, self.dropped_messages = model.dropped
+        self._pieces, self._model = pieces, model
+        self._cancelled = False
+
+    @property
+    def stats(self) -> Stats:
+        return stats()
+
+    def live(self) -> Live:
+        return live()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._model.go.set()
+
+    def __iter__(self) -> Iterator[str]:
+        for i, piece in enumerate(self._pieces):
+            if i == self._model.hold:
+                self._model.held.set()
+                assert self._model.go.wait(20)
+            if self._cancelled:
+                self.finish_reason = "cancelled"
+                return
+            if piece == "BREAK":
+                raise EdgeLLMError("the engine broke; open the model again")
+            self.text += piece
+            yield piece
+        self.finish_reason = "eog"
+
+
+@dataclass
+class FakeModel:
+    """Replies to each message with the next of `replies`, or by repeating it."""
+
+    name: str = "fake"
+    ctx: int = 4096
+    threads: int = 2
+    thinking: bool = True
+    replies: list[list[str]] = field(default_factory=list)
+    hold: int | None = None
+    dropped: tuple[int, int] = (0, 0)
+    held: Event = field(default_factory=Event)
+    go: Event = field(default_factory=Event)
+    asked: list[list[Mapping[str, str]]] = field(default_factory=list)
+    options: list[Mapping[str, Any]] = field(default_factory=list)
+    closed: bool = False
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        return [{"name": "CPU", "blocks": 33, "bytes": 760_000_000}]
+
+    def reply(self, messages: Messages, options: Mapping[str, Any]) -> FakeReply:
+        self.asked.append(list(messages))
+        self.options.append(options)
+        pieces = self.replies.pop(0) if self.replies else ["You said: ", messages[-1]["content"]]
+        return FakeReply(pieces, self)
+
+    def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Any:
+        raise EdgeLLMError("the fake model has nothing to inspect")
+
+    def count(self, messages: Messages) -> int:
+        return sum(len(message["content"].split()) for message in messages)
+
+    def count_text(self, text: str) -> int:
+        return len(text.split())
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeBackend:
+    """Opens `model` under any name but `missing`; with `wait` it loads until that is set."""
+
+    model: FakeModel = field(default_factory=FakeModel)
+    wait: Event | None = None
+    opened: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def open(self, model: str, options: Mapping[str, Any], say: Say) -> FakeModel:
+        say(f"opening {model}")
+        if self.wait:
+            assert self.wait.wait(20)
+        if model == "missing":
+            raise EdgeLLMError("missing: there is no such model; `edgellm list` shows all")
+        self.opened.append((model, options))
+        self.model.name, self.model.closed = model, False
+        return self.model

@@ -1,0 +1,249 @@
+"""The desk: what a front asks for becomes messages, versions, settings and chats that are kept."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from chat_fakes import FakeBackend, FakeModel
+from tui.core.store import Store
+
+from edgellm.errors import EdgeLLMError, OptionError
+from tui.core.desk import Desk
+from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
+
+
+class Front:
+    """A desk, and somebody who passes on to it what its worker tells."""
+
+    def __init__(self, path: Path, model: FakeModel | None = None) -> None:
+        self.told: Queue[Event] = Queue()
+        self.notices: list[str] = []
+        self.backend = FakeBackend(model or FakeModel())
+        self.desk = Desk(Store(path), self.backend, self.told.put)
+
+    def until(self, kind: type[Event]) -> Event:
+        while True:
+            event = self.told.get(timeout=20)
+            self.desk.heard(event)
+            if isinstance(event, Notice):
+                self.notices.append(event.text)
+            if isinstance(event, kind):
+                return event
+
+    def open(self, name: str = "fake") -> None:
+        self.desk.open_model(name)
+        self.until(ModelOpened)
+
+    def say(self, text: str) -> None:
+        self.desk.send(text)
+        self.until(ReplyEnded)
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.desk.path]
+
+
+Make = Callable[..., Front]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[Front] = []
+
+    def build(model: FakeModel | None = None) -> Front:
+        made.append(Front(tmp_path / "chats.db", model))
+        return made[-1]
+
+    yield build
+    for front in made:
+        front.desk.close()
+
+
+def test_what_is_said_and_replied_is_kept(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("hello there")
+    assert front.texts == ["hello there", "You said: hello there"]
+    (row,) = front.desk.chats()
+    assert (row.title, row.model) == ("hello there", "fake")
+    again = make()
+    again.desk.open_chat(row.id)
+    assert again.texts == front.texts
+    assert again.desk.path[1].stats == front.desk.path[1].stats
+    assert again.desk.running is None
+
+
+def test_the_model_gets_the_system_prompt_and_the_path(make: Make) -> None:
+    front = make()
+    front.open()
+    front.desk.set_system("Be brief.")
+    front.say("one")
+    front.say("two")
+    assert [m["content"] for m in front.backend.model.asked[1]] == ["Be brief.", "one", "You said: one", "two"]
+    assert [m["role"] for m in front.backend.model.asked[1]] == ["system", "user", "assistant", "user"]
+
+
+def test_editing_keeps_the_old_branch(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    front.say("two")
+    first = front.desk.path[0].id
+    front.desk.edit(first, "uno")
+    front.until(ReplyEnded)
+    assert front.texts == ["uno", "You said: uno"]
+    front.desk.walk(front.desk.path[0].id, -1)
+    assert front.texts == ["one", "You said: one", "two", "You said: two"]
+
+
+def test_regenerating_makes_another_version_of_the_last_reply(make: Make) -> None:
+    front = make(FakeModel(replies=[["first"], ["second"]]))
+    front.open()
+    front.say("hello")
+    front.desk.regenerate()
+    front.until(ReplyEnded)
+    assert front.texts == ["hello", "second"]
+    reply = front.desk.path[1].id
+    assert len(front.desk.chat.tree.versions(reply)) == 2
+    front.desk.walk(reply, -1)
+    assert front.texts == ["hello", "first"]
+    assert [m["content"] for m in front.backend.model.asked[1]] == ["hello"]
+
+
+def test_nothing_is_sent_while_a_reply_is_written(make: Make) -> None:
+    front = make(FakeModel(replies=[["one ", "two"]], hold=1))
+    front.open()
+    front.desk.send("hello")
+    assert front.backend.model.held.wait(20)
+    assert front.desk.running == front.desk.path[1].id
+    with pytest.raises(EdgeLLMError, match="Esc stops it"):
+        front.desk.send("more")
+    front.desk.stop()
+    ended = front.until(ReplyEnded)
+    assert isinstance(ended, ReplyEnded)
+    assert ended.finish_reason == "cancelled"
+    assert front.texts == ["hello", "one "]
+    assert front.desk.running is None
+
+
+def test_a_reply_ends_in_its_own_chat_when_another_was_opened(make: Make) -> None:
+    front = make(FakeModel(replies=[["one ", "two"]], hold=1))
+    front.open()
+    front.desk.send("hello")
+    assert front.backend.model.held.wait(20)
+    old = front.desk.chat.id
+    front.desk.new_chat()
+    front.until(ReplyEnded)
+    assert front.texts == []
+    front.desk.open_chat(old)
+    assert front.texts == ["hello", "one "]
+
+
+def test_settings_are_kept_for_each_model(make: Make) -> None:
+    front = make()
+    front.open()
+    front.desk.set("temp", "0.5")
+    front.desk.set("overflow", "drop")
+    front.say("hello")
+    assert front.backend.model.options == [{"temp": 0.5, "overflow": "drop"}]
+    front.open("other")
+    assert front.desk.tuning.values == {}
+    front.open("fake")
+    assert front.desk.tuning.values == {"temp": 0.5, "overflow": "drop"}
+    front.desk.set("temp", "")
+    assert front.desk.tuning.values == {"overflow": "drop"}
+    front.desk.reset()
+    assert make().desk.store.settings("fake") == {}
+
+
+def test_a_wrong_value_is_refused_and_changes_nothing(make: Make) -> None:
+    front = make()
+    front.open()
+    for name, value in (("temp", "hot"), ("top_k", "-3"), ("overflow", "maybe"), ("nonsense", "1")):
+        with pytest.raises(OptionError):
+            front.desk.set(name, value)
+    assert front.desk.tuning.values == {}
+
+
+def test_a_setting_of_loading_opens_the_model_anew(make: Make) -> None:
+    front = make()
+    front.open()
+    front.desk.set("ctx", "1024")
+    front.until(ModelOpened)
+    assert front.backend.opened == [("fake", {}), ("fake", {"ctx": 1024})]
+
+
+def test_thinking_is_switched_where_the_template_can(make: Make) -> None:
+    front = make()
+    with pytest.raises(EdgeLLMError, match="no switch"):
+        front.desk.switch_thinking()
+    front.open()
+    assert front.desk.switch_thinking() is False
+    front.say("hello")
+    assert front.backend.model.options == [{"template_args": {"enable_thinking": False}}]
+    assert front.desk.switch_thinking() is True
+
+
+def test_what_a_reply_did_not_see_is_known(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    front.backend.model.dropped = (1204, 2)
+    front.say("two")
+    assert front.desk.unseen() == {m.id for m in front.desk.path[:2]}
+    assert front.desk.path[-1].dropped_tokens == 1204
+
+
+def test_a_fork_has_all_up_to_a_message(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    front.say("two")
+    front.desk.fork(front.desk.path[1].id)
+    assert front.texts == ["one", "You said: one"]
+    front.say("three")
+    assert len(front.desk.chats()) == 2
+
+
+def test_a_deleted_chat_comes_back(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    chat = front.desk.chat.id
+    front.desk.delete_chat(chat)
+    assert front.texts == []
+    assert list(front.desk.chats()) == []
+    front.desk.undelete_chat(chat)
+    assert [row.id for row in front.desk.chats()] == [chat]
+
+
+def test_a_draft_is_kept_before_and_after_the_first_message(make: Make) -> None:
+    front = make()
+    front.desk.save_draft("half a thou")
+    assert make().desk.draft() == "half a thou"
+    front.open()
+    front.say("one")
+    front.desk.save_draft("and then")
+    again = make()
+    again.desk.open_chat(front.desk.chat.id)
+    assert again.desk.draft() == "and then"
+
+
+def test_export_never_replaces_a_file(make: Make, tmp_path: Path) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    front.desk.export(tmp_path / "chat.md")
+    assert "You said: one" in (tmp_path / "chat.md").read_text()
+    with pytest.raises(EdgeLLMError, match="another name"):
+        front.desk.export(tmp_path / "chat.md")
+
+
+def test_a_model_that_fails_is_a_notice(make: Make) -> None:
+    front = make()
+    front.desk.open_model("missing")
+    front.desk.send("hello")
+    front.until(ReplyEnded)
+    assert "there is no such model" in front.notices[0]
+    assert front.desk.path[0].text == "hello"

@@ -1,0 +1,137 @@
+"""The worker: jobs in order, replies that stop at once, errors that end nothing but themselves."""
+
+from collections.abc import Iterator
+from queue import Queue
+from threading import Event as Flag
+
+import pytest
+from chat_fakes import FakeBackend, FakeModel
+
+from tui.core.events import Event, ModelFailed, ModelOpened, ReplyEnded
+from tui.core.reading import Phase
+from tui.core.worker import Request, Worker
+
+ASKED = [{"role": "user", "content": "hello"}]
+
+
+class Desk:
+    """A worker, and what it told."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        self.told: Queue[Event] = Queue()
+        self.backend, self.worker = backend, Worker(backend, self.told.put)
+
+    def next(self) -> Event:
+        return self.told.get(timeout=20)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk(FakeBackend())
+    yield desk
+    desk.worker.close()
+    assert desk.backend.model.closed or not desk.backend.opened
+
+
+def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
+    desk.worker.open("fake", {"ctx": 512})
+    assert desk.next() == ModelOpened("fake", 4096, True)
+    assert desk.backend.opened == [("fake", {"ctx": 512})]
+    desk.worker.reply(Request(7, ASKED, {"temp": 0.0}))
+    ended = desk.next()
+    assert isinstance(ended, ReplyEnded)
+    assert (ended.message, ended.text, ended.finish_reason) == (7, "You said: hello", "eog")
+    assert ended.stats and ended.stats["ttft_s"] == 0.21
+    assert desk.backend.model.options == [{"temp": 0.0}]
+    reading = desk.worker.reading()
+    assert (reading.phase, reading.model, reading.blocks, reading.gpu_blocks) == (Phase.READY, "fake", 33, 0)
+    assert reading.live and reading.live.gaps_ms
+
+
+def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: Desk) -> None:
+    desk.backend.wait = Flag()
+    desk.worker.open("slow", {})
+    desk.worker.reply(Request(1, ASKED))
+    while desk.worker.reading().progress != "opening slow":
+        pass
+    assert desk.worker.reading().phase is Phase.LOADING
+    desk.backend.wait.set()
+    assert isinstance(desk.next(), ModelOpened)
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert ended.text == "You said: hello"
+
+
+def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
+    model = desk.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
+    desk.worker.open("fake", {})
+    desk.next()
+    desk.worker.reply(Request(1, ASKED))
+    assert model.held.wait(20)
+    assert desk.worker.text() == "one two "
+    desk.worker.stop(1)
+    ended = desk.next()
+    assert isinstance(ended, ReplyEnded)
+    assert (ended.text, ended.finish_reason) == ("one two ", "cancelled")
+
+
+def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
+    model = desk.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
+    desk.worker.open("fake", {})
+    desk.next()
+    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(Request(2, ASKED))
+    assert model.held.wait(20)
+    desk.worker.stop(2)
+    model.go.set()
+    desk.next()
+    assert desk.next() == ReplyEnded(2, "", "cancelled")
+    assert len(model.asked) == 1
+
+
+def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None:
+    desk.backend.model.replies = [["some ", "BREAK"], ["fine"]]
+    desk.worker.open("fake", {})
+    desk.next()
+    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(Request(2, ASKED))
+    broken, fine = desk.next(), desk.next()
+    assert isinstance(broken, ReplyEnded)
+    assert isinstance(fine, ReplyEnded)
+    assert (broken.text, broken.finish_reason) == ("some ", "error")
+    assert broken.problem == "the engine broke; open the model again"
+    assert fine.text == "fine"
+
+
+def test_without_a_model_a_reply_says_so(desk: Desk) -> None:
+    desk.worker.open("missing", {})
+    failed = desk.next()
+    assert isinstance(failed, ModelFailed)
+    assert "edgellm list" in failed.problem
+    desk.worker.reply(Request(1, ASKED))
+    ended = desk.next()
+    assert isinstance(ended, ReplyEnded)
+    assert ended.finish_reason == "error"
+    assert "no model is open" in (ended.problem or "")
+    assert desk.worker.reading().phase is Phase.CLOSED
+
+
+def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
+    first = desk.backend.model
+    desk.worker.open("first", {})
+    desk.next()
+    desk.backend.model = FakeModel()
+    desk.worker.open("second", {})
+    assert desk.next() == ModelOpened("second", 4096, True)
+    assert first.closed
+
+
+def test_the_text_is_saved_while_it_grows(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(100))
+    monkeypatch.setattr("tui.core.worker.monotonic", lambda: float(next(times)))
+    saved: list[str] = []
+    desk.backend.model.replies = [["a", "b", "c"]]
+    desk.worker.open("fake", {})
+    desk.next()
+    desk.worker.reply(Request(1, ASKED, save=saved.append))
+    desk.next()
+    assert saved == ["a", "ab", "abc"]

@@ -1,0 +1,162 @@
+"""The screen of the conversation: it connects the widgets with the desk, and runs what a person asks for."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Footer
+
+from edgellm.errors import EdgeLLMError
+from tui.chat.entries import entries
+from tui.commands import COMMANDS, run
+from tui.composer import Composer
+from tui.core.desk import Desk
+from tui.core.events import Event, ModelOpened, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.machine import Memory, memory
+from tui.core.reading import Phase
+from tui.instruments import Panel, StatusLine
+from tui.transcript import Transcript
+
+_TICK_S, _MEMORY_S = 1 / 20, 2.0
+
+
+class ChatScreen(Screen[None]):
+    """The conversation, the input, and the instruments."""
+
+    CSS_PATH = "screen.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop", id="chat.stop"),
+        Binding("ctrl+n", "clear", "New chat", id="chat.new"),
+        Binding("ctrl+r", "regenerate", "Again", id="chat.regenerate"),
+        Binding("ctrl+e", "edit", "Edit", id="chat.edit", show=False),
+        Binding("alt+left", "walk(-1)", "Earlier version", id="chat.earlier", show=False),
+        Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
+        Binding("ctrl+t", "panel", "Figures", id="chat.panel"),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+        self._memory: Memory | None = None
+        self._ticker: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen."""
+        with Horizontal(id="middle"):
+            with Vertical(id="conversation"):
+                yield Transcript()
+                yield Composer()
+                yield StatusLine()
+            yield Panel()
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Fill it, and begin to look at the model."""
+        self.query_one(Composer).focus()
+        self.query_one(Composer).set_history(self.desk.store.history())
+        self._ticker = self.set_interval(_TICK_S, self._look)
+        self.set_interval(_MEMORY_S, self._look_at_memory)
+        self._show_path()
+
+    # What happens
+
+    def heard(self, event: Event) -> None:
+        """Show what the desk or the worker told."""
+        if isinstance(event, Notice):
+            self.say(event.text, event.severity)
+        elif isinstance(event, PathChanged | ReplyEnded | SettingsChanged):
+            self._show_path()
+        elif isinstance(event, ModelOpened):
+            self._look()
+
+    def _show_path(self) -> None:
+        self.query_one(Transcript).show(entries(self.desk))
+        self._look()
+
+    def _look(self) -> None:
+        """Show how far the reply is and what the instruments read; rests while nothing happens."""
+        reading, running = self.desk.reading(), self.desk.running
+        if running is not None and self.desk.worker.running == running:
+            self.query_one(Transcript).set_text(running, self.desk.worker.text())
+        self.query_one(StatusLine).show(reading, self._memory)
+        self.query_one(Panel).show(reading, self._memory)
+        if self._ticker:
+            busy = running is not None or reading.phase is not Phase.READY
+            self._ticker.resume() if busy else self._ticker.pause()
+
+    def _look_at_memory(self) -> None:
+        self._memory = memory()
+        self._look()
+
+    # What the person does
+
+    @on(Composer.Sent)
+    def _sent(self, message: Composer.Sent) -> None:
+        self._try(lambda: self.desk.send(message.text))
+
+    @on(Composer.Command)
+    def _command(self, message: Composer.Command) -> None:
+        self._try(lambda: run(COMMANDS, self, message.line))
+
+    @on(Composer.Changed)
+    def _changed(self, message: Composer.Changed) -> None:
+        self._try(lambda: self.desk.save_draft(message.text))
+
+    def action_stop(self) -> None:
+        """Stop the reply."""
+        self.desk.stop()
+
+    def action_clear(self) -> None:
+        """Begin a new chat."""
+        self.clear()
+
+    def action_regenerate(self) -> None:
+        """Reply once more."""
+        self._try(self.desk.regenerate)
+
+    def action_walk(self, step: int) -> None:
+        """Show another version of the selected message, or of the last one."""
+        message = self.query_one(Transcript).selected or self.desk.chat.tree.leaf
+        if message:
+            self.desk.walk(message, step)
+
+    def action_panel(self) -> None:
+        """Show or hide the figures."""
+        self.query_one(Panel).toggle_class("shown")
+
+    def _try(self, act: Callable[[], None]) -> None:
+        """Do it; what cannot be done is told, and nothing is lost."""
+        try:
+            act()
+        except EdgeLLMError as error:
+            self.say(str(error), "error")
+
+    # What commands ask for
+
+    def say(self, text: str, severity: str = "information") -> None:
+        """Show a notice."""
+        self.notify(text, severity=severity, markup=False)  # type: ignore[arg-type]
+
+    def attach(self, name: str, text: str) -> None:
+        """Put a file beside what is typed."""
+        self.query_one(Composer).attach(name, text)
+
+    def edit(self, message: int) -> None:
+        """Let an earlier message be changed."""
+        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text)
+
+    def show(self, view: str) -> None:
+        """Open another view."""
+
+    def clear(self) -> None:
+        """Begin a new chat."""
+        self.desk.new_chat()
+
+    def leave(self) -> None:
+        """End the program."""
+        self.app.exit()

@@ -1,0 +1,43 @@
+"""Commands for what is said."""
+
+import shlex
+from pathlib import Path
+
+from edgellm.texts import decode, read
+from tui.commands.command import Command, Front, Problem
+
+
+def _file(front: Front, argument: str) -> None:
+    try:
+        paths = shlex.split(argument)
+    except ValueError:
+        raise Problem("the quotes do not match; write /file 'a name with spaces.txt'") from None
+    if not paths:
+        raise Problem("give one file or several: /file notes.md 'a name with spaces.txt'")
+    texts = [(path, decode(read(str(Path(path).expanduser())), path, "give a shorter one")) for path in paths]
+    for path, text in texts:
+        front.attach(Path(path).name, text)
+    front.say(f"{', '.join(Path(path).name for path in paths)} will go with the next message")
+
+
+def _edit(front: Front, _: str) -> None:
+    asked = [message.id for message in front.desk.path if message.role == "user"]
+    if not asked:
+        raise Problem("there is no message of yours yet to edit")
+    front.edit(asked[-1])
+
+
+def _branch(front: Front, _: str) -> None:
+    if not front.desk.path:
+        raise Problem("there is nothing yet to branch from")
+    front.desk.fork(front.desk.path[-1].id)
+    front.say("a new chat with all that was said; the other one stays as it is")
+
+
+COMMANDS = (
+    Command("file", "PATH ...", "send text files with the next message", _file),
+    Command("edit", "", "say your last message again, in other words; the old one stays", _edit),
+    Command("regen", "", "another reply; Alt+Left and Alt+Right walk between them", lambda f, _: f.desk.regenerate()),
+    Command("branch", "", "go on in a new chat that has all of this one", _branch),
+    Command("clear", "", "begin a new chat; this one stays in the list", lambda f, _: f.desk.new_chat()),
+)

@@ -1,0 +1,36 @@
+"""Commands for chats that are kept."""
+
+from pathlib import Path
+
+from edgellm.texts import decode, read
+from tui.commands.command import Command, Front, Problem
+
+
+def _save(front: Front, title: str) -> None:
+    if not front.desk.chat.id:
+        raise Problem("there is nothing yet to save; whatever is said is saved at once")
+    if title:
+        front.desk.rename_chat(front.desk.chat.id, title)
+    front.say(f"saved as {front.desk.chat.title!r}; every word is, as it comes")
+
+
+def _export(front: Front, name: str) -> None:
+    if not name:
+        raise Problem("give a file: /export chat.md, or /export chat.json with every version in it")
+    path = Path(name).expanduser()
+    front.desk.export(path)
+    front.say(f"written to {path}")
+
+
+def _import(front: Front, name: str) -> None:
+    if not name:
+        raise Problem("give a file that /export wrote: /import chat.json")
+    front.desk.import_chat(decode(read(str(Path(name).expanduser())), name, "give a file that /export wrote"))
+
+
+COMMANDS = (
+    Command("chats", "", "the chats that are kept", lambda front, _: front.show("chats")),
+    Command("save", "[TITLE]", "give this chat a title; everything is saved anyway", _save),
+    Command("export", "FILE.md|FILE.json", "write this chat to a file", _export),
+    Command("import", "FILE.json", "bring back a chat that was exported", _import),
+)

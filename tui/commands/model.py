@@ -1,0 +1,44 @@
+"""Commands for the model and its settings."""
+
+from tui.commands.command import Command, Front
+from tui.core.settings import SETTINGS
+
+
+def _model(front: Front, name: str) -> None:
+    front.desk.open_model(name) if name else front.show("models")
+
+
+def _system(front: Front, text: str) -> None:
+    if text:
+        front.desk.set_system("" if text == "none" else text)
+    front.say(f"system prompt: {front.desk.chat.system or 'none'}")
+
+
+def _set(front: Front, argument: str) -> None:
+    name, _, value = argument.partition(" ")
+    if not name:
+        front.show("settings")
+        return
+    value = value.strip()
+    front.desk.set(name, "" if value == "default" else value)
+    front.say(f"{name}: {value or 'default'}")
+
+
+def _reset(front: Front, _: str) -> None:
+    front.desk.reset()
+    front.say("all settings of this model are as they come")
+
+
+def _think(front: Front, _: str) -> None:
+    front.say("thinks before it replies" if front.desk.switch_thinking() else "replies without thinking")
+
+
+_SOME = ", ".join(setting.name for setting in SETTINGS[:3])
+
+COMMANDS = (
+    Command("model", "[NAME]", "choose a model, or change to it in the middle of the chat", _model),
+    Command("system", "[TEXT|none]", "show or set the system prompt of this chat", _system),
+    Command("set", "[NAME [VALUE|default]]", f"settings of this model: {_SOME}, ...", _set),
+    Command("reset", "", "all settings of this model as they come", _reset),
+    Command("think", "", "let the model think before it replies, or not", _think),
+)

@@ -1,0 +1,118 @@
+"""What the worker needs of models, and how it gets that from edgellm, which is imported only when a model is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from edgellm.chat import Chat, Inspection
+    from edgellm.model import Model
+    from edgellm.stats import Live, Stats
+
+Messages = Sequence[Mapping[str, str]]
+"""A conversation as `edgellm.Chat` has it: `role` and `content`, the system prompt first."""
+
+Say = Callable[[str], None]
+"""Is told what is being done, in a few words."""
+
+
+class Reply(Protocol):
+    """A reply being written: iterate over it to write it. `edgellm.generation.Generation` is one."""
+
+    text: str
+    finish_reason: str | None
+    dropped_tokens: int
+    dropped_messages: int
+
+    @property
+    def stats(self) -> Stats:
+        """The figures so far."""
+
+    def __iter__(self) -> Any: ...
+
+    def live(self) -> Live:
+        """The figures of this moment; from any thread."""
+
+    def cancel(self) -> None:
+        """Write no further; from any thread."""
+
+
+class OpenModel(Protocol):
+    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off."""
+
+    name: str
+    ctx: int
+    threads: int
+    devices: list[dict[str, Any]]
+    thinking: bool
+
+    def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
+        """Begin a reply. Raises EdgeLLMError."""
+
+    def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
+        """What the model would get. Raises EdgeLLMError."""
+
+    def count(self, messages: Messages) -> int:
+        """The tokens of a conversation. Raises EdgeLLMError."""
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a text alone."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Backend(Protocol):
+    """Opens models."""
+
+    def open(self, model: str, options: Mapping[str, Any], say: Say) -> OpenModel:
+        """Open what MODEL means, with the fields of `LoadOptions`. Raises EdgeLLMError."""
+
+
+class EdgeModel:
+    """A model of edgellm's, with one chat for all conversations: it keeps what it has read of the last ones."""
+
+    def __init__(self, name: str, model: Model) -> None:
+        self.name, self._model = name, model
+        self.ctx = model.ctx
+        self.threads, self.devices = model.engine.threads, model.engine.devices
+        self._chat: Chat = model.chat()
+        self.thinking = self._chat.thinking
+
+    def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
+        """Begin a reply. Raises EdgeLLMError."""
+        return self._chat.reply(messages, **options)
+
+    def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
+        """What the model would get."""
+        return self._chat.inspect(messages, **{k: options[k] for k in ("template_args",) if k in options})
+
+    def count(self, messages: Messages) -> int:
+        """The tokens of a conversation. Raises EdgeLLMError."""
+        return self._chat.count(messages)
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a text alone."""
+        return len(self._model.tokenizer.encode(text))
+
+    def close(self) -> None:
+        """Let go of memory and file."""
+        self._model.close()
+
+
+class EdgeBackend:
+    """Opens model files with edgellm."""
+
+    def open(self, model: str, options: Mapping[str, Any], say: Say) -> OpenModel:
+        """Open a path, a name of `edgellm list`, or `builtin`. Raises EdgeLLMError."""
+        say("starting the engine")
+        from edgellm.model import Model
+        from edgellm.models import name_of, resolve
+
+        def compiling(done: int, total: int) -> None:
+            say(f"compiling kernels for this CPU, once: {done} of {total}")
+
+        path = resolve(model)
+        say(f"opening {path.name}")
+        return EdgeModel(name_of(path.absolute()), Model.open(path, progress=compiling, **options))

@@ -1,0 +1,76 @@
+"""What the worker and the desk tell whoever shows them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgellm.chat import Inspection
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened; the subclasses say what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOpened(Event):
+    """A model is ready. `ctx` is in tokens; `thinking`: its template can switch thinking on and off."""
+
+    name: str
+    ctx: int
+    thinking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed(Event):
+    """No model was opened; the line says why and what to do."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnded(Event):
+    """The reply `message` is as it stays. `problem` is None, or the line that says why it broke off.
+
+    `finish_reason` is one of `eog stop length cancelled error`. `dropped_messages` of those before it were not seen.
+    """
+
+    message: int
+    text: str
+    finish_reason: str
+    stats: Mapping[str, Any] | None = None
+    dropped_tokens: int = 0
+    dropped_messages: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected(Event):
+    """What the model would get of the conversation that is shown."""
+
+    inspection: "Inspection"
+
+
+@dataclass(frozen=True, slots=True)
+class PathChanged(Event):
+    """Other messages are shown, or the same in another state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatsChanged(Event):
+    """The list of chats is another, or which of them is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChanged(Event):
+    """Settings, system prompt or model were changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Event):
+    """A line for the person. `severity` is one of `information warning error`."""
+
+    text: str
+    severity: str = "information"

@@ -1,0 +1,95 @@
+"""What can be set for a model: names, one line of help each, and values that are checked where they are entered.
+
+Defaults and checks are those of `edgellm.options`; nothing here has one of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+from edgellm.errors import OptionError
+from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
+
+
+class Group(Enum):
+    """What a setting belongs to; those of LOAD open the model anew."""
+
+    GENERATION = GenerationOptions
+    CHAT = ChatOptions
+    LOAD = LoadOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing that can be set. `choices` are its only values where it has such."""
+
+    name: str
+    group: Group
+    help: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> Any:
+        """edgellm's default; None where it comes from the model or the machine."""
+        return next(option.default for option in fields(self.group.value) if option.name == self.name)
+
+    def parse(self, text: str) -> Any:
+        """The value that a person typed. Raises OptionError, which says what it may be."""
+        return getattr(self.group.value.from_kwargs(**{self.name: _value(text)}), self.name)
+
+
+SETTINGS = (
+    Setting("temp", Group.GENERATION, "How daring: 0 always takes the likeliest token, 1 draws as the model thinks"),
+    Setting("top_k", Group.GENERATION, "Draw only from so many of the likeliest tokens; 0: from all"),
+    Setting("top_p", Group.GENERATION, "Draw only from the likeliest tokens with this share together; 1: from all"),
+    Setting("min_p", Group.GENERATION, "Leave out tokens below this share of the likeliest one; 0: none"),
+    Setting("repeat_penalty", Group.GENERATION, "Make tokens that came before less likely; 1: not"),
+    Setting("presence_penalty", Group.GENERATION, "Taken from the logit of each token that came before"),
+    Setting("frequency_penalty", Group.GENERATION, "Taken from a token's logit for each time that it came before"),
+    Setting("max_tokens", Group.GENERATION, "Most tokens of a reply; empty: until the model ends"),
+    Setting("seed", Group.GENERATION, "The same seed gives the same reply; empty: another each time"),
+    Setting("overflow", Group.CHAT, "When the context is full: stop, drop the oldest turns, or a sliding window",
+            ("stop", "drop", "window")),
+    Setting("ctx", Group.LOAD, "Most tokens of conversation and reply; empty: as many as the model can"),
+    Setting("kv_type", Group.LOAD, "How keys and values are kept: f16, f32, or q8_0 at half the memory",
+            ("f16", "f32", "q8_0")),
+    Setting("threads", Group.LOAD, "Threads that compute; empty: one for each performance core"),
+    Setting("gpu_layers", Group.LOAD, "Layers on the GPU: a number, all, or auto"),
+)  # fmt: skip
+
+BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+def setting(name: str) -> Setting:
+    """The setting of a name, `-` as good as `_`. Raises OptionError, which lists them all."""
+    try:
+        return BY_NAME[name.replace("-", "_").casefold()]
+    except KeyError:
+        raise OptionError(f"there is no setting {name}; there are {', '.join(BY_NAME)}") from None
+
+
+def chosen(values: Mapping[str, Any], *groups: Group) -> dict[str, Any]:
+    """Those of the values that belong to the groups."""
+    return {name: value for name, value in values.items() if BY_NAME[name].group in groups}
+
+
+def valid(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored values as far as they are still settings and possible: a store may be older or newer than this."""
+    found = {}
+    for name, value in values.items():
+        try:
+            found[name] = getattr(BY_NAME[name].group.value.from_kwargs(**{name: value}), name)
+        except (KeyError, OptionError):
+            continue
+    return found
+
+
+def _value(text: str) -> Any:
+    """A number where the text is one, or else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

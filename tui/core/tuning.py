@@ -1,0 +1,61 @@
+"""What is set for the model in use, as it is kept in the store."""
+
+from typing import Any
+
+from tui.core import settings as known
+from tui.core.settings import Group, Setting
+from tui.core.store import Store
+
+_THINKING = "thinking"
+
+
+class Tuning:
+    """The settings of one model at a time. `values` are those that differ from what the model and edgellm bring.
+
+    `thinking`: whether the model shall think before it replies; None leaves it to the template.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._model = store, ""
+        self.values: dict[str, Any] = {}
+        self.thinking: bool | None = None
+
+    def recall(self, model: str) -> None:
+        """What was set for a model before."""
+        stored = dict(self._store.settings(model))
+        thinking = stored.pop(_THINKING, None)
+        self._model, self.values = model, known.valid(stored)
+        self.thinking = thinking if isinstance(thinking, bool) else None
+
+    def set(self, name: str, text: str) -> Setting:
+        """Set something; empty text goes back to the default. Raises OptionError, and then changes nothing."""
+        setting = known.setting(name)
+        if text:
+            self.values[setting.name] = setting.parse(text)
+        else:
+            self.values.pop(setting.name, None)
+        self._keep()
+        return setting
+
+    def reset(self) -> None:
+        """Everything as it comes."""
+        self.values, self.thinking = {}, None
+        self._keep()
+
+    def think(self, thinking: bool) -> None:
+        """Let the model think before it replies, or not."""
+        self.thinking = thinking
+        self._keep()
+
+    def for_loading(self) -> dict[str, Any]:
+        """What differs of `LoadOptions`."""
+        return known.chosen(self.values, Group.LOAD)
+
+    def for_replies(self) -> dict[str, Any]:
+        """What a reply is asked for with."""
+        options = known.chosen(self.values, Group.GENERATION, Group.CHAT)
+        return options if self.thinking is None else {**options, "template_args": {"enable_thinking": self.thinking}}
+
+    def _keep(self) -> None:
+        extra = {} if self.thinking is None else {_THINKING: self.thinking}
+        self._store.save_settings(self._model, {**self.values, **extra})

@@ -1,0 +1,171 @@
+"""The one thread that calls the model. Jobs wait in a queue, so that what is sent while a model loads goes off then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from queue import SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from edgellm.errors import EdgeLLMError
+from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.reading import Phase, Reading
+
+if TYPE_CHECKING:
+    from tui.core.backend import Backend, Messages, OpenModel, Reply
+
+Tell = Callable[[Event], None]
+_SAVE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A reply that is wanted: `message` is where it goes; `save` gets its text now and then while it grows."""
+
+    message: int
+    messages: Messages
+    options: Mapping[str, Any] = field(default_factory=dict)
+    save: Callable[[str], None] = lambda text: None
+
+
+class Worker:
+    """Opens models and writes replies. Its methods return at once, from any thread; `tell` is called in its own."""
+
+    def __init__(self, backend: Backend, tell: Tell) -> None:
+        self._backend, self._tell = backend, tell
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._model: OpenModel | None = None
+        self._reply: Reply | None = None
+        self._phase, self._progress, self._name = Phase.CLOSED, "", ""
+        self._unwanted: set[int] = set()
+        self.running: int | None = None
+        self._thread = Thread(target=self._work, name="model worker", daemon=True)
+        self._thread.start()
+
+    def open(self, model: str, options: Mapping[str, Any]) -> None:
+        """Open a model in place of the one that is open. ModelOpened or ModelFailed follows."""
+        self._jobs.put(lambda: self._open(model, options))
+
+    def reply(self, request: Request) -> None:
+        """Write a reply. ReplyEnded follows."""
+        self._jobs.put(lambda: self._write(request))
+
+    def ask(self, question: Callable[[OpenModel], Event]) -> None:
+        """Look at the model. The event that `question` makes follows, or a Notice of why not."""
+        self._jobs.put(lambda: self._answer(question))
+
+    def stop(self, message: int) -> None:
+        """End a reply at once, or do not begin it."""
+        self._unwanted.add(message)
+        if self.running == message and (reply := self._reply):
+            reply.cancel()
+
+    def text(self) -> str:
+        """What has come of the reply that is being written."""
+        return self._reply.text if self._reply else ""
+
+    def reading(self) -> Reading:
+        """What is being done now."""
+        reply, model = self._reply, self._model
+        devices = model.devices if model else []
+        blocks = sum(device["blocks"] for device in devices)
+        return Reading(
+            phase=self._phase,
+            model=self._name,
+            progress=self._progress,
+            live=reply.live() if reply else None,
+            context=model.ctx if model else 0,
+            threads=model.threads if model else 0,
+            blocks=blocks,
+            gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
+        )
+
+    def close(self) -> None:
+        """Stop what is being written, let go of the model and end the thread."""
+        if self.running is not None:
+            self.stop(self.running)
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while job := self._jobs.get():
+            job()
+        self._let_go()
+
+    def _open(self, name: str, options: Mapping[str, Any]) -> None:
+        self._let_go()
+        self._phase, self._name = Phase.LOADING, name
+        try:
+            self._model = model = self._backend.open(name, options, self._say)
+        except Exception as error:
+            self._phase = Phase.CLOSED
+            self._tell(ModelFailed(name, line(error)))
+            return
+        self._phase, self._name = Phase.READY, model.name
+        self._tell(ModelOpened(model.name, model.ctx, model.thinking))
+
+    def _say(self, progress: str) -> None:
+        self._progress = progress
+
+    def _let_go(self) -> None:
+        model, self._model, self._reply = self._model, None, None
+        if model:
+            model.close()
+
+    def _write(self, request: Request) -> None:
+        self.running = request.message
+        try:
+            ended = self._written(request)
+        except Exception as error:
+            text, stats = self.text(), self._reply and asdict(self._reply.stats)
+            ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
+        self._phase = Phase.READY if self._model else Phase.CLOSED
+        self.running = None
+        self._tell(ended)
+
+    def _written(self, request: Request) -> ReplyEnded:
+        self._reply = None
+        if request.message in self._unwanted:
+            return ReplyEnded(request.message, "", "cancelled")
+        model = self._ready()
+        self._phase = Phase.PREFILL
+        self._reply = reply = model.reply(request.messages, request.options)
+        # In this order here, and the other way round in `stop`, so that no wish is missed.
+        if request.message in self._unwanted:
+            reply.cancel()
+        saved = monotonic()
+        for _ in reply:
+            self._phase = Phase.DECODE
+            if monotonic() - saved > _SAVE_S:
+                request.save(reply.text)
+                saved = monotonic()
+        return ReplyEnded(
+            request.message,
+            reply.text,
+            reply.finish_reason or "cancelled",
+            asdict(reply.stats),
+            reply.dropped_tokens,
+            reply.dropped_messages,
+        )
+
+    def _answer(self, question: Callable[[OpenModel], Event]) -> None:
+        try:
+            self._tell(question(self._ready()))
+        except Exception as error:
+            self._tell(Notice(line(error), "error"))
+
+    def _ready(self) -> OpenModel:
+        if not self._model:
+            raise EdgeLLMError("no model is open: choose one with /model")
+        return self._model
+
+
+def line(error: Exception) -> str:
+    """An error in one line: ours say what to do; of others, which kind it was."""
+    if isinstance(error, EdgeLLMError):
+        return str(error)
+    logging.getLogger(__name__).error("unexpected", exc_info=error)
+    return f"something unexpected went wrong ({type(error).__name__}: {' '.join(str(error).split())}); see the log"

@@ -1,0 +1,57 @@
+"""Keeps the terminal for the screen: what libraries print to the process's stdout and stderr goes to a log.
+
+wgpu, Mesa and llama.cpp write to file descriptors 1 and 2 themselves, past Python: only other descriptors under these
+numbers keep their words off the screen.
+"""
+
+import faulthandler
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_ROTATE = 1 << 20
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+@contextmanager
+def logged(log: Path) -> Iterator[None]:
+    """While inside, descriptors 1 and 2 lead to `log`, and `sys.__stdout__` and `sys.__stderr__` to the terminal.
+
+    Textual's driver writes to the latter. A log that has grown to 1 MiB becomes `.1` beside it first. Where there can
+    be no log, the words go nowhere.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    descriptor = _open(log)
+    kept = [os.dup(1), os.dup(2)]
+    python = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
+    with open(os.dup(kept[1]), "w", encoding="utf-8") as terminal, os.fdopen(descriptor, "a") as file:  # noqa: PTH123
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        sys.__stdout__ = sys.__stderr__ = terminal  # type: ignore[misc]
+        logging.basicConfig(stream=file, level=logging.WARNING, format=_FORMAT, force=True)
+        logging.captureWarnings(True)
+        faulthandler.enable(file)
+        try:
+            yield
+        finally:
+            faulthandler.disable()
+            logging.captureWarnings(False)
+            logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+            sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = python  # type: ignore[misc]
+            for place, descriptor in enumerate(kept, 1):
+                os.dup2(descriptor, place)
+                os.close(descriptor)
+
+
+def _open(log: Path) -> int:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size >= _ROTATE:
+            log.replace(log.with_name(f"{log.name}.1"))
+        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
