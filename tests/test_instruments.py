@@ -232,6 +232,10 @@ def test_the_panel_says_what_is_compiled() -> None:
 
 
 def test_the_widgets_bring_no_engine() -> None:
-    modules = loaded("import tui.instruments.status_line, tui.instruments.panel, tui.instruments.figures")
+    modules = loaded("from tui.instruments import Panel, StatusLine")
     assert "tui.instruments.panel" in modules
-    assert not modules & (HEAVY | {"edgellm.gauge", "edgellm.model", "sqlite3"}) - {"textual"}
+    assert not modules & (HEAVY | {"edgellm.gauge", "edgellm.model"}) - {"textual"}
+
+
+def test_the_line_under_a_reply_needs_no_screen() -> None:
+    assert not loaded("from tui.instruments.figures import figures_line") & HEAVY

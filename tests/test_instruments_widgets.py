@@ -151,7 +151,7 @@ def test_only_what_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> No
         app.show(DECODE)
         await pilot.pause()
         again: list[str | None] = []
-        monkeypatch.setattr(Row, "refresh", lambda row, **_: again.append(row.id))
+        monkeypatch.setattr(Row, "refresh", lambda row, **_: again.append(row.name))
         monkeypatch.setattr(StatusLine, "refresh", lambda *_: again.append("line"))
         app.show(replace(DECODE, live=replace(WRITING_REPLY, elapsed_s=3.3)))
         assert again == []
@@ -175,8 +175,9 @@ def test_a_new_chat_empties_the_figures() -> None:
 
 def test_every_row_explains_itself() -> None:
     async def check(app: Screenful, pilot: Pilot[None]) -> None:
-        assert all(row.tooltip for row in app.query(Row))
-        assert "Memory bandwidth" in str(app.query_one("#mbu").tooltip)
+        meanings = {row.name: str(row.tooltip or "") for row in app.query(Row)}
+        assert all(meanings.values())
+        assert "Memory bandwidth" in meanings["mbu"]
         assert "MBU: Memory bandwidth" in str(app.query_one(StatusLine).tooltip)
 
     on_screen(check, 80)

@@ -22,6 +22,7 @@ _ORDER = {
     Phase.PREFILL: f"phase progress left ttft context progress context context model model {_REST}",
     Phase.DECODE: f"phase speed context ttft context context spark itl mbu model mean model spark {_REST}",
 }
+"""What is important in each phase, as `fit` reads it: named again, a part takes its next longer form."""
 
 
 def status(reading: Reading, memory: Memory | None, width: int) -> Words:

@@ -61,7 +61,7 @@ class Row(Widget):
     """One line about one entry, which the mouse explains."""
 
     def __init__(self, entry: Entry) -> None:
-        super().__init__(id=entry.name)
+        super().__init__(name=entry.name)
         self.tooltip = entry.meaning
         self._label = entry.label
         self._value: Value = Figure()
