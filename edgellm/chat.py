@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from edgellm.branches import Branches
 from edgellm.errors import EdgeLLMError
 from edgellm.generation import Completion, Generation
 from edgellm.gguf.printable import printable
@@ -44,7 +45,7 @@ class Chat:
         self._writer, self._args, self._options = writer, dict(template_args or {}), options
         bos, eos = (_text(tokenizer, i) for i in (tokenizer.bos_id, tokenizer.eos_id))
         self._template = ChatTemplate(source, bos, eos)
-        self._slot = writer.slot()
+        self._branches = Branches(writer.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, str]] = []
         if system is not None:
@@ -101,7 +102,7 @@ class Chat:
         writer, args = self._writer, {**self._args, **(template_args or {})}
         meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
         ids = chat_tokens(writer.tokenizer, self._template, messages, **args)
-        self._running = writer.start(ids, chosen, meter, self._slot, progress, on_end)
+        self._running = writer.start(ids, chosen, meter, self._branches, progress, on_end)
         return self._running
 
     def _end_running(self) -> None:

@@ -21,7 +21,8 @@ from edgellm.text.stops import StopStrings
 from edgellm.text.stream import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
 
-Lease = AbstractContextManager[Sequence]
+Lease = Callable[[Ids[int], Cancel], AbstractContextManager[Sequence]]
+"""Gives a sequence to compute a prompt with."""
 
 
 class Choice(NamedTuple):
@@ -76,9 +77,9 @@ def generate_ids(
     for token in prompt:
         sampler.accept(token)
     meter.prompt_tokens = len(prompt)
-    with lease as sequence:
-        shared = sequence.shared_prefix(prompt)
-        meter.diverged_at = shared if shared < min(len(sequence), len(prompt)) else None
+    with lease(prompt, cancel) as sequence:
+        shared, held = sequence.shared_prefix(prompt), sequence.shared_prefix(sequence.tokens)
+        meter.diverged_at = shared if shared < min(held, len(prompt)) else None
         meter.cached_tokens = session.rewind(sequence, prompt, cancel)
         with meter.prefill(meter.cached_tokens, progress) as watched:
             logits = session.prefill(sequence, prompt, cancel, watched)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.branches import Branches
 from edgellm.chat import Chat
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
@@ -51,7 +52,7 @@ class Model:
         engine = _engine(file, options, progress)
         gauge = Gauge(file, model, options.kv_type, engine.threads) if model else None
         self._writer = Writer(Session(engine, name), self.tokenizer, defaults, gauge)
-        self._slot = self._writer.slot()
+        self._last = Branches(self._writer.session, most=1)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, **options: Any) -> Self:
@@ -104,7 +105,7 @@ class Model:
         meter, chosen = writer.meter(), writer.options(**options)
         check_text("prompt", prompt)
         ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
-        return writer.start(ids, chosen, meter, self._slot, progress)
+        return writer.start(ids, chosen, meter, self._last, progress)
 
     def generate(self, prompt: str, **options: Any) -> Completion:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
