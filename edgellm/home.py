@@ -26,6 +26,15 @@ def _cache() -> Path:
 
 def models_folder() -> Path:
     """Model files of our own: `models` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "models"
+
+
+def chats_file() -> Path:
+    """Conversations of the chat: `chats.db` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "chats.db"
+
+
+def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return Path(home) / "models"
-    return platformdirs.user_data_path("edgellm") / "models"
+        return Path(home)
+    return platformdirs.user_data_path("edgellm")
