@@ -1,0 +1,100 @@
+"""The text area of the input box."""
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
+
+from tui.composer.paste import harmless, is_long
+
+_MOST_ROWS = 10
+
+
+class Editor(TextArea):
+    """A text area that grows with its text. A key that has nothing to do in it is left to the widgets around it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+left", "cursor_word_left", show=False),
+        Binding("alt+right", "cursor_word_right", show=False),
+        Binding("alt+d", "delete_word_right", show=False),
+    ]
+
+    class LongPaste(Message):
+        """A text was pasted that is too long to be shown."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, highlight_cursor_line=False)
+        self.menu_open = False
+
+    @property
+    def cursor(self) -> int:
+        """Where the cursor is: the number of characters before it."""
+        return len(self.get_text_range((0, 0), self.cursor_location))
+
+    def put(self, text: str, *, at_end: bool = True) -> None:
+        """Replace the text; there is nothing to undo. The cursor goes to its end, or else to that of the first line."""
+        self.load_text(text)
+        self.move_cursor(self.document.end if at_end else (0, len(self.document[0])))
+
+    def put_here(self, text: str, instead_of: int = 0) -> None:
+        """Insert a text in the place of what is selected, or else of so many characters before the cursor."""
+        selection = self.selection
+        if instead_of:
+            row, column = selection.end
+            selection = Selection((row, column - instead_of), (row, column))
+        self.replace(text, *selection, maintain_selection_offset=False)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many rows as the text has, up to ten and to a third of the screen."""
+        rows = super().get_content_height(container, viewport, width)
+        return max(1, min(rows, _MOST_ROWS, viewport.height // 3))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a key to others where it would do nothing here."""
+        match action:
+            case "cursor_up" if not any(parameters):
+                return not (self.menu_open or self.navigator.is_first_wrapped_line(self.cursor_location))
+            case "cursor_down" if not any(parameters):
+                return not (self.menu_open or self.navigator.is_last_wrapped_line(self.cursor_location))
+            case "cursor_page_up" | "cursor_page_down":
+                return self.max_scroll_y > 0
+            case "delete_left" | "delete_right":
+                return bool(self.text)
+        return super().check_action(action, parameters)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Run a binding of the box at once.
+
+        Textual would run it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
+        from a script, those after it would be in the text by then, and "a Enter b" would send "ab".
+        """
+        active = None if event.is_printable else self.screen.active_bindings.get(event.key)
+        here = active is not None and active.node in (self, self.parent)
+        if active and here and await self.app.run_action(active.binding.action, active.node):
+            event.stop()
+            event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Insert a short text as it is; its line ends never send."""
+        event.stop()
+        event.prevent_default()
+        self._insert(event.text)
+
+    def action_paste(self) -> None:
+        """Insert what was copied in the app."""
+        self._insert(self.app.clipboard)
+
+    def _insert(self, pasted: str) -> None:
+        text = harmless(pasted)
+        if is_long(text):
+            self.post_message(self.LongPaste(text))
+        elif text:
+            self.put_here(text)
