@@ -34,6 +34,11 @@ def chats_file() -> Path:
     return _data() / "chats.db"
 
 
+def log_file() -> Path:
+    """What libraries print while the chat has the terminal: `chat.log` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "chat.log"
+
+
 def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
         return Path(home)

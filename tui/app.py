@@ -30,17 +30,25 @@ class ChatApp(App[None]):
             super().__init__()
             self.event = event
 
-    def __init__(self, store: Store, backend: Backend, model: str) -> None:
+    def __init__(self, store: Store, backend: Backend, model: str, chat: int | None = None) -> None:
         super().__init__()
-        self.desk = Desk(store, backend, lambda event: self.post_message(self.Heard(event)))
-        self._model = model
+        self.desk = Desk(store, backend, self._tell)
+        self._model, self._chat = model, chat
+
+    def _tell(self, event: Event) -> None:
+        self.post_message(self.Heard(event))  # from any thread
 
     def on_mount(self) -> None:
         """Show the screen; only then begin to open the model."""
         self.theme = str(self.desk.store.preference("theme", "textual-dark"))
-        screen = ChatScreen(self.desk)
-        self.push_screen(screen)
+        if self._chat is not None:
+            self.desk.open_chat(self._chat)
+        self.push_screen(ChatScreen(self.desk))
         self.call_after_refresh(self.desk.open_model, self._model)
+
+    def on_unmount(self) -> None:
+        """Stop what is written, and keep it."""
+        self.desk.close()
 
     def on_chat_app_heard(self, message: Heard) -> None:
         """Let the desk take note, then show it."""

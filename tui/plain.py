@@ -9,6 +9,7 @@ from tui.commands import COMMANDS, run
 from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event, Inspected, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.files import with_files
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
 from tui.plain_views import VIEWS, inspection_lines
@@ -23,13 +24,15 @@ class Plain:
     def __init__(self, store: Store, backend: Backend) -> None:
         self._told: Queue[Event] = Queue()
         self.desk = Desk(store, backend, self._told.put)
-        self._attached: list[str] = []
+        self._attached: list[tuple[str, str]] = []
         self._leaving = False
         self._live = sys.stdin.isatty()
 
-    def run(self, model: str) -> None:
+    def run(self, model: str, chat: int | None = None) -> None:
         """Talk until the input ends. Raises EdgeLLMError if the model cannot be opened, and KeyboardInterrupt."""
         try:
+            if chat is not None:
+                self.desk.open_chat(chat)
             self.desk.open_model(model)
             failed = self._until(ModelOpened, ModelFailed)
             if isinstance(failed, ModelFailed):
@@ -63,7 +66,7 @@ class Plain:
                 if text.startswith("/"):
                     run(COMMANDS, self, text)
                 elif text.strip():
-                    self.desk.send("\n\n".join([*self._attached, text]))
+                    self.desk.send(with_files(text, self._attached))
                     self._attached.clear()
                 self._follow()
             except EdgeLLMError as error:
@@ -122,7 +125,7 @@ class Plain:
 
     def attach(self, name: str, text: str) -> None:
         """Put a file before the next message."""
-        self._attached.append(f"{name}:\n\n{text}")
+        self._attached.append((name, text))
 
     def edit(self, message: int) -> None:
         """Ask for other words in place of an earlier message."""

@@ -14,9 +14,11 @@ from textual.widgets import Footer
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
 from tui.commands import COMMANDS, run
+from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
-from tui.core.events import Event, ModelOpened, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.events import Event, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
 from tui.instruments import Panel, StatusLine
@@ -29,6 +31,7 @@ class ChatScreen(Screen[None]):
     """The conversation, the input, and the instruments."""
 
     CSS_PATH = "screen.tcss"
+    AUTO_FOCUS = "Editor"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
@@ -42,6 +45,7 @@ class ChatScreen(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+        self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
 
@@ -53,12 +57,14 @@ class ChatScreen(Screen[None]):
                 yield Composer()
                 yield StatusLine()
             yield Panel()
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
-        self.query_one(Composer).focus()
-        self.query_one(Composer).set_history(self.desk.store.history())
+        composer = self.query_one(Composer)
+        composer.set_history(self.desk.store.history())
+        composer.set_completer(lambda text, cursor: complete(text, cursor, lambda: self.models))
+        composer.text = self.desk.draft()
         self._ticker = self.set_interval(_TICK_S, self._look)
         self.set_interval(_MEMORY_S, self._look_at_memory)
         self._show_path()
@@ -71,12 +77,16 @@ class ChatScreen(Screen[None]):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | ReplyEnded | SettingsChanged):
             self._show_path()
-        elif isinstance(event, ModelOpened):
-            self._look()
+        self.query_one(Composer).placeholder = self._hint()
+        self._look()
+
+    def _hint(self) -> str:
+        if self.desk.opened:
+            return "Say something, or / for commands"
+        return "Type while the model loads: it goes off when it is ready"
 
     def _show_path(self) -> None:
         self.query_one(Transcript).show(entries(self.desk))
-        self._look()
 
     def _look(self) -> None:
         """Show how far the reply is and what the instruments read; rests while nothing happens."""
@@ -86,7 +96,7 @@ class ChatScreen(Screen[None]):
         self.query_one(StatusLine).show(reading, self._memory)
         self.query_one(Panel).show(reading, self._memory)
         if self._ticker:
-            busy = running is not None or reading.phase is not Phase.READY
+            busy = running is not None or reading.phase is Phase.LOADING
             self._ticker.resume() if busy else self._ticker.pause()
 
     def _look_at_memory(self) -> None:
@@ -97,7 +107,15 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Sent)
     def _sent(self, message: Composer.Sent) -> None:
-        self._try(lambda: self.desk.send(message.text))
+        text = with_files(message.text, ((each.name, each.text) for each in message.attachments))
+        try:
+            if message.editing is None:
+                self.desk.send(text)
+            else:
+                self.desk.edit(message.editing, text)
+        except EdgeLLMError as error:
+            self.say(str(error), "error")
+            self.query_one(Composer).text = text
 
     @on(Composer.Command)
     def _command(self, message: Composer.Command) -> None:
@@ -105,7 +123,8 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
-        self._try(lambda: self.desk.save_draft(message.text))
+        if message.editing is None:
+            self._try(lambda: self.desk.save_draft(message.text))
 
     def action_stop(self) -> None:
         """Stop the reply."""
@@ -113,11 +132,15 @@ class ChatScreen(Screen[None]):
 
     def action_clear(self) -> None:
         """Begin a new chat."""
-        self.clear()
+        self.desk.new_chat()
 
     def action_regenerate(self) -> None:
         """Reply once more."""
         self._try(self.desk.regenerate)
+
+    def action_edit(self) -> None:
+        """Edit the selected message, or the last one."""
+        self._try(lambda: run(COMMANDS, self, "/edit"))
 
     def action_walk(self, step: int) -> None:
         """Show another version of the selected message, or of the last one."""
@@ -148,14 +171,10 @@ class ChatScreen(Screen[None]):
 
     def edit(self, message: int) -> None:
         """Let an earlier message be changed."""
-        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text)
+        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text, message)
 
     def show(self, view: str) -> None:
         """Open another view."""
-
-    def clear(self) -> None:
-        """Begin a new chat."""
-        self.desk.new_chat()
 
     def leave(self) -> None:
         """End the program."""

@@ -133,13 +133,13 @@ class Desk:
         self.chat.tree.walk(message, step)
         self._show_leaf()
 
-    def unseen(self) -> set[int]:
+    def unseen(self) -> frozenset[int]:
         """The messages on the path that the last reply did not see, as they were outside its window."""
         path = self.path
         for place in range(len(path) - 1, -1, -1):
             if path[place].id in self._dropped:
-                return {m.id for m in path[: self._dropped[path[place].id]]}
-        return set()
+                return frozenset(m.id for m in path[: self._dropped[path[place].id]])
+        return frozenset()
 
     def _ask(self, parent: int | None, text: str) -> None:
         asked = self.store.add(self.chat.id, parent, "user", text)
@@ -157,7 +157,14 @@ class Desk:
         self._tell(ChatsChanged())
 
     def _saver(self, reply: Message) -> Callable[[str], None]:
-        return lambda text: self.store.update(replace(reply, text=text))
+        return lambda text: self._save(replace(reply, text=text))
+
+    def _save(self, message: Message) -> None:
+        """Save a message; where that fails, say so, but lose nothing of what is shown."""
+        try:
+            self.store.update(message)
+        except EdgeLLMError as error:
+            self._tell(Notice(f"this reply is not saved: {error}", "error"))
 
     def messages(self, to: int | None = None) -> list[dict[str, str]]:
         """The conversation as the model gets it, up to the message `to` or to the end of what is shown."""
@@ -201,7 +208,7 @@ class Desk:
             stats=event.stats,
             dropped_tokens=event.dropped_tokens,
         )
-        self.store.update(ended)
+        self._save(ended)
         if ended.id in self.chat.tree.messages:
             self.chat.tree.put(ended)
             self._dropped[ended.id] = event.dropped_messages

@@ -120,7 +120,7 @@ class Worker:
         try:
             ended = self._written(request)
         except Exception as error:
-            text, stats = self.text(), self._reply and asdict(self._reply.stats)
+            text, stats = self.text(), asdict(self._reply.stats) if self._reply else None
             ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
         self._phase = Phase.READY if self._model else Phase.CLOSED
         self.running = None
