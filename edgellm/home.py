@@ -35,7 +35,7 @@ def chats_file() -> Path:
 
 
 def log_file() -> Path:
-    """What libraries print while the chat has the terminal: `chat.log` in EDGELLM_HOME, or in the user's data folder."""
+    """What libraries print while the chat runs: `chat.log` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "chat.log"
 
 
