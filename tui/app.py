@@ -46,6 +46,12 @@ class ChatApp(App[None]):
         self.push_screen(ChatScreen(self.desk))
         self.call_after_refresh(self.desk.open_model, self._model)
 
+    async def action_quit(self) -> None:
+        """Leave, with what is typed kept."""
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.leave()
+
     def on_unmount(self) -> None:
         """Stop what is written, and keep it."""
         self.desk.close()

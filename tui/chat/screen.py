@@ -17,11 +17,12 @@ from tui.commands import COMMANDS, run
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
-from tui.core.events import Event, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.events import ChatsChanged, Event, Notice, PathChanged, ReplyEnded, SettingsChanged
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
 from tui.instruments import Panel, StatusLine
+from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 20, 2.0
@@ -39,6 +40,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+e", "edit", "Edit", id="chat.edit", show=False),
         Binding("alt+left", "walk(-1)", "Earlier version", id="chat.earlier", show=False),
         Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
+        Binding("ctrl+b", "chats", "Chats", id="chat.chats"),
         Binding("ctrl+t", "panel", "Figures", id="chat.panel"),
     ]
 
@@ -48,10 +50,13 @@ class ChatScreen(Screen[None]):
         self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
+        self._searched = ""
+        self._deleted: list[int] = []
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
         with Horizontal(id="middle"):
+            yield Sidebar()
             with Vertical(id="conversation"):
                 yield Transcript()
                 yield Composer()
@@ -77,6 +82,8 @@ class ChatScreen(Screen[None]):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | ReplyEnded | SettingsChanged):
             self._show_path()
+        elif isinstance(event, ChatsChanged):
+            self._show_chats()
         self.query_one(Composer).placeholder = self._hint()
         self._look()
 
@@ -87,6 +94,11 @@ class ChatScreen(Screen[None]):
 
     def _show_path(self) -> None:
         self.query_one(Transcript).show(entries(self.desk))
+
+    def _show_chats(self) -> None:
+        sidebar = self.query_one(Sidebar)
+        if sidebar.display:
+            sidebar.show(self.desk.chats(self._searched), self.desk.chat.id)
 
     def _look(self) -> None:
         """Show how far the reply is and what the instruments read; rests while nothing happens."""
@@ -113,6 +125,7 @@ class ChatScreen(Screen[None]):
                 self.desk.send(text)
             else:
                 self.desk.edit(message.editing, text)
+            self.desk.save_draft("")
         except EdgeLLMError as error:
             self.say(str(error), "error")
             self.query_one(Composer).text = text
@@ -126,13 +139,48 @@ class ChatScreen(Screen[None]):
         if message.editing is None:
             self._try(lambda: self.desk.save_draft(message.text))
 
+    @on(Sidebar.Search)
+    def _search(self, message: Sidebar.Search) -> None:
+        self._searched = message.words
+        self._show_chats()
+
+    @on(Sidebar.Open)
+    def _open(self, message: Sidebar.Open) -> None:
+        self._open_chat(message.chat)
+
+    @on(Sidebar.Rename)
+    def _rename(self, message: Sidebar.Rename) -> None:
+        self._try(lambda: self.desk.rename_chat(message.chat, message.title))
+
+    @on(Sidebar.Delete)
+    def _delete(self, message: Sidebar.Delete) -> None:
+        self._try(lambda: self.desk.delete_chat(message.chat))
+        self._deleted.append(message.chat)
+        self.say("deleted; Ctrl+Z brings it back")
+
+    @on(Sidebar.Undo)
+    def _undo(self) -> None:
+        if self._deleted:
+            self._try(lambda: self.desk.undelete_chat(self._deleted.pop()))
+
+    @on(Sidebar.Leave)
+    def _leave_chats(self) -> None:
+        self.query_one(Composer).focus()
+
+    def action_chats(self) -> None:
+        """Show the list of chats and look for one, or hide it."""
+        sidebar = self.query_one(Sidebar)
+        sidebar.display = not sidebar.display
+        self._show_chats()
+        sidebar.search() if sidebar.display else self.query_one(Composer).focus()
+
     def action_stop(self) -> None:
         """Stop the reply."""
         self.desk.stop()
 
     def action_clear(self) -> None:
         """Begin a new chat."""
-        self.desk.new_chat()
+        self._switch(self.desk.new_chat)
 
     def action_regenerate(self) -> None:
         """Reply once more."""
@@ -151,6 +199,18 @@ class ChatScreen(Screen[None]):
     def action_panel(self) -> None:
         """Show or hide the figures."""
         self.query_one(Panel).toggle_class("shown")
+
+    def _open_chat(self, chat: int) -> None:
+        """Go on with a stored chat, with what was typed in it."""
+        self._switch(lambda: self.desk.open_chat(chat))
+
+    def _switch(self, act: Callable[[], None]) -> None:
+        """Go to another chat; what is typed stays with the one that is left."""
+        composer = self.query_one(Composer)
+        self._try(lambda: self.desk.save_draft(composer.text))
+        self._try(act)
+        composer.text = self.desk.draft()
+        composer.focus()
 
     def _try(self, act: Callable[[], None]) -> None:
         """Do it; what cannot be done is told, and nothing is lost."""
@@ -177,5 +237,6 @@ class ChatScreen(Screen[None]):
         """Open another view."""
 
     def leave(self) -> None:
-        """End the program."""
+        """End the program; what is typed is there again the next time."""
+        self._try(lambda: self.desk.save_draft(self.query_one(Composer).text))
         self.app.exit()
