@@ -1,5 +1,6 @@
 """The input box: what its keys do."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from tui.composer.paste import EDITABLE, harmless
 from tui.composer.popup import Popup
 
 _SAVE_AFTER_S = 0.5
+_COMMAND = re.compile(r"/[^/\n].*")
 
 
 class Composer(Box):
@@ -111,7 +113,7 @@ class Composer(Box):
                 self._editor.put("")
                 self._history.add(command)
                 self.post_message(self.Command(command))
-        elif taken is None:
+        elif taken is None and self._editor.text != "/":
             self._send()
 
     def action_newline(self) -> None:
@@ -157,7 +159,7 @@ class Composer(Box):
     def _command(self) -> str:
         """The command line that is typed, or nothing."""
         line = self._editor.text.rstrip()
-        return line if line.startswith("/") and not line.startswith("//") and "\n" not in line else ""
+        return line if _COMMAND.fullmatch(line) else ""
 
     def _send(self) -> None:
         typed = self._editor.text.rstrip()

@@ -1,5 +1,6 @@
 """The text area of the input box."""
 
+import unicodedata
 from typing import ClassVar
 
 from textual import events
@@ -18,8 +19,6 @@ class Editor(TextArea):
     """A text area that grows with its text. A key that has nothing to do in it is left to the widgets around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("alt+left", "cursor_word_left", show=False),
-        Binding("alt+right", "cursor_word_right", show=False),
         Binding("alt+d", "delete_word_right", show=False),
     ]
 
@@ -71,16 +70,25 @@ class Editor(TextArea):
         return super().check_action(action, parameters)
 
     async def on_key(self, event: events.Key) -> None:
-        """Run a binding of the box at once.
+        """Insert what joins characters, which Textual leaves out, and run a binding of the box at once."""
+        character = event.character or ""
+        if len(character) == 1 and unicodedata.category(character) == "Cf":
+            self.put_here(character)
+        elif event.is_printable or not await self._run_binding(event.key):
+            return
+        event.stop()
+        event.prevent_default()
 
-        Textual would run it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
+    async def _run_binding(self, key: str) -> bool:
+        """Do what a key of the box is bound to. False where it is not, or where that has nothing to do.
+
+        Textual would do it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
         from a script, those after it would be in the text by then, and "a Enter b" would send "ab".
         """
-        active = None if event.is_printable else self.screen.active_bindings.get(event.key)
-        here = active is not None and active.node in (self, self.parent)
-        if active and here and await self.app.run_action(active.binding.action, active.node):
-            event.stop()
-            event.prevent_default()
+        active = self.screen.active_bindings.get(key)
+        if active is None or active.node not in (self, self.parent):
+            return False
+        return await self.app.run_action(active.binding.action, active.node)
 
     def on_paste(self, event: events.Paste) -> None:
         """Insert a short text as it is; its line ends never send."""

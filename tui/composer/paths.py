@@ -12,22 +12,13 @@ _MOST = 50
 
 _SPECIAL = re.compile(r"""([\s'"\\])""")
 _ESCAPED = re.compile(r"""\\([\s'"\\])""")
-_PATH = re.compile(r"""'([^']*)'?|"([^"]*)"?|((?:\\[\s'"\\]|\S)+)""")
-
-
-def split_paths(typed: str) -> list[Path]:
-    r"""The paths that are typed. As in a shell, quotes or a backslash make a space part of one: `My\ Notes`.
-
-    A backslash before any other character is ordinary, as it is in a path of Windows.
-    """
-    words = (single or double or _ESCAPED.sub(r"\1", plain) for single, double, plain in _PATH.findall(typed))
-    return [_at_home(word) for word in words if word]
 
 
 def complete_path(typed: str) -> list[Completion]:
-    """Up to 50 files and folders whose path begins with what is typed, by name; case does not matter.
+    r"""Up to 50 files and folders whose path begins with what is typed, by name; case does not matter.
 
-    Hidden ones only after a dot. A folder that cannot be read has nothing in it.
+    Hidden ones only after a dot. A folder that cannot be read has nothing in it. As in a shell, a backslash stands
+    before a space or a quote in a name (`My\ Notes`); before anything else it is ordinary, as in a path of Windows.
     """
     if typed == "~":
         return [Completion("~/", "your folder")]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -62,7 +63,13 @@ class Popup(OptionList, can_focus=False):
         self.clear_options()
         self.add_options(self._rows())
         self.highlighted = selected
-        self.styles.offset = (0, -min(len(completions), _MOST_ROWS))
+        rows = max(1, min(len(completions), _MOST_ROWS, self._room))
+        self.styles.max_height, self.styles.offset = rows, (0, -rows)
+
+    @property
+    def _room(self) -> int:
+        """How many rows are above the box."""
+        return self.parent.region.y if isinstance(self.parent, Widget) else 0
 
     def _rows(self) -> list[Option]:
         names = [each.shown or each.text.rstrip() for each in self.completions]
