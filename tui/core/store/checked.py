@@ -28,9 +28,8 @@ def optional(check: Check) -> Check:
 
 def among(values: Collection[str]) -> Check:
     """One of these texts."""
-    return lambda value: (
-        value if isinstance(value, str) and value in values else _refuse(f"must be one of {', '.join(values)}")
-    )
+    why = f"must be one of {', '.join(values)}"
+    return lambda value: value if isinstance(value, str) and value in values else _refuse(why)
 
 
 def each(check: Check) -> Check:

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
@@ -40,7 +40,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = RLock()
+        self._lock = Lock()
         with self._failures():
             _make(path)
             self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)

@@ -41,18 +41,18 @@ def to_markdown(chat: Chat) -> str:
     if chat.system:
         parts += ["## System", _closed(chat.system)]
     for message in chat.tree.path():
-        parts += [f"## {message.role.capitalize()}", *_body(message.text)]
+        parts += [f"## {message.role.capitalize()}", *_body(message)]
         if line := _line(message):
             parts.append(f"<sub>{line}</sub>")
     return storable("\n\n".join(parts) + "\n")
 
 
-def _body(text: str) -> list[str]:
-    thinking = _THINKING.match(text)
+def _body(message: Message) -> list[str]:
+    thinking = _THINKING.match(message.text) if message.role == "assistant" else None
     if not thinking:
-        return [_closed(text)]
+        return [_closed(message.text)]
     folded = f"<details><summary>Thinking</summary>\n\n{_closed(thinking[1])}\n\n</details>"
-    return [folded, _closed(text[thinking.end() :])]
+    return [folded, _closed(message.text[thinking.end() :])]
 
 
 def _closed(text: str) -> str:

@@ -8,6 +8,7 @@ are JSON.
 
 import sqlite3
 from pathlib import Path
+from time import sleep
 
 from edgellm.errors import EdgeLLMError
 
@@ -57,7 +58,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
     """
     if _version(db, path) == len(MIGRATIONS):
         return
-    db.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(db)
     for version, step in enumerate(MIGRATIONS, 1):
         with db:
             db.execute("BEGIN IMMEDIATE")
@@ -65,6 +66,21 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
                 for statement in step.split(";"):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {version}")
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Let readers and a writer not wait for each other, from now on for this file.
+
+    SQLite does not wait for this as it does for a transaction: two programs that make the file at once would fail.
+    """
+    for attempt in range(100):
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == 99:
+                raise
+            sleep(0.05)
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:

@@ -50,10 +50,9 @@ class Store(Kept):
     def put(self, chat: Chat) -> int:
         """Store a chat from elsewhere, all of it or nothing; its new id. Its messages get new ids, too."""
         with self._change() as run:
-            columns = (chat.title, chat.system, chat.model, chat.draft, time())
-            new = run(
-                "INSERT INTO chats (title, system, model, draft, updated) VALUES (?, ?, ?, ?, ?)", *columns
-            ).lastrowid
+            values = (chat.title, chat.system, chat.model, chat.draft, time())
+            statement = "INSERT INTO chats (title, system, model, draft, updated) VALUES (?, ?, ?, ?, ?)"
+            new = run(statement, *values).lastrowid
             assert new is not None
             ids: dict[int | None, int | None] = {None: None}
             for message in chat.tree.messages.values():
