@@ -37,7 +37,7 @@ class ChatScreen(Screen[None]):
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
         Binding("ctrl+r", "regenerate", "Again", id="chat.regenerate"),
-        Binding("ctrl+e", "edit", "Edit", id="chat.edit", show=False),
+        Binding("f2", "edit", "Edit", id="chat.edit", show=False),
         Binding("alt+left", "walk(-1)", "Earlier version", id="chat.earlier", show=False),
         Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
         Binding("ctrl+b", "chats", "Chats", id="chat.chats"),
