@@ -1,12 +1,12 @@
 """The text area of the input box."""
 
 import unicodedata
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
@@ -19,18 +19,14 @@ class Editor(TextArea):
     """A text area that grows with its text. A key that has nothing to do in it is left to the widgets around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", id="composer.newline"),
         Binding("alt+d", "delete_word_right", show=False),
     ]
 
-    class LongPaste(Message):
-        """A text was pasted that is too long to be shown."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    def __init__(self) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False)
+    def __init__(self, take_long: Callable[[str], None]) -> None:
+        """`take_long` gets what is pasted and too long to be shown, before the keys that follow it."""
+        super().__init__(highlight_cursor_line=False)
+        self._take_long = take_long
         self.menu_open = False
 
     @property
@@ -96,6 +92,10 @@ class Editor(TextArea):
         event.prevent_default()
         self._insert(event.text)
 
+    def action_newline(self) -> None:
+        """Begin a new line."""
+        self.put_here("\n")
+
     def action_paste(self) -> None:
         """Insert what was copied in the app."""
         self._insert(self.app.clipboard)
@@ -103,6 +103,6 @@ class Editor(TextArea):
     def _insert(self, pasted: str) -> None:
         text = harmless(pasted)
         if is_long(text):
-            self.post_message(self.LongPaste(text))
+            self._take_long(text)
         elif text:
             self.put_here(text)
