@@ -31,6 +31,7 @@ class Composer(Box):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send", id="composer.send"),
+        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", id="composer.newline"),
         Binding("tab", "complete", "Complete", show=False, id="composer.complete"),
         Binding("up", "walk(-1)", "Previous message", show=False, id="composer.previous"),
         Binding("down", "walk(1)", "Next message", show=False, id="composer.next"),
@@ -67,6 +68,7 @@ class Composer(Box):
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
         super().__init__(placeholder, id=id)
         self._popup = Popup(self._editor)
+        self._editor.before_binding = self._popup.look_up  # the message of the last change may not have come yet
         self._history = History()
         self._saving: Timer | None = None
 
@@ -99,7 +101,6 @@ class Composer(Box):
 
     def action_send(self) -> None:
         """Take the completion that is selected, and send what needs no more to be typed."""
-        self._popup.look_up()
         taken = self._popup.selected
         if taken:
             self._popup.take(taken)
@@ -111,12 +112,14 @@ class Composer(Box):
         elif taken is None and self._editor.text != "/":
             self._send()
 
+    def action_newline(self) -> None:
+        """Begin a new line."""
+        self._editor.put_here("\n")
+
     def action_complete(self) -> None:
         """Take the completion that is selected, or the first one."""
-        self._popup.look_up()
-        if self._popup.completions:
-            taken = self._popup.selected or self._popup.completions[0]
-            self._popup.take(taken, after=" " if taken.complete else "")
+        taken = self._popup.selected or self._popup.completions[0]
+        self._popup.take(taken, after=" " if taken.complete else "")
 
     def action_walk(self, step: int) -> None:
         """Move in the list of completions, or to what was sent before or after."""

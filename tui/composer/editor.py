@@ -19,7 +19,6 @@ class Editor(TextArea):
     """A text area that grows with its text. A key that has nothing to do in it is left to the widgets around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", id="composer.newline"),
         Binding("alt+d", "delete_word_right", show=False),
     ]
 
@@ -28,6 +27,7 @@ class Editor(TextArea):
         super().__init__(highlight_cursor_line=False)
         self._take_long = take_long
         self.menu_open = False
+        self.before_binding: Callable[[], None] = lambda: None
 
     @property
     def cursor(self) -> int:
@@ -81,6 +81,7 @@ class Editor(TextArea):
         Textual would do it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
         from a script, those after it would be in the text by then, and "a Enter b" would send "ab".
         """
+        self.before_binding()
         active = self.screen.active_bindings.get(key)
         if active is None or active.node not in (self, self.parent):
             return False
@@ -91,10 +92,6 @@ class Editor(TextArea):
         event.stop()
         event.prevent_default()
         self._insert(event.text)
-
-    def action_newline(self) -> None:
-        """Begin a new line."""
-        self.put_here("\n")
 
     def action_paste(self) -> None:
         """Insert what was copied in the app."""
