@@ -72,8 +72,13 @@ class ModelList(OptionList, can_focus=False):
 
     def _highlight(self) -> None:
         places = {_key(row): place for place, row in reversed(list(enumerate(self._at))) if row}
-        self.highlighted = places.get(self._kept, min(places.values(), default=None))
+        self.highlighted = places.get(self._kept, self._first())
         self.post_message(self.Pointed(self.row))
+
+    def _first(self) -> int | None:
+        """The first model; while there may be more, nothing that Enter would pull in its place."""
+        rows = ((place, row) for place, row in enumerate(self._at) if row)
+        return next((place for place, row in rows if not (row.offered and self._looking)), None)
 
     def _lines_of(self, width: int) -> Iterator[tuple[ModelRow | None, Option]]:
         for title, columns, rows in self._sections(width):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from edgellm.gguf.printable import printable
 from tui.core.worker import line
 
 if TYPE_CHECKING:
@@ -46,7 +47,18 @@ class Pull:
 
     def __str__(self) -> str:
         """What is being done."""
-        return "stopping" if self.stopping else str(self._follower or "starting")
+        return "stopping" if self.stopping else f"{self._follower or 'starting'}{self._note()}"
+
+    def _note(self) -> str:
+        """Told before all of it is here: a model that cannot be opened then."""
+        architecture = self._follower.architecture if self._follower else None
+        if architecture is None:
+            return ""
+        from edgellm.arch import ARCHITECTURES
+
+        return (
+            "" if architecture in ARCHITECTURES else f" · note: architecture {printable(architecture)} cannot run here"
+        )
 
     def _run(self) -> None:
         from edgellm.hub import Follower, StoppedError, obtain

@@ -54,6 +54,7 @@ class ModelsScreen(ModalScreen[str | None]):
         self._current = current
         self._shelf = Shelf(lambda: self._tell(self.Read()))
         self._pull: Pull | None = None
+        self._arrived: str | None = None
         self._ticker: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -84,6 +85,10 @@ class ModelsScreen(ModalScreen[str | None]):
         typed = self.query_one(Input).value.strip()
         rows = [row for row in self._shelf.rows if row.matches(typed)]
         self.query_one(ModelList).show([*rows, *typed_row(typed, rows)], looking=not self._shelf.complete)
+        if self._arrived in [row.name for row in rows if not row.offered]:
+            self.query_one(ModelList).point_at(str(self._arrived))
+            self.query_one(Pulling).say(f"{self._arrived} is here: Enter opens it")
+            self._arrived = None
 
     @on(ModelList.Pointed)
     def _pointed(self, message: ModelList.Pointed) -> None:
@@ -115,6 +120,8 @@ class ModelsScreen(ModalScreen[str | None]):
         elif row.offered:
             self._begin_pull(row.name)
         else:
+            if self._pull:
+                self.notify(f"{self._pull.reference} was stopped; what has come is kept", markup=False)
             self.dismiss(row.name)
 
     # Pulling
@@ -146,9 +153,9 @@ class ModelsScreen(ModalScreen[str | None]):
             self._ticker.pause()
         pull, line = message.pull, self.query_one(Pulling)
         if pull.name:
-            line.say(f"{pull.name} is here: Enter opens it")
+            self._arrived = pull.name
+            line.say(f"{pull.name} is here")
             self.query_one(Input).value = ""
-            self.query_one(ModelList).point_at(pull.name)
         else:
             line.say(pull.problem or f"{pull.reference}: stopped; what has come is kept", problem=bool(pull.problem))
         self._shelf.read()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
@@ -26,6 +26,7 @@ class Shelf:
 
     def __init__(self, tell: Callable[[], object]) -> None:
         self._tell = tell
+        self._one_at_a_time = Lock()
         self.rows: tuple[ModelRow, ...] = ()
         self.complete = False
 
@@ -34,14 +35,24 @@ class Shelf:
         Thread(target=self._read, name="models", daemon=True).start()
 
     def _read(self) -> None:
-        rows: list[ModelRow] = []
-        for row in chain(offered_rows(), local_rows()):
-            rows.append(row)
-            if not self.complete:
-                self.rows = tuple(rows)
-                self._tell()
-        self.rows, self.complete = tuple(rows), True
+        with self._one_at_a_time:
+            rows: list[ModelRow] = []
+            for row in _all_rows():
+                rows.append(row)
+                if not self.complete:
+                    self.rows = tuple(rows)
+                    self._tell()
+            self.rows, self.complete = tuple(rows), True
         self._tell()
+
+
+def _all_rows() -> Iterator[ModelRow]:
+    """What a pull can bring is known at once, and so comes first."""
+    try:
+        yield from offered_rows()
+        yield from local_rows()
+    except Exception as error:  # what is known by then can still be chosen
+        yield ModelRow("other models", "", problem=line(error))
 
 
 def local_rows() -> Iterator[ModelRow]:
