@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.app import App
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from tui.models.listing import ModelList
 from tui.models.pulling import Pulling
@@ -71,6 +71,19 @@ async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
         assert monotonic() < end, "it never came"
         await pilot.pause(0.01)
     await pilot.pause()
+
+
+async def enter(app: PickerApp, pilot: Pilot[None], text: str) -> None:
+    """Type a text in one go, once all models are known, and press Enter."""
+    await complete(app, pilot)
+    app.picker.query_one(Input).value = text
+    await pilot.pause()
+    await pilot.press("enter")
+
+
+async def some_of_it(app: PickerApp, pilot: Pilot[None]) -> None:
+    """Wait until the screen shows that a part of a pull has come."""
+    await until(pilot, lambda: "% of" in app.pulling and ": 0% of" not in app.pulling)
 
 
 async def complete(app: PickerApp, pilot: Pilot[None]) -> None:

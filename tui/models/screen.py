@@ -85,10 +85,16 @@ class ModelsScreen(ModalScreen[str | None]):
         typed = self.query_one(Input).value.strip()
         rows = [row for row in self._shelf.rows if row.matches(typed)]
         self.query_one(ModelList).show([*rows, *typed_row(typed, rows)], looking=not self._shelf.complete)
-        if self._arrived in [row.name for row in rows if not row.offered]:
-            self.query_one(ModelList).point_at(str(self._arrived))
-            self.query_one(Pulling).say(f"{self._arrived} is here: Enter opens it")
-            self._arrived = None
+        for row in rows:
+            if row.name == self._arrived and not row.offered:
+                self._welcome(row)
+
+    def _welcome(self, row: ModelRow) -> None:
+        """Point at what was pulled, once the list has it."""
+        self._arrived = None
+        self.query_one(ModelList).point_at(row.name)
+        next_step = f"but cannot be opened: {row.problem}" if row.problem else "Enter opens it"
+        self.query_one(Pulling).say(f"{row.name} is here, {next_step}", problem=bool(row.problem))
 
     @on(ModelList.Pointed)
     def _pointed(self, message: ModelList.Pointed) -> None:
