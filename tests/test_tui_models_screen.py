@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from local_models import Machine, machine
 from make_gguf import write_model
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 from tui_models_app import PickerApp, complete, play, until
@@ -81,6 +82,18 @@ def test_keys_choose(keys: str, chosen: list[str | None]) -> None:
         await pilot.pause()
 
     assert play(script).chosen == chosen
+
+
+@pytest.mark.usefixtures("rows")
+def test_what_is_typed_before_enter_counts_however_fast_it_comes() -> None:
+    async def script(app: PickerApp, pilot: Pilot[None]) -> None:
+        await complete(app, pilot)
+        for key in "70b":
+            app.post_message(events.Key(key, key))
+        app.post_message(events.Key("enter", None))
+        await until(pilot, lambda: app.chosen)
+
+    assert play(script).chosen == ["llama-3.3-70b"]
 
 
 @pytest.mark.usefixtures("rows")

@@ -22,12 +22,17 @@ from tui.models.typed import typed_row
 _TICK_S = 0.1
 
 
+class Filter(Input):
+    """Takes all that is typed. Enter comes from here, and so never before what was typed ahead of it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Open or pull", id="models.choose")]
+
+
 class ModelsScreen(ModalScreen[str | None]):
     """Dismissed with the MODEL that was chosen, or None; a pull that runs is then stopped, and what has come kept."""
 
     CSS_PATH: ClassVar = ["screen.tcss", "listing.tcss", "pulling.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Open or pull", id="models.choose", priority=True),
         Binding("escape", "leave", "Close", id="models.close"),
         Binding("up", "move('cursor_up')", "Up", id="models.up", show=False),
         Binding("down", "move('cursor_down')", "Down", id="models.down", show=False),
@@ -61,7 +66,7 @@ class ModelsScreen(ModalScreen[str | None]):
         """The parts of the screen."""
         with Vertical(id="models") as frame:
             frame.border_title = "Models"
-            yield Input(placeholder="type to filter, or ORG/NAME to pull from Hugging Face", id="models-filter")
+            yield Filter(placeholder="type to filter, or ORG/NAME to pull from Hugging Face")
             yield ModelList(self._current)
             yield Static(id="models-about", markup=False)
             yield Pulling()
@@ -82,7 +87,7 @@ class ModelsScreen(ModalScreen[str | None]):
     @on(Read)
     @on(Input.Changed)
     def _fill(self) -> None:
-        typed = self.query_one(Input).value.strip()
+        typed = self.query_one(Filter).value.strip()
         rows = [row for row in self._shelf.rows if row.matches(typed)]
         self.query_one(ModelList).show([*rows, *typed_row(typed, rows)], looking=not self._shelf.complete)
         for row in rows:
@@ -108,8 +113,8 @@ class ModelsScreen(ModalScreen[str | None]):
         """Point at another row."""
         self.query_one(ModelList).move(action)
 
-    def action_choose(self) -> None:
-        """Open what is pointed at, or pull it."""
+    @on(Input.Submitted)
+    def _entered(self) -> None:
         if row := self.query_one(ModelList).row:
             self._choose(row)
 
@@ -161,7 +166,7 @@ class ModelsScreen(ModalScreen[str | None]):
         if pull.name:
             self._arrived = pull.name
             line.say(f"{pull.name} is here")
-            self.query_one(Input).value = ""
+            self.query_one(Filter).value = ""
         else:
             line.say(pull.problem or f"{pull.reference}: stopped; what has come is kept", problem=bool(pull.problem))
         self._shelf.read()
