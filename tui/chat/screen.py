@@ -59,7 +59,7 @@ class ChatScreen(Screen[None]):
             yield Sidebar()
             with Vertical(id="conversation"):
                 yield Transcript()
-                yield Composer()
+                yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
         yield Footer(show_command_palette=False)
