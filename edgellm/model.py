@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgellm.arch import describe
 from edgellm.branches import Branches
 from edgellm.chat import Chat
+from edgellm.decoding import Prompt
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
 from edgellm.errors import EdgeLLMWarning, OptionError
@@ -110,16 +111,19 @@ class Model:
         meter, chosen = writer.meter(), writer.options(**options)
         check_text("prompt", prompt)
         ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
-        return writer.start(ids, chosen, meter, self._last, progress)
+        return writer.start(Prompt(ids), chosen, meter, self._last, progress)
 
     def generate(self, prompt: str, **options: Any) -> Completion:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
         return self.stream(prompt, **options).completion()
 
     def chat(self, system: str | None = None, **options: Any) -> Chat:
-        """A conversation in the model's own chat template; options as for `stream`, for every reply.
+        """A conversation in the model's own chat template; options as for `stream`, for every reply, and these:
 
-        Raises EdgeLLMError if the file has no chat template and none is given as `template` (its source).
+        `template` (its source), `template_args`, and `overflow`, what happens to a conversation that outgrows the
+        context (`edgellm.options.ChatOptions`): "stop", "drop" or "window".
+
+        Raises EdgeLLMError if the file has no chat template and none is given.
         """
         return Chat(self._writer, system, **options)
 

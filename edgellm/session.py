@@ -69,13 +69,12 @@ class Session:
         if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
-    def check_fits(self, ids: Ids[int]) -> None:
+    def check_fits(self, ids: Ids[int], advice: str = "shorten it, or raise ctx if the model allows more") -> None:
         """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
         over = len(ids) - self.engine.ctx
         if over > 0:
             raise ContextOverflowError(
-                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: "
-                "shorten it, or raise ctx if the model allows more"
+                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: {advice}"
             )
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")

@@ -1,10 +1,11 @@
 """What every request of an open model needs: the session, the tokenizer, the file's own sampling defaults."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from edgellm.branches import Branches
+from edgellm.decoding import Prompt
 from edgellm.gauge import Gauge
 from edgellm.generation import Generation
 from edgellm.meter import Meter
@@ -33,15 +34,15 @@ class Writer:
 
     def start(
         self,
-        ids: Sequence[int],
+        prompt: Prompt,
         options: GenerationOptions,
         meter: Meter,
         branches: Branches,
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
     ) -> Generation:
-        """Continue token ids, reusing what `branches` hold of them; `on_end` as in `Generation`.
+        """Continue a prompt, reusing what `branches` hold of them; `on_end` as in `Generation`.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
-        return Generation(self.session, self.tokenizer, branches.lease, ids, options, meter, progress, on_end)
+        return Generation(self.session, self.tokenizer, branches.lease, prompt, options, meter, progress, on_end)

@@ -7,9 +7,10 @@ import pytest
 from conftest import ModelFile
 
 from edgellm.cli import run
-from edgellm.cli.conversion import TYPES, Pace, clock
+from edgellm.cli.conversion import TYPES, Pace
 from edgellm.cli.screen import Progress
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import duration
 
 Capture = pytest.CaptureFixture[str]
 
@@ -98,7 +99,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.
 
 
 def test_times_read_as_clocks() -> None:
-    assert [clock(seconds) for seconds in (0.2, 59.7, 61, 3723)] == ["0:00", "1:00", "1:01", "1:02:03"]
+    assert [duration(seconds) for seconds in (0.2, 59.7, 61, 3723)] == ["0:00", "1:00", "1:01", "1:02:03"]
 
 
 def test_the_help_names_all_recipes() -> None:

@@ -1,9 +1,12 @@
 """The input box: what is typed is sent as it was meant, recalled, and never lost."""
 
+import asyncio
+
 import pytest
 from composer_app import ComposerApp, drive, shown, type_text
 from textual import events
 from textual._xterm_parser import XTermParser
+from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from tui.composer import Attachment, Composer
@@ -91,7 +94,7 @@ def test_long_lines_are_wrapped_in_a_narrow_screen() -> None:
         app.box.edit(app.box.text, 1, "message 1")
         app.box.attach("a file with a very long name.txt", "text")
         await pilot.pause()
-        rows = "".join(shown(app)).replace(" ", "")
+        rows = "".join(shown(app)).replace(" ", "").replace("▌", "")
         assert "日本語の文章をここに書く" * 2 in rows
         assert "averylongname.txt" in rows
         assert app.editor.size.height >= 3
@@ -203,6 +206,33 @@ def test_editing_gives_back_what_was_typed() -> None:
     drive(test)
 
 
+@pytest.mark.parametrize("message", ["/usr/bin is a folder", "// twice", "/several\nlines"])
+def test_a_message_that_begins_with_a_slash_stays_one_when_it_is_edited(message: str) -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        app.box.edit(message, 7)
+        await pilot.press("enter")
+        assert app.posted == [Composer.Sent(message, 7, ())]
+
+    drive(test)
+
+
+def test_a_draft_may_be_put_in_before_the_box_is_shown() -> None:
+    class Restored(ComposerApp):
+        def compose(self) -> ComposeResult:
+            self.box.text = "restored"
+            self.box.attach("a.txt", "A")
+            yield self.box
+
+    async def test() -> None:
+        async with Restored().run_test() as pilot:
+            app = pilot.app
+            assert isinstance(app, Restored)
+            await pilot.press("!", "enter")
+            assert app.posted == [Composer.Sent("restored!", None, (Attachment("a.txt", "A"),))]
+
+    asyncio.run(test())
+
+
 def test_escape_stops_editing_and_then_is_the_apps() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         await type_text(pilot, "draft")
@@ -225,8 +255,7 @@ def test_files_go_with_the_message() -> None:
         app.box.attach("a.txt", "1\n2\n3")
         await pilot.pause()
         row = next(row for row in shown(app) if "b.txt" in row)
-        assert row.split("  ")[0].strip() == "b.txt, 1 line"
-        assert "a.txt, 3 lines" in row
+        assert [chip.strip() for chip in row.strip().split("   ")] == ["b.txt, 1 line", "a.txt, 3 lines"]
         await pilot.press("x", "backspace", "backspace", "enter")
         assert app.posted == [Composer.Sent("", None, (Attachment("b.txt", "one"),))]
         assert app.box.attachments == ()

@@ -5,7 +5,7 @@ from composer_app import ComposerApp, drive, shown, type_text
 from textual import events
 from textual.pilot import Pilot
 
-from tui.composer import Completion, Composer
+from tui.composer import Completion
 from tui.composer.popup import Popup
 
 COMMANDS = [
@@ -147,7 +147,7 @@ def test_it_lies_over_what_is_above_and_shows_help() -> None:
         await pilot.pause()
         rows = shown(app)
         assert [row.split()[:3] for row in rows[15:23]] == [[f"/c{n}", "help", f"{n}"] for n in range(8)]
-        assert rows[23].strip() == "/"
+        assert rows[23].split() == ["▌", "/"]
         assert app.query_one("#above").region == above
         await pilot.press("up")
         await pilot.pause()
@@ -162,7 +162,7 @@ def test_it_stays_on_a_small_screen() -> None:
         await pilot.press("/")
         await pilot.pause()
         rows = shown(app)
-        assert rows[-1].strip() == "/"
+        assert rows[-1].split() == ["▌", "/"]
         assert all(row.startswith("/c") for row in rows[:-1])
 
     drive(test, size=(20, 6))
@@ -201,14 +201,22 @@ def test_what_is_selected_is_seen(theme: str, colors: bool, monkeypatch: pytest.
     drive(test)
 
 
-def test_a_completer_sees_keys_that_came_in_a_bunch() -> None:
+@pytest.mark.parametrize(
+    ("keys", "commands", "left"),
+    [
+        (["/", "c", "l", "enter", "h", "i"], ["/clear"], "hi"),
+        (["/", "m", "o", "tab", "q", "enter", "h", "i"], ["/model qwen"], "hi"),
+        (["/", "s", "down", "down", "enter", "h", "i"], ["/settings"], "hi"),
+        (["/", "s", "escape", "a", "enter"], ["/sa"], ""),
+    ],
+)
+def test_keys_that_come_in_a_bunch_find_the_list(keys: list[str], commands: list[str], left: str) -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.set_completer(complete)
-        for key in ["/", "c", "l", "enter", "h", "i", "enter"]:
+        for key in keys:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await pilot.pause()
         await pilot.pause()
-        assert [type(each) for each in app.posted] == [Composer.Command, Composer.Sent]
-        assert (app.commands(), app.sent()) == (["/clear"], ["hi"])
+        assert (app.commands(), app.box.text, app.left) == (commands, left, [])
 
     drive(test)

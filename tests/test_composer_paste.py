@@ -66,6 +66,17 @@ def test_from_twenty_lines_it_is_a_chip(text: str, chip: str) -> None:
     drive(test)
 
 
+def test_a_key_that_comes_at_once_after_a_paste_finds_it_there() -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        app.post_message(events.Paste("a" * 3000))
+        app.post_message(events.Key("enter", "\r"))
+        await pilot.pause()
+        await pilot.pause()
+        assert app.sent() == ["a" * 3000]
+
+    drive(test)
+
+
 def test_chips_of_pasted_texts_are_joined_into_what_is_sent() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         first, second = "a" * 2001, "\n".join(["line"] * 1234)
@@ -76,6 +87,20 @@ def test_chips_of_pasted_texts_are_joined_into_what_is_sent() -> None:
         await pilot.press("enter")
         assert app.posted == [Composer.Sent(f"why?\n\n{first}\n\n{second}", None, ())]
         assert not any("pasted" in row for row in shown(app))
+
+    drive(test)
+
+
+def test_a_chip_is_part_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.composer.composer._SAVE_AFTER_S", 0.01)
+
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        await paste(app, pilot, "a" * 2001)
+        await pilot.pause(0.1)
+        assert app.drafts[-1] == "a" * 2001
+        await pilot.press("backspace")
+        await pilot.pause(0.1)
+        assert app.drafts[-1] == ""
 
     drive(test)
 

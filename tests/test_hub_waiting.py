@@ -10,7 +10,7 @@ import pytest
 from edgellm.cli import transfer
 from edgellm.cli.screen import Progress
 from edgellm.errors import EdgeLLMError
-from edgellm.hub import Watcher, patience
+from edgellm.hub import Watcher, pace, watcher
 from edgellm.hub.patience import Patience, retry_after
 
 
@@ -40,7 +40,7 @@ def test_a_date_to_try_again_at() -> None:
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(patience, "sleep", slept.append)
+    monkeypatch.setattr(watcher, "sleep", slept.append)
     patient, final = Patience(Watcher()), EdgeLLMError("enough")
     patient.wait("a", final)
     patient.wait("b", final, told=7)
@@ -56,7 +56,8 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Bytes that were here before are no part of the rate."""
     now = 1000.0
-    monkeypatch.setattr(transfer, "monotonic", lambda: now)
+    for module in (pace, transfer):
+        monkeypatch.setattr(module, "monotonic", lambda: now)
     shown = transfer.Transfer(Progress())
     shown.coming("org/name: m.gguf", 1_000_000_000)
     shown.moved(500_000_000, 1_000_000_000, 0)

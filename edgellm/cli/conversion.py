@@ -81,6 +81,8 @@ class Pace:
 
     def __call__(self, done: int, total: int) -> None:
         """`done` of `total` weights are written."""
+        from edgellm.gguf.printable import duration
+
         now = monotonic()
         if not self._since:  # the first slab: what came before it was compiling
             self._since = self._shown = now
@@ -89,19 +91,12 @@ class Pace:
             return
         self._shown = now
         rate = (done - self._first) / (now - self._since)
-        left = clock((total - done) / rate)
+        left = duration((total - done) / rate)
         line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left} left"
         if self._live:
             self._progress.working(line)
         else:
             click.echo(line, err=True)
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, or hours, minutes and seconds: `1:02:03`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _duration(seconds: float) -> str:

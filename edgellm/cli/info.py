@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from edgellm.gguf import GGUFFile, Tensor
-from edgellm.gguf.printable import printable, size
+from edgellm.gguf.printable import count, printable, size
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
 from edgellm.tables import table
@@ -65,7 +65,7 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "author", info.author or ""
     yield "license", info.license or ""
     yield "architecture", info.architecture
-    yield "parameters", _count(info.parameters) if info.parameters else "none in this file"
+    yield "parameters", count(info.parameters) if info.parameters else "none in this file"
     yield "layers", str(info.layers or "")
     yield "context", f"{info.context_length} tokens" if info.context_length else ""
     yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16)" if info.kv_bytes_per_token else ""
@@ -88,19 +88,10 @@ def _tokenizer(tokenizer: TokenizerInfo) -> str:
     return f"{tokenizer.model}{pre}, {tokenizer.tokens} tokens"
 
 
-def _count(n: float) -> str:
-    """A number of parameters as people say it: `1.24 B`."""
-    for unit in ("", " k", " M", " B"):
-        if n < 999.5:
-            return f"{n:.3g}{unit}"
-        n /= 1000
-    return f"{n:.3g} T"
-
-
 def _type_rows(info: ModelInfo) -> Iterator[tuple[str, ...]]:
     for share in info.types:
         bits = f"{share.bits_per_weight:.2f}"
-        yield share.type, str(share.tensors), _count(share.parameters), size(share.bytes), bits
+        yield share.type, str(share.tensors), count(share.parameters), size(share.bytes), bits
 
 
 def _tensor_row(tensor: Tensor) -> tuple[str, ...]:

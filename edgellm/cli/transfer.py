@@ -1,24 +1,22 @@
 """How far a download is: a moving line with rate and time left on a terminal, elsewhere a line at times."""
 
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
 import click
 
-from edgellm.cli.conversion import clock
+from edgellm.arch import ARCHITECTURES
 from edgellm.cli.screen import Progress
 from edgellm.gguf.printable import printable, size
-from edgellm.hub import Watcher
+from edgellm.hub import Pace, Repository, Watcher
 
 _LIVE_S, _PLAIN_S = 0.1, 10.0
-_WINDOW_S = 5.0
 
 
 class Transfer(Watcher):
-    """Shows what it hears; the rate is that of the last seconds."""
+    """Shows what it hears."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -26,8 +24,18 @@ class Transfer(Watcher):
         self._begin()
 
     def _begin(self) -> None:
-        self._shown = monotonic()
-        self._recent = deque([(self._shown, 0)])
+        self._shown, self._pace, self._checked = monotonic(), Pace(), ""
+
+    def asking(self, endpoint: str) -> None:
+        """Show who is asked."""
+        self._progress.working(f"asking {endpoint}")
+
+    def found(self, repository: Repository) -> None:
+        """Say beforehand that a model cannot be computed, if the hub knows what it is."""
+        self._progress.clear()
+        if repository.architecture not in (None, *ARCHITECTURES):
+            what = f"architecture {printable(str(repository.architecture))}"
+            click.echo(f"edgellm: note: {what} is not supported; it may run with --engine llama.cpp", err=True)
 
     def coming(self, what: str, nbytes: int) -> None:
         """Say what comes."""
@@ -37,21 +45,18 @@ class Transfer(Watcher):
 
     def moved(self, done: int, total: int, came: int) -> None:
         """Show the bytes that are here, the rate and what is left, not too often."""
+        self._pace.moved(done, total, came)
         now = monotonic()
-        self._recent.append((now, came))
-        while len(self._recent) > 2 and now - self._recent[0][0] > _WINDOW_S:
-            self._recent.popleft()
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
             return
-        self._shown = now
-        since, before = self._recent[0]
-        rate = (came - before) / max(now - since, 1e-9)
-        left = f"{clock((total - done) / rate)} left" if rate else "waiting"
-        self._say(f"{done / max(1, total):.0%} of {size(total)} · {size(rate)}/s · {left}")
+        self._shown, self._checked = now, ""
+        self._say(str(self._pace))
 
     def checking(self, name: str) -> None:
         """Show what is read."""
-        self._progress.working(f"checking {printable(name)}")
+        if name != self._checked:
+            self._checked = name
+            self._progress.working(f"checking {printable(name)}")
 
     def waiting(self, why: str, seconds: float) -> None:
         """Say what is waited for."""

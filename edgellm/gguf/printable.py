@@ -17,3 +17,19 @@ def size(nbytes: float) -> str:
             return f"{nbytes:.0f} bytes" if unit == "bytes" else f"{nbytes:.3g} {unit}"
         nbytes /= 1000
     return f"{nbytes:.3g} EB"
+
+
+def count(n: float) -> str:
+    """A number of parameters as people say it: `1.24 B`."""
+    for unit in ("", " k", " M", " B"):
+        if n < 999.5:
+            return f"{n:.3g}{unit}"
+        n /= 1000
+    return f"{n:.3g} T"
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, or hours, minutes and seconds: `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

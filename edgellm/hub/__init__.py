@@ -8,17 +8,24 @@ compares no hash of what came.
 from edgellm.hub.checkpoint import checkpoint
 from edgellm.hub.choose import Candidate, candidates, choose
 from edgellm.hub.client import Hub, is_offline
+from edgellm.hub.follower import Follower, StoppedError
 from edgellm.hub.listing import RemoteFile, Repository
+from edgellm.hub.obtain import Obtained, obtain
+from edgellm.hub.pace import Pace
 from edgellm.hub.reference import Reference, parse_reference
 from edgellm.hub.watcher import Watcher
 from edgellm.hub.whole import find_pulled, in_other_cache, pull
 
 __all__ = [
     "Candidate",
+    "Follower",
     "Hub",
+    "Obtained",
+    "Pace",
     "Reference",
     "RemoteFile",
     "Repository",
+    "StoppedError",
     "Watcher",
     "candidates",
     "checkpoint",
@@ -26,6 +33,7 @@ __all__ = [
     "find_pulled",
     "in_other_cache",
     "is_offline",
+    "obtain",
     "parse_reference",
     "pull",
 ]

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from time import sleep
 
 from edgellm.errors import EdgeLLMError
 from edgellm.hub.watcher import Watcher
@@ -32,7 +31,7 @@ class Patience:
             raise final
         seconds = min(2.0 ** (self._failures - 1), _LONGEST_S) if told is None else told
         self._watcher.waiting(why, seconds)
-        sleep(seconds)
+        self._watcher.pause(seconds)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -21,9 +21,10 @@ class Part:
         self._file, self._digest, self.have = file, file.digest(), 0
         self._out = path.open("r+b" if path.exists() else "w+b", buffering=0)
 
-    def read_kept(self) -> None:
-        """Begin after what is there. More than the file has is none of it."""
+    def read_kept(self, reading: Callable[[], None]) -> None:
+        """Begin after what is there, calling `reading` before each slab. More than the file has is none of it."""
         while slab := self._out.read(_SLAB):
+            reading()
             self._digest.update(slab)
             self.have += len(slab)
         if self.have > self._file.bytes:
@@ -61,9 +62,7 @@ def fetch(hub: Hub, repository: Repository, file: RemoteFile, path: Path, moved:
     then all comes anew, once. Raises EdgeLLMError.
     """
     with Part(file, path) as part:
-        if path.stat().st_size:
-            hub.watcher.checking(file.name)
-        part.read_kept()
+        part.read_kept(lambda: hub.watcher.checking(file.name))
         went_on = part.have > 0
         _complete(hub, repository, part, file, moved)
         if not part.is_right() and went_on:

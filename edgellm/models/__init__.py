@@ -13,7 +13,7 @@ from edgellm.models.names import labels, resolve
 from edgellm.models.pulled import Kept, pulled, unfinished
 from edgellm.models.stores import Stored, stored_models
 
-__all__ = ["Found", "find_models", "name_of", "resolve"]
+__all__ = ["Found", "each_model", "find_models", "name_of", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,14 @@ def find_models() -> list[Found]:
 
     What is on its way from a hub, and checkpoints from there, are among them, with what to do next as the problem.
     """
+    return list(each_model())
+
+
+def each_model() -> Iterator[Found]:
+    """As `find_models`, each one as soon as its header has been read."""
     models = stored_models()
-    found = [_look(name, model) for name, model in zip(labels(models), models, strict=True)]
-    return [*found, *_no_models_yet()]
+    yield from map(_look, labels(models), models)
+    yield from _no_models_yet()
 
 
 def name_of(path: Path) -> str:

@@ -53,12 +53,17 @@ class Kept:
         return sorted(name for name in self.files if name.lower().endswith(".gguf"))
 
     @property
+    def reference(self) -> str:
+        """What to ask a hub for to get these files: ORG/NAME:QUANT, ORG/NAME of a checkpoint."""
+        if not self.weights:
+            return self.repository
+        stem = split_name(self.weights[0].rpartition(".")[0])[0]
+        return f"{self.repository}:{quant_of(stem) or stem.rpartition('/')[2]}"
+
+    @property
     def command(self) -> str:
         """What to type to get these files."""
-        if not self.weights:
-            return f"edgellm convert {self.repository}"
-        stem = split_name(self.weights[0].rpartition(".")[0])[0]
-        return f"edgellm pull {self.repository}:{quant_of(stem) or stem.rpartition('/')[2]}"
+        return f"edgellm {'pull' if self.weights else 'convert'} {self.reference}"
 
 
 def is_plain(name: str) -> bool:

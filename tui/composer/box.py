@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -11,6 +13,7 @@ from tui.composer.attachment import Attachment, join
 from tui.composer.chips import Chips
 from tui.composer.editor import Editor
 from tui.composer.paste import EDITABLE, harmless
+from tui.composer.slash import typed_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,15 @@ class _Edited:
 class Box(Widget):
     """A text area that grows, over it chips for what is attached, and above both what is being edited."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("backspace", "detach", "Remove the last attachment", show=False, id="composer.detach"),
+        Binding("ctrl+o", "expand", "Open the pasted text", id="composer.expand"),
+    ]
+
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._heading, self._chips, self._editor = Static(id="heading", markup=False), Chips(), Editor()
+        self._heading, self._chips = Static(classes="heading", markup=False), Chips()
+        self._editor = Editor(self._add_pasted)
         self._heading.display = False
         self._edited: _Edited | None = None
         self.placeholder = placeholder
@@ -74,7 +83,32 @@ class Box(Widget):
         self._edited = _Edited(key, before.typed, before.attachments)
         self._heading.update(f"editing {what} · Esc cancels")
         self._heading.display = True
-        self._put(text, ())
+        self._put(typed_for(text), ())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a key to others where it would do nothing here."""
+        match action:
+            case "detach":
+                return bool(self._chips.attachments) and not self._editor.text
+            case "expand":
+                return bool(self._chips.pasted)
+        return True
+
+    def action_detach(self) -> None:
+        """Remove what was attached last."""
+        self._chips.drop(self._chips.attachments[-1])
+
+    def action_expand(self) -> None:
+        """Put the text that was pasted last into the box, to be edited."""
+        pasted = self._chips.pasted[-1]
+        if len(pasted.text) > EDITABLE:
+            self.notify(f"Texts over {EDITABLE:,} characters are too long to edit here; it is sent as it is.")
+        else:
+            self._chips.drop(pasted)
+            self._editor.put_here(pasted.text)
+
+    def _add_pasted(self, text: str) -> None:
+        self._chips.add(Attachment("", text))
 
     def _clear(self) -> None:
         """Empty the box, or give back what was in it before a message was edited."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Static
 
 from tui.composer.attachment import Attachment
@@ -10,6 +11,9 @@ from tui.composer.attachment import Attachment
 
 class Chips(Static):
     """Attachments, each as a chip above the box; nothing is there while there are none."""
+
+    class Changed(Message):
+        """Something was added or removed."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
@@ -30,8 +34,9 @@ class Chips(Static):
         """Replace the attachments."""
         self.attachments = tuple(attachments)
         self.display = bool(attachments)
-        self.update(Content("  ").join(Content.styled(f" {each.label} ", "$text on $boost") for each in attachments))
+        self.update(Content("  ").join(Content.styled(f" {each.label} ", "$text on $panel") for each in attachments))
         self.refresh_bindings()
+        self.post_message(self.Changed())
 
     def add(self, added: Attachment) -> None:
         """Add one; a file replaces one of the same name."""

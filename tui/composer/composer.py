@@ -1,6 +1,5 @@
 """The input box: what its keys do."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,14 @@ from textual.widgets import OptionList, TextArea
 
 from tui.composer.attachment import Attachment, join
 from tui.composer.box import Box
+from tui.composer.chips import Chips
 from tui.composer.completion import Completion
-from tui.composer.editor import Editor
 from tui.composer.history import History
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.popup import Popup
+from tui.composer.slash import command_of, message_of
 
 _SAVE_AFTER_S = 0.5
-_COMMAND = re.compile(r"/[^/\n].*")
 
 
 class Composer(Box):
@@ -37,8 +36,6 @@ class Composer(Box):
         Binding("up", "walk(-1)", "Previous message", show=False, id="composer.previous"),
         Binding("down", "walk(1)", "Next message", show=False, id="composer.next"),
         Binding("escape", "cancel", "Cancel", show=False, id="composer.cancel"),
-        Binding("backspace", "detach", "Remove the last attachment", show=False, id="composer.detach"),
-        Binding("ctrl+o", "expand", "Open the pasted text", id="composer.expand"),
     ]
 
     @dataclass
@@ -57,7 +54,10 @@ class Composer(Box):
 
     @dataclass
     class Changed(Message):
-        """The text changed within the last half second: a draft to save. `editing` as in `Sent`."""
+        """The text changed within the last half second: a draft to save. `editing` as in `Sent`.
+
+        Whoever puts in another text, or ends the app, saves what `text` is then.
+        """
 
         text: str
         editing: int | None
@@ -68,6 +68,7 @@ class Composer(Box):
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
         super().__init__(placeholder, id=id)
         self._popup = Popup(self._editor)
+        self._editor.before_binding = self._popup.look_up  # the message of the last change may not have come yet
         self._history = History()
         self._saving: Timer | None = None
 
@@ -96,19 +97,14 @@ class Composer(Box):
                 return self._popup.display
             case "cancel":
                 return self._popup.display or self.editing is not None
-            case "detach":
-                return bool(self._chips.attachments) and not self._editor.text
-            case "expand":
-                return bool(self._chips.pasted)
-        return True
+        return super().check_action(action, parameters)
 
     def action_send(self) -> None:
         """Take the completion that is selected, and send what needs no more to be typed."""
-        self._popup.look_up()
         taken = self._popup.selected
         if taken:
             self._popup.take(taken)
-        if command := self._command():
+        if command := command_of(self._editor.text):
             if taken is None or taken.complete:
                 self._editor.put("")
                 self._history.add(command)
@@ -122,10 +118,8 @@ class Composer(Box):
 
     def action_complete(self) -> None:
         """Take the completion that is selected, or the first one."""
-        self._popup.look_up()
-        if self._popup.completions:
-            taken = self._popup.selected or self._popup.completions[0]
-            self._popup.take(taken, after=" " if taken.complete else "")
+        taken = self._popup.selected or self._popup.completions[0]
+        self._popup.take(taken, after=" " if taken.complete else "")
 
     def action_walk(self, step: int) -> None:
         """Move in the list of completions, or to what was sent before or after."""
@@ -143,37 +137,13 @@ class Composer(Box):
             self._clear()
             self.post_message(self.EditCancelled())
 
-    def action_detach(self) -> None:
-        """Remove what was attached last."""
-        self._chips.drop(self._chips.attachments[-1])
-
-    def action_expand(self) -> None:
-        """Put the text that was pasted last into the box, to be edited."""
-        pasted = self._chips.pasted[-1]
-        if len(pasted.text) > EDITABLE:
-            self.notify(f"Texts over {EDITABLE:,} characters are too long to edit here; it is sent as it is.")
-        else:
-            self._chips.drop(pasted)
-            self._editor.put_here(pasted.text)
-
-    def _command(self) -> str:
-        """The command line that is typed, or nothing."""
-        line = self._editor.text.rstrip()
-        return line if _COMMAND.fullmatch(line) else ""
-
     def _send(self) -> None:
-        typed = self._editor.text.rstrip()
-        if not typed and not self._chips.attachments:
-            return
-        self._history.add(typed)
-        text = typed[1:] if typed.startswith("//") and "\n" not in typed else typed
-        self.post_message(self.Sent(join(text, self._chips.pasted), self.editing, self.attachments))
-        self._clear()
-
-    @on(Editor.LongPaste)
-    def _add_pasted(self, message: Editor.LongPaste) -> None:
-        message.stop()
-        self._chips.add(Attachment("", message.text))
+        message = message_of(self._editor.text)
+        if message:
+            self._history.add(self._editor.text.rstrip())
+        if message or self._chips.attachments:
+            self.post_message(self.Sent(join(message, self._chips.pasted), self.editing, self.attachments))
+            self._clear()
 
     @on(OptionList.OptionSelected)
     def _take_clicked(self, message: OptionList.OptionSelected) -> None:
@@ -186,7 +156,8 @@ class Composer(Box):
         self._popup.look_up()
 
     @on(TextArea.Changed)
-    def _save_soon(self, message: TextArea.Changed) -> None:
+    @on(Chips.Changed)
+    def _save_soon(self, message: Message) -> None:
         message.stop()
         self._popup.look_up()
         if self._saving is None:

@@ -1,12 +1,12 @@
 """The text area of the input box."""
 
 import unicodedata
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
@@ -22,16 +22,12 @@ class Editor(TextArea):
         Binding("alt+d", "delete_word_right", show=False),
     ]
 
-    class LongPaste(Message):
-        """A text was pasted that is too long to be shown."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    def __init__(self) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False)
+    def __init__(self, take_long: Callable[[str], None]) -> None:
+        """`take_long` gets what is pasted and too long to be shown, before the keys that follow it."""
+        super().__init__(highlight_cursor_line=False)
+        self._take_long = take_long
         self.menu_open = False
+        self.before_binding: Callable[[], None] = lambda: None
 
     @property
     def cursor(self) -> int:
@@ -85,6 +81,7 @@ class Editor(TextArea):
         Textual would do it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
         from a script, those after it would be in the text by then, and "a Enter b" would send "ab".
         """
+        self.before_binding()
         active = self.screen.active_bindings.get(key)
         if active is None or active.node not in (self, self.parent):
             return False
@@ -103,6 +100,6 @@ class Editor(TextArea):
     def _insert(self, pasted: str) -> None:
         text = harmless(pasted)
         if is_long(text):
-            self.post_message(self.LongPaste(text))
+            self._take_long(text)
         elif text:
             self.put_here(text)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import OptionList
@@ -23,6 +24,7 @@ class Popup(OptionList, can_focus=False):
         self.display = False
         self._editor = editor
         self._word = ""
+        self._looked_at = ("", 0)
         self._closed_at: int | None = None
 
     @property
@@ -33,6 +35,9 @@ class Popup(OptionList, can_focus=False):
     def look_up(self) -> None:
         """Show what the word at the cursor can become now. What is selected stays so while the list stays the same."""
         text, cursor = self._editor.text, self._editor.cursor
+        if (text, cursor) == self._looked_at:
+            return
+        self._looked_at = (text, cursor)
         start = word_start(text, cursor)
         self._word = text[start:cursor]
         if self._closed_at != start or not text:
@@ -73,6 +78,6 @@ class Popup(OptionList, can_focus=False):
 
     def _rows(self) -> list[Option]:
         names = [each.shown or each.text.rstrip() for each in self.completions]
-        width = max((len(name) for name in names), default=0)
+        width = max((cell_len(name) for name in names), default=0)
         rows = zip(names, self.completions, strict=True)
-        return [Option(Content.assemble(f"{name:{width}}  ", (each.help, "dim"))) for name, each in rows]
+        return [Option(Content.assemble(set_cell_size(name, width), "  ", (each.help, "dim"))) for name, each in rows]

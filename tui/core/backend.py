@@ -22,8 +22,14 @@ class Reply(Protocol):
 
     text: str
     finish_reason: str | None
-    dropped_tokens: int
-    dropped_messages: int
+
+    @property
+    def dropped_tokens(self) -> int:
+        """Tokens of the conversation that it does not see."""
+
+    @property
+    def dropped_messages(self) -> int:
+        """Messages from the first one on, without the system prompt, that it does not see."""
 
     @property
     def stats(self) -> Stats:

@@ -32,7 +32,7 @@ _HEAD = checked.having(
 )
 
 _THINKING = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)
 
 
 def to_markdown(chat: Chat) -> str:

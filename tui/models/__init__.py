@@ -1,0 +1,1 @@
+"""The picker of models: those on this machine, and those to pull."""

@@ -1,0 +1,97 @@
+"""The lines of the picker: as many columns as there is room for."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+
+from edgellm.gguf.printable import count, printable, size
+from tui.models.row import Fit, ModelRow
+
+_LEAST_NAME, _GAP, _MARK = 24, "  ", "● "
+_STYLES: dict[Fit, str] = {"fits": "$text-success", "tight": "$text-warning", "too large": "$text-error", "unknown": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`rank` says which columns leave first where there is little room: the highest."""
+
+    title: str
+    width: int
+    rank: int
+    cell: Callable[[ModelRow], str]
+    right: bool = True
+    style: Callable[[ModelRow], str] = lambda row: ""
+
+
+def _count(row: ModelRow) -> str:
+    return count(row.parameters) if row.parameters else ""
+
+
+def _size(row: ModelRow) -> str:
+    return size(row.bytes) if row.bytes is not None else ""
+
+
+_SIZE = Column("size", 7, 1, _size)
+_FIT = Column(
+    "memory", 9, 0, lambda row: "" if row.fit == "unknown" else row.fit, right=False, style=lambda row: _STYLES[row.fit]
+)
+
+HERE = (
+    Column("params", 6, 3, _count),
+    Column("type", 8, 2, lambda row: row.quantization, right=False),
+    _SIZE,
+    Column("context", 9, 4, lambda row: f"{row.context:,}" if row.context else ""),
+    _FIT,
+    Column("from", 12, 5, lambda row: row.source, right=False),
+)
+OFFERED = (_SIZE, _FIT, Column("good at", 42, 2, lambda row: row.note, right=False, style=lambda row: "$text-muted"))
+
+
+def broken(width: int) -> tuple[Column, ...]:
+    """For what cannot be opened: the reason has all the room but the name's."""
+    room = max(1, width - _LEAST_NAME - len(_GAP))
+    return (Column("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$text-muted"),)
+
+
+def visible(columns: Sequence[Column], width: int) -> list[Column]:
+    """The columns that have room beside a name."""
+    shown = list(columns)
+    while shown and _room(shown, width) < _LEAST_NAME:
+        shown.remove(max(shown, key=lambda column: column.rank))
+    return shown
+
+
+def heading(title: str, columns: Sequence[Column], width: int) -> Content:
+    """The line above a section."""
+    return _line(title, columns, width, ((column.title, "") for column in visible(columns, width)))
+
+
+def row_line(row: ModelRow, columns: Sequence[Column], width: int, current: bool = False) -> Content:
+    """The line of a model; `current` marks the one that is open."""
+    cells = ((printable(column.cell(row), 400), column.style(row)) for column in visible(columns, width))
+    name = printable(row.name, 400)
+    return _line((_MARK if current else " " * len(_MARK)) + name, columns, width, cells)
+
+
+def _room(columns: Sequence[Column], width: int) -> int:
+    """Cells that are left for the name."""
+    return width - sum(len(_GAP) + column.width for column in columns)
+
+
+def _line(name: str, columns: Sequence[Column], width: int, cells: Iterable[tuple[str, str]]) -> Content:
+    shown = visible(columns, width)
+    parts: list[str | tuple[str, str]] = [fitted(name, max(1, _room(shown, width)))]
+    for column, (text, style) in zip(shown, cells, strict=True):
+        parts += [_GAP, (fitted(text, column.width, column.right), style)]
+    return Content.assemble(*parts)
+
+
+def fitted(text: str, width: int, right: bool = False) -> str:
+    """Text in exactly `width` cells: what is too long is cut in its middle, as names differ at their ends."""
+    missing = width - cell_len(text)
+    if missing >= 0:
+        return " " * missing + text if right else text + " " * missing
+    end = (width - 1) // 2
+    return set_cell_size(text, width - 1 - end) + "…" + set_cell_size(text[::-1], end)[::-1]
