@@ -39,6 +39,11 @@ def log_file() -> Path:
     return _data() / "chat.log"
 
 
+def config_file() -> Path:
+    """What a person has chosen by hand: `config.toml` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "config.toml"
+
+
 def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
         return Path(home)

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from types import TracebackType
 from typing import Any, Self
@@ -87,6 +87,11 @@ class Model:
     def ctx(self) -> int:
         """The most tokens that prompt and reply may have together."""
         return self.engine.ctx
+
+    @property
+    def sampling_defaults(self) -> Mapping[str, object]:
+        """The options for which the file brings values of its own (`general.sampling.*`)."""
+        return self._writer.defaults
 
     @property
     def engine(self) -> protocol.Engine:

@@ -132,7 +132,7 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Command)
     def _command(self, message: Composer.Command) -> None:
-        self._try(lambda: run(COMMANDS, self, message.line))
+        self.command(message.line)
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
@@ -188,7 +188,7 @@ class ChatScreen(Screen[None]):
 
     def action_edit(self) -> None:
         """Edit the selected message, or the last one."""
-        self._try(lambda: run(COMMANDS, self, "/edit"))
+        self.command("/edit")
 
     def action_walk(self, step: int) -> None:
         """Show another version of the selected message, or of the last one."""
@@ -210,6 +210,19 @@ class ChatScreen(Screen[None]):
         self._try(lambda: self.desk.save_draft(composer.text))
         self._try(act)
         composer.text = self.desk.draft()
+        composer.focus()
+
+    def command(self, line: str) -> None:
+        """Run a slash command."""
+        self._try(lambda: run(COMMANDS, self, line))
+
+    def begin(self, line: str) -> None:
+        """Put the beginning of a command into the input box, unless something is typed there."""
+        composer = self.query_one(Composer)
+        if composer.text:
+            self.say("something is typed already: send it first, or empty the box", "warning")
+        else:
+            composer.text = line
         composer.focus()
 
     def _try(self, act: Callable[[], None]) -> None:

@@ -45,13 +45,17 @@ class Reply(Protocol):
 
 
 class OpenModel(Protocol):
-    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off."""
+    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off.
+
+    `defaults` are the options of replies for which its file brings values of its own.
+    """
 
     name: str
     ctx: int
     threads: int
     devices: list[dict[str, Any]]
     thinking: bool
+    defaults: Mapping[str, Any]
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""
@@ -84,7 +88,7 @@ class EdgeModel:
         self.ctx = model.ctx
         self.threads, self.devices = model.engine.threads, model.engine.devices
         self._chat: Chat = model.chat()
-        self.thinking = self._chat.thinking
+        self.thinking, self.defaults = self._chat.thinking, model.sampling_defaults
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""

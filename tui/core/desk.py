@@ -18,7 +18,7 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.reading import Reading
-from tui.core.settings import Group
+from tui.core.settings import Group, Setting
 from tui.core.store import Chat, ChatRow, Store
 from tui.core.tree import Message
 from tui.core.tuning import Tuning
@@ -56,10 +56,14 @@ class Desk:
 
     def set(self, name: str, text: str) -> None:
         """Set something for this model, and keep it; empty text goes back to the default."""
+        if self.keep(name, text).group is Group.LOAD:
+            self.reopen()
+
+    def keep(self, name: str, text: str) -> Setting:
+        """The same, but settings of loading wait for `reopen`."""
         setting = self.tuning.set(name, text)
         self._tell(SettingsChanged())
-        if setting.group is Group.LOAD:
-            self._reopen()
+        return setting
 
     def reset(self) -> None:
         """All settings of this model as they come."""
@@ -67,14 +71,21 @@ class Desk:
         self.tuning.reset()
         self._tell(SettingsChanged())
         if loads:
-            self._reopen()
+            self.reopen()
+
+    def think(self, thinking: bool | None) -> None:
+        """Let the model think before it replies, or not, or (None) as its template does.
+
+        Raises EdgeLLMError if it cannot be switched.
+        """
+        if not self.opened or not self.opened.thinking:
+            raise EdgeLLMError("this model's template has no switch for thinking")
+        self.tuning.think(thinking)
+        self._tell(SettingsChanged())
 
     def switch_thinking(self) -> bool:
         """Let the model think before it replies, or not; which it is now. EdgeLLMError if it cannot be switched."""
-        if not self.opened or not self.opened.thinking:
-            raise EdgeLLMError("this model's template has no switch for thinking")
-        self.tuning.think(self.tuning.thinking is False)
-        self._tell(SettingsChanged())
+        self.think(self.tuning.thinking is False)
         return bool(self.tuning.thinking)
 
     def set_system(self, text: str) -> None:
@@ -84,7 +95,8 @@ class Desk:
         self.chat = replace(self.chat, system=text or None)
         self._tell(SettingsChanged())
 
-    def _reopen(self) -> None:
+    def reopen(self) -> None:
+        """Open the model anew, with what is set now."""
         if self.model:
             self.open_model(self.model)
 

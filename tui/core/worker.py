@@ -105,7 +105,7 @@ class Worker:
             self._tell(ModelFailed(name, line(error)))
             return
         self._phase, self._name = Phase.READY, model.name
-        self._tell(ModelOpened(model.name, model.ctx, model.thinking))
+        self._tell(ModelOpened(model.name, model.ctx, model.thinking, model.defaults))
 
     def _say(self, progress: str) -> None:
         self._progress = progress
