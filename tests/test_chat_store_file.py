@@ -230,22 +230,23 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("value", ["x'ff00'", "'text'", "''", "-1", "1e999", "'[1]'", "'{}'"])
+@pytest.mark.parametrize("value", ["x'ff00'", "'text'", "-1", "1e999", "'[1]'"])
 def test_whatever_another_program_wrote_is_read_or_told(path: Path, value: str) -> None:
-    for table, columns in COLUMNS.items():
-        for column in columns:
-            path.unlink(missing_ok=True)
-            store = Store(path)
-            chat = store.new_chat("chat", None, None)
-            first = store.add(chat, None, "user", "elephant")
-            store.update(replace(store.add(chat, first.id, "assistant", ""), text="word"))
-            store.remember("text")
-            store.save_settings("qwen", {"temp": 1})
-            store.set_preference("theme", "nord")
-            store.close()
-            sqlite(path, "PRAGMA ignore_check_constraints = ON", f"UPDATE OR IGNORE {table} SET {column} = {value}")
+    store = Store(path)
+    chat = store.new_chat("chat", None, None)
+    first = store.add(chat, None, "user", "elephant")
+    store.update(replace(store.add(chat, first.id, "assistant", ""), text="word"))
+    store.remember("text")
+    store.save_settings("qwen", {"temp": 1})
+    store.set_preference("theme", "nord")
+    store.close()
+    whole = path.read_bytes()
+    for table, column in [(table, column) for table, columns in COLUMNS.items() for column in columns]:
+        path.write_bytes(whole)
+        sqlite(path, "PRAGMA ignore_check_constraints = ON", f"UPDATE {table} SET {column} = {value}")
+        with closing(Store(path)) as store:
             for look in LOOKS:
-                with suppress(EdgeLLMError), closing(Store(path)) as store:
+                with suppress(EdgeLLMError):
                     look(store, chat)
 
 

@@ -93,7 +93,7 @@ class Store(Kept):
         """A new chat with the messages from the first one to this one; its id."""
         old = self.load(chat)
         path = old.tree.path(message)
-        return self.put(replace(old, title=f"{old.title} (fork)", tree=Tree(path, message), draft=""))
+        return self.put(replace(old, title=f"{old.title} (fork)".strip(), tree=Tree(path, message), draft=""))
 
     def show(self, chat: int, leaf: int | None) -> None:
         """Remember the last message that is shown."""
