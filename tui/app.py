@@ -32,7 +32,6 @@ class ChatApp(App[None]):
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Quit", id="app.quit"),
-        Binding("f1", "show('help')", "Help", id="app.help"),
         Binding("ctrl+p", "command_palette", "Palette", id="app.palette", priority=True),
     ]
 

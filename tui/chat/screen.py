@@ -7,17 +7,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
-from tui.commands import COMMANDS, run
+from tui.chat.front import FrontScreen
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
-from tui.core.events import ChatsChanged, Event, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, ReplyEnded, SettingsChanged
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
@@ -28,7 +27,7 @@ from tui.transcript import Transcript
 _TICK_S, _MEMORY_S = 1 / 20, 2.0
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(FrontScreen):
     """The conversation, the input, and the instruments."""
 
     CSS_PATH = "screen.tcss"
@@ -42,11 +41,13 @@ class ChatScreen(Screen[None]):
         Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
         Binding("ctrl+b", "chats", "Chats", id="chat.chats"),
         Binding("ctrl+t", "panel", "Figures", id="chat.panel"),
+        Binding("f3", "show('models')", "Models", id="chat.models"),
+        Binding("f4", "show('settings')", "Settings", id="chat.settings"),
+        Binding("f1", "show('help')", "Help", id="chat.help"),
     ]
 
     def __init__(self, desk: Desk) -> None:
-        super().__init__()
-        self.desk = desk
+        super().__init__(desk)
         self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
@@ -59,7 +60,7 @@ class ChatScreen(Screen[None]):
             yield Sidebar()
             with Vertical(id="conversation"):
                 yield Transcript()
-                yield Composer()
+                yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
         yield Footer(show_command_palette=False)
@@ -84,6 +85,8 @@ class ChatScreen(Screen[None]):
             self._show_path()
         elif isinstance(event, ChatsChanged):
             self._show_chats()
+        elif isinstance(event, ModelFailed):
+            self.show("models")
         self.query_one(Composer).placeholder = self._hint()
         self._look()
 
@@ -137,7 +140,7 @@ class ChatScreen(Screen[None]):
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
         if message.editing is None:
-            self._try(lambda: self.desk.save_draft(message.text))
+            self.attempt(lambda: self.desk.save_draft(message.text))
 
     @on(Sidebar.Search)
     def _search(self, message: Sidebar.Search) -> None:
@@ -150,18 +153,18 @@ class ChatScreen(Screen[None]):
 
     @on(Sidebar.Rename)
     def _rename(self, message: Sidebar.Rename) -> None:
-        self._try(lambda: self.desk.rename_chat(message.chat, message.title))
+        self.attempt(lambda: self.desk.rename_chat(message.chat, message.title))
 
     @on(Sidebar.Delete)
     def _delete(self, message: Sidebar.Delete) -> None:
-        self._try(lambda: self.desk.delete_chat(message.chat))
+        self.attempt(lambda: self.desk.delete_chat(message.chat))
         self._deleted.append(message.chat)
         self.say("deleted; Ctrl+Z brings it back")
 
     @on(Sidebar.Undo)
     def _undo(self) -> None:
         if self._deleted:
-            self._try(lambda: self.desk.undelete_chat(self._deleted.pop()))
+            self.attempt(lambda: self.desk.undelete_chat(self._deleted.pop()))
 
     @on(Sidebar.Leave)
     def _leave_chats(self) -> None:
@@ -169,10 +172,22 @@ class ChatScreen(Screen[None]):
 
     def action_chats(self) -> None:
         """Show the list of chats and look for one, or hide it."""
+        if self.query_one(Sidebar).display:
+            self.query_one(Sidebar).display = False
+            self.query_one(Composer).focus()
+        else:
+            self.show_sidebar()
+
+    def show_sidebar(self) -> None:
+        """Show the list of chats and look for one."""
         sidebar = self.query_one(Sidebar)
-        sidebar.display = not sidebar.display
+        sidebar.display = True
         self._show_chats()
-        sidebar.search() if sidebar.display else self.query_one(Composer).focus()
+        sidebar.search()
+
+    def action_show(self, view: str) -> None:
+        """Open a view."""
+        self.show(view)
 
     def action_stop(self) -> None:
         """Stop the reply."""
@@ -184,7 +199,7 @@ class ChatScreen(Screen[None]):
 
     def action_regenerate(self) -> None:
         """Reply once more."""
-        self._try(self.desk.regenerate)
+        self.attempt(self.desk.regenerate)
 
     def action_edit(self) -> None:
         """Edit the selected message, or the last one."""
@@ -207,49 +222,7 @@ class ChatScreen(Screen[None]):
     def _switch(self, act: Callable[[], None]) -> None:
         """Go to another chat; what is typed stays with the one that is left."""
         composer = self.query_one(Composer)
-        self._try(lambda: self.desk.save_draft(composer.text))
-        self._try(act)
+        self.attempt(lambda: self.desk.save_draft(composer.text))
+        self.attempt(act)
         composer.text = self.desk.draft()
         composer.focus()
-
-    def command(self, line: str) -> None:
-        """Run a slash command."""
-        self._try(lambda: run(COMMANDS, self, line))
-
-    def begin(self, line: str) -> None:
-        """Put the beginning of a command into the input box, unless something is typed there."""
-        composer = self.query_one(Composer)
-        if composer.text:
-            self.say("something is typed already: send it first, or empty the box", "warning")
-        else:
-            composer.text = line
-        composer.focus()
-
-    def _try(self, act: Callable[[], None]) -> None:
-        """Do it; what cannot be done is told, and nothing is lost."""
-        try:
-            act()
-        except EdgeLLMError as error:
-            self.say(str(error), "error")
-
-    # What commands ask for
-
-    def say(self, text: str, severity: str = "information") -> None:
-        """Show a notice."""
-        self.notify(text, severity=severity, markup=False)  # type: ignore[arg-type]
-
-    def attach(self, name: str, text: str) -> None:
-        """Put a file beside what is typed."""
-        self.query_one(Composer).attach(name, text)
-
-    def edit(self, message: int) -> None:
-        """Let an earlier message be changed."""
-        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text, message)
-
-    def show(self, view: str) -> None:
-        """Open another view."""
-
-    def leave(self) -> None:
-        """End the program; what is typed is there again the next time."""
-        self._try(lambda: self.desk.save_draft(self.query_one(Composer).text))
-        self.app.exit()
