@@ -19,8 +19,10 @@ PLACES = (
     ("Conversation", "tui.transcript", "Transcript"),
     ("Input", "tui.composer", "Composer"),
     ("Chats", "tui.sidebar", "Sidebar"),
+    ("Models", "tui.models.screen", "ModelsScreen"),
     ("Views", "tui.views.view", "View"),
     ("Settings", "tui.views.settings", "SettingsScreen"),
+    ("Prompt", "tui.views.inspector", "InspectorScreen"),
     ("Log", "tui.views.log", "LogScreen"),
 )
 """A heading, and the class whose bindings belong under it."""

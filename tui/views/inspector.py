@@ -1,0 +1,88 @@
+"""The prompt inspector: what the model really gets of the conversation."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Static
+
+from tui.core.desk import Desk
+from tui.core.events import Event, Inspected, Notice
+from tui.views.lines import Lines
+from tui.views.prompt import Prompt
+from tui.views.view import View
+from tui.views.wrapped import harmless
+
+if TYPE_CHECKING:
+    from edgellm.chat import Inspection
+
+_WAITING = "asking the model; while it writes, this waits for the end of the reply"
+
+
+class InspectorScreen(View):
+    """Warnings first, then the prompt: as text, or token by token."""
+
+    HEADING = "Prompt"
+    CSS_PATH: ClassVar = ["view.tcss", "inspector.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "turn", "Text or tokens", id="inspector.turn"),
+        Binding("c", "copy", "Copy all", id="inspector.copy"),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk = desk
+        self._seen: Inspection | None = None
+        self._tokens = False
+
+    def contents(self) -> ComposeResult:
+        """Warnings, the prompt, and a line about it."""
+        yield Static(id="warnings", markup=False)
+        yield Lines()
+        yield Static(_WAITING, classes="about", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask."""
+        self._desk.inspect()
+
+    def heard(self, event: Event) -> None:
+        """Show what came, or why nothing did."""
+        if isinstance(event, Inspected):
+            self._seen = event.inspection
+            self._show(event.inspection)
+        elif isinstance(event, Notice) and event.severity == "error" and not self._seen:
+            self._warn([event.text])
+
+    def _show(self, seen: "Inspection") -> None:
+        prompt = Prompt(seen)
+        self._warn(seen.warnings)
+        self.query_one(".about", Static).update("\n".join(_about(seen)))
+        self.query_one(Lines).show((lambda width: prompt) if self._tokens else prompt.text)
+
+    def _warn(self, warnings: list[str]) -> None:
+        line = self.query_one("#warnings", Static)
+        line.display = bool(warnings)
+        line.update("\n".join(f"⚠ {harmless(warning)}" for warning in warnings))
+
+    def action_turn(self) -> None:
+        """The text, or its tokens."""
+        if self._seen:
+            self._tokens = not self._tokens
+            self._show(self._seen)
+
+    def action_copy(self) -> None:
+        """Put the whole text on the clipboard, or the ids of its tokens."""
+        if self._seen:
+            ids = " ".join(map(str, self._seen.ids))
+            self.app.copy_to_clipboard(ids if self._tokens else self._seen.text)
+            self.notify("the ids are copied" if self._tokens else "the text is copied")
+
+
+def _about(seen: "Inspection") -> Iterator[str]:
+    bos, eos = (f"{name} {'none' if i is None else i}" for name, i in (("BOS", seen.bos_id), ("EOS", seen.eos_id)))
+    yield f"{len(seen.ids):,} tokens; {bos}, {eos}"
+    stops = ", ".join(f"{harmless(text)} ({i})" for i, text in seen.stop_tokens.items())
+    yield f"a reply ends at {stops or 'no token of its own'}"
+    if seen.ids and seen.roles is None:
+        yield "which message each part comes from cannot be told of this template"
