@@ -1,6 +1,6 @@
 """The lines of the picker: as many columns as there is room for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias

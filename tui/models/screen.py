@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
+from tui.models.filter import Filter
 from tui.models.listing import ModelList
 from tui.models.pull import Pull
 from tui.models.pulling import Pulling
@@ -20,12 +21,6 @@ from tui.models.shelf import Shelf
 from tui.models.typed import typed_row
 
 _TICK_S = 0.1
-
-
-class Filter(Input):
-    """Takes all that is typed. Enter comes from here, and so never before what was typed ahead of it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Open or pull", id="models.choose")]
 
 
 class ModelsScreen(ModalScreen[str | None]):
