@@ -4,6 +4,7 @@
     ├── ModelFileError            a model file is missing, damaged or contradicts itself
     ├── UnsupportedModelError     the file is whole, but asks for what this version cannot do
     ├── ContextOverflowError      the prompt does not fit the context
+    ├── NoMemoryError             the KV cache cannot grow
     └── OptionError               an option is unknown or has an impossible value
 
 Each message names the file or option, what is wrong and where, and what to do next. The command line
@@ -27,6 +28,10 @@ class UnsupportedModelError(EdgeLLMError):
 
 class ContextOverflowError(EdgeLLMError):
     """The prompt has more tokens than the context holds; raised before anything is computed."""
+
+
+class NoMemoryError(EdgeLLMError):
+    """There is no memory for more tokens in the KV cache."""
 
 
 class OptionError(EdgeLLMError, TypeError, ValueError):

@@ -1,34 +1,25 @@
-"""Generation in three layers: ids, then text with stats, then the whole string.
+"""Generation in three layers: ids (`edgellm.decoding`), then text with stats, then the whole string.
 
 Each layer only wraps the one below, and every item of the stream carries its own figures.
 """
 
-from collections.abc import Callable, Generator
-from collections.abc import Sequence as Ids
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from secrets import randbits
 from threading import Lock, get_ident
-from typing import NamedTuple, Self
+from typing import Self
 
-from edgellm.engine.protocol import Sequence, Stopped
+from edgellm.decoding import Choice, Lease, Prompt, generate_ids
+from edgellm.engine.protocol import Stopped
 from edgellm.meter import Meter
 from edgellm.options import GenerationOptions
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.stats import Live, Stats
-from edgellm.text.sampling import Sampler, draw, logprob
+from edgellm.text.sampling import Sampler
 from edgellm.text.stops import StopStrings
 from edgellm.text.stream import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
-
-Lease = AbstractContextManager[Sequence]
-
-
-class Choice(NamedTuple):
-    """A sampled token id and the logarithm of its probability in the model's own distribution."""
-
-    id: int
-    logprob: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +45,16 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole generation: text, ids, why it ended (`eog stop length cancelled`), and what it cost."""
+    """A whole generation: text, ids, why it ended (`eog stop length cancelled`), and what it cost.
+
+    `dropped_tokens` is how many tokens of the conversation it did not see, for want of context.
+    """
 
     text: str
     tokens: list[int]
     finish_reason: str
     stats: Stats
-
-
-def generate_ids(
-    session: Session,
-    lease: Lease,
-    prompt: Ids[int],
-    sampler: Sampler,
-    seed: int,
-    meter: Meter,
-    cancel: Cancel,
-    progress: PrefillProgress | None = None,
-) -> Generator[Choice, None, None]:
-    """Sample token after token, without end, on the sequence that `lease` gives. Raises Stopped after `cancel`."""
-    for token in prompt:
-        sampler.accept(token)
-    meter.prompt_tokens = len(prompt)
-    with lease as sequence:
-        shared = sequence.shared_prefix(prompt)
-        meter.diverged_at = shared if shared < min(len(sequence), len(prompt)) else None
-        meter.cached_tokens = session.rewind(sequence, prompt, cancel)
-        with meter.prefill(meter.cached_tokens, progress) as watched:
-            logits = session.prefill(sequence, prompt, cancel, watched)
-        while True:
-            token = draw(sampler.apply(logits), seed, 0, len(sequence))
-            sampler.accept(token)
-            yield Choice(token, logprob(logits, token))
-            logits = session.decode(sequence, token, cancel)
-            meter.context_used = len(sequence)
+    dropped_tokens: int = 0
 
 
 class Generation:
@@ -103,24 +70,25 @@ class Generation:
         session: Session,
         tokenizer: Tokenizer,
         lease: Lease,
-        prompt: Ids[int],
+        prompt: Prompt,
         options: GenerationOptions,
         meter: Meter,
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
-        session.check_fits(prompt)
+        session.check_fits(prompt.ids)
         self.text = ""
         self.tokens: list[int] = []
         self.finish_reason: str | None = None
-        room = session.engine.ctx - len(prompt) + 1
+        room = math.inf if prompt.slide else session.engine.ctx - len(prompt.ids) + 1
         self._limit = room if options.max_tokens is None else min(room, options.max_tokens)
         self._ends, self._special = tokenizer.eog_ids, options.special
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop)
         self._session, self._tokenizer, self._meter, self._on_end = session, tokenizer, meter, on_end
         self._prompt = prompt
+        meter.dropped = prompt.dropped
         self._turn = Lock()
         self._owner: int | None = None
         self._wish = Cancel(session.engine)
@@ -165,16 +133,26 @@ class Generation:
         """The figures so far."""
         return self._meter.stats()
 
+    @property
+    def dropped_tokens(self) -> int:
+        """How many tokens of the conversation it does not see, so far."""
+        return self._meter.dropped.tokens
+
+    @property
+    def dropped_messages(self) -> int:
+        """How many messages, the first behind the system prompt, it does not see at all, so far."""
+        return self._meter.dropped.messages
+
     def live(self) -> Live:
         """What it is doing at this moment. Cheap, from any thread, at any time."""
         at = self._meter.diverged_at
-        return self._meter.live("" if at is None else excerpt(self._tokenizer, self._prompt, at))
+        return self._meter.live("" if at is None else excerpt(self._tokenizer, self._prompt.ids, at))
 
     def completion(self) -> Completion:
         """Generate all that is left; the whole text and its figures."""
         for _ in self:
             pass
-        return Completion(self.text, self.tokens, self.finish_reason or "cancelled", self.stats)
+        return Completion(self.text, self.tokens, self.finish_reason or "cancelled", self.stats, self.dropped_tokens)
 
     def cancel(self) -> None:
         """Generate no further: what is being computed ends within milliseconds. From any thread."""

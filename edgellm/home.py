@@ -26,6 +26,25 @@ def _cache() -> Path:
 
 def models_folder() -> Path:
     """Model files of our own: `models` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "models"
+
+
+def chats_file() -> Path:
+    """Conversations of the chat: `chats.db` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "chats.db"
+
+
+def log_file() -> Path:
+    """What libraries print while the chat runs: `chat.log` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "chat.log"
+
+
+def config_file() -> Path:
+    """What a person has chosen by hand: `config.toml` in EDGELLM_HOME, or in the user's data folder."""
+    return _data() / "config.toml"
+
+
+def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return Path(home) / "models"
-    return platformdirs.user_data_path("edgellm") / "models"
+        return Path(home)
+    return platformdirs.user_data_path("edgellm")

@@ -19,6 +19,13 @@ Progress = Callable[[int, int], None]
 _RECENT_S = 1.0
 
 
+class Dropped(NamedTuple):
+    """What was left out of a conversation: tokens in all, and messages, the first ones behind the system prompt."""
+
+    tokens: int = 0
+    messages: int = 0
+
+
 class _Prefill(NamedTuple):
     """How far the computation of a prompt is, `seconds` after it began."""
 
@@ -49,6 +56,7 @@ class Meter:
     cached_tokens: int = 0
     context_used: int = 0
     diverged_at: int | None = None
+    dropped: Dropped = field(default_factory=Dropped)
     _prefill: _Prefill = field(default_factory=_Prefill)
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)

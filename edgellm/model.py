@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from types import TracebackType
 from typing import Any, Self
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.branches import Branches
 from edgellm.chat import Chat
+from edgellm.decoding import Prompt
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
 from edgellm.errors import EdgeLLMWarning, OptionError
@@ -51,7 +53,7 @@ class Model:
         engine = _engine(file, options, progress)
         gauge = Gauge(file, model, options.kv_type, engine.threads) if model else None
         self._writer = Writer(Session(engine, name), self.tokenizer, defaults, gauge)
-        self._slot = self._writer.slot()
+        self._last = Branches(self._writer.session, most=1)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, **options: Any) -> Self:
@@ -87,6 +89,11 @@ class Model:
         return self.engine.ctx
 
     @property
+    def sampling_defaults(self) -> Mapping[str, object]:
+        """The options for which the file brings values of its own (`general.sampling.*`)."""
+        return self._writer.defaults
+
+    @property
     def engine(self) -> protocol.Engine:
         """What computes. Not for several threads at once, nor while anything of this model generates."""
         return self._writer.session.engine
@@ -104,16 +111,19 @@ class Model:
         meter, chosen = writer.meter(), writer.options(**options)
         check_text("prompt", prompt)
         ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
-        return writer.start(ids, chosen, meter, self._slot, progress)
+        return writer.start(Prompt(ids), chosen, meter, self._last, progress)
 
     def generate(self, prompt: str, **options: Any) -> Completion:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
         return self.stream(prompt, **options).completion()
 
     def chat(self, system: str | None = None, **options: Any) -> Chat:
-        """A conversation in the model's own chat template; options as for `stream`, for every reply.
+        """A conversation in the model's own chat template; options as for `stream`, for every reply, and these:
 
-        Raises EdgeLLMError if the file has no chat template and none is given as `template` (its source).
+        `template` (its source), `template_args`, and `overflow`, what happens to a conversation that outgrows the
+        context (`edgellm.options.ChatOptions`): "stop", "drop" or "window".
+
+        Raises EdgeLLMError if the file has no chat template and none is given.
         """
         return Chat(self._writer, system, **options)
 

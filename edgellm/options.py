@@ -134,6 +134,21 @@ class GenerationOptions(_Options):
     special: bool = _option(flag, False)
 
 
+@dataclass(frozen=True, slots=True)
+class ChatOptions(_Options):
+    """What becomes of a conversation that outgrows the context.
+
+    `overflow` "stop": nothing is left out. What does not fit is an error, and a reply ends where the context does.
+    "drop": the oldest turns are left out, each with its reply, the system prompt stays. Room is made for a reply of
+    `max_tokens`, but of a quarter of the context at most. A quarter is left out at once, so that the turns after it
+    find what was read in the cache.
+    "window": the same, and a reply that has filled the context goes on: once more turns are left out and the rest is
+    read again; when only the last question and the reply are left, the system prompt and their last part.
+    """
+
+    overflow: str = _option(one_of("stop", "drop", "window"), "stop")
+
+
 def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
     """What a model file says about its sampling: defaults for `GenerationOptions.from_kwargs`, and notices.
 

@@ -4,10 +4,11 @@ import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
-from edgellm.errors import ContextOverflowError, EdgeLLMError
+from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError
 from edgellm.turns import GivenUp, Turns
 
 T = TypeVar("T")
@@ -43,36 +44,24 @@ class Cancel:
                 self._computing = False
 
 
-class Slot:
-    """The state that requests leave for the next one; whoever runs takes it, and the others begin anew."""
+class Holder(Protocol):
+    """Who keeps sequences for later."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._left: list[Sequence] = []
-
-    @contextmanager
-    def lease(self) -> Iterator[Sequence]:
-        """A sequence for one request: the one that the last request left, or an empty one."""
-        try:
-            sequence = self._left.pop()
-        except IndexError:
-            sequence = self._engine.new_sequence()
-        try:
-            yield sequence
-        finally:
-            self._left[:] = [sequence]
+    def spare(self) -> bool:
+        """Let go of one that nobody uses now; False if there is none."""
 
 
 class Session:
     """Prefill and decode for any number of requests; they take turns at the engine, part by part.
 
     `name` is the model's, for messages. Every request is an error from the beginning of `close` on; `closed` tells
-    that it came to its end.
+    that it came to its end. `holders` are asked for what they can spare when there is no memory for more KV pages.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine, self.name = engine, name
         self.closed = self._closing = False
+        self.holders: WeakSet[Holder] = WeakSet()
         self._turns = Turns()
 
     def check_open(self) -> None:
@@ -80,13 +69,12 @@ class Session:
         if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
-    def check_fits(self, ids: Ids[int]) -> None:
+    def check_fits(self, ids: Ids[int], advice: str = "shorten it, or raise ctx if the model allows more") -> None:
         """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
         over = len(ids) - self.engine.ctx
         if over > 0:
             raise ContextOverflowError(
-                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: "
-                "shorten it, or raise ctx if the model allows more"
+                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: {advice}"
             )
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")
@@ -138,11 +126,15 @@ class Session:
             self.check_open()
             if cancel.wanted:
                 raise Stopped
-            try:
-                return self.engine.forward([segment])
-            except Stopped:
-                self.check_open()
-                raise
+            while True:
+                try:
+                    return self.engine.forward([segment])
+                except Stopped:
+                    self.check_open()
+                    raise
+                except NoMemoryError:
+                    if not any(holder.spare() for holder in list(self.holders)):
+                        raise
 
     def _take_turn(self, work: Callable[[], T], cancel: Cancel) -> T:
         """Do something when it is this request's turn. Raises Stopped if `cancel` comes before that."""
@@ -156,9 +148,9 @@ class Session:
         with suppress(GivenUp):
             self._turns.take(lambda: None if self._closing else work(), lambda: True)
 
-    def fork(self, sequence: Sequence) -> Sequence:
-        """Another sequence with the same tokens, sharing their state."""
-        return self._turns.take(sequence.fork)
+    def fork(self, sequence: Sequence, cancel: Cancel) -> Sequence:
+        """Another sequence with the same tokens, sharing their state. Raises Stopped after `cancel`."""
+        return self._take_turn(sequence.fork, cancel)
 
     def close(self) -> None:
         """Stop what is being computed, for whomever, and end the engine. If interrupted it can be called again."""

@@ -1,14 +1,16 @@
 """What every request of an open model needs: the session, the tokenizer, the file's own sampling defaults."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgellm.branches import Branches
+from edgellm.decoding import Prompt
 from edgellm.gauge import Gauge
 from edgellm.generation import Generation
 from edgellm.meter import Meter
 from edgellm.options import GenerationOptions
-from edgellm.session import PrefillProgress, Session, Slot
+from edgellm.session import PrefillProgress, Session
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -30,21 +32,17 @@ class Writer:
         self.session.check_open()
         return Meter(self.session.engine.devices, gauge=self.gauge)
 
-    def slot(self) -> Slot:
-        """A place for the state that requests leave for the next one."""
-        return Slot(self.session.engine)
-
     def start(
         self,
-        ids: Sequence[int],
+        prompt: Prompt,
         options: GenerationOptions,
         meter: Meter,
-        slot: Slot,
+        branches: Branches,
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
     ) -> Generation:
-        """Continue token ids, reusing what the state in `slot` holds of them; `on_end` as in `Generation`.
+        """Continue a prompt, reusing what `branches` hold of them; `on_end` as in `Generation`.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
-        return Generation(self.session, self.tokenizer, slot.lease(), ids, options, meter, progress, on_end)
+        return Generation(self.session, self.tokenizer, branches.lease, prompt, options, meter, progress, on_end)

@@ -84,6 +84,7 @@ class FakeModel:
     ctx: int = 4096
     threads: int = 2
     thinking: bool = True
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     replies: list[list[str]] = field(default_factory=list)
     hold: int | None = None
     dropped: tuple[int, int] = (0, 0)

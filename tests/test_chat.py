@@ -149,6 +149,11 @@ def test_a_reply_to_any_conversation(model: Model) -> None:
     messages = [{"role": role, "content": content} for role, content in talk]
     reply = chat.reply(messages).completion()
     assert reply.text == model.generate(rendered(*talk), **GREEDY).text
+    assert (
+        reply.stats.prompt_tokens
+        == chat.count(messages)
+        < chat.count([*messages, {"role": "assistant", "content": "x"}])
+    )
     assert said(chat) == [("system", "never")]
     assert [message["content"] for message in messages] == ["the time", "he was", "on", "and"]
     assert len(chat.reply(messages, max_tokens=2).completion().tokens) == 2

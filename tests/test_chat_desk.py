@@ -6,11 +6,11 @@ from queue import Queue
 
 import pytest
 from chat_fakes import FakeBackend, FakeModel
-from tui.core.store import Store
 
 from edgellm.errors import EdgeLLMError, OptionError
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
+from tui.core.store import Store
 
 
 class Front:

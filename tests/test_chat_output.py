@@ -30,8 +30,8 @@ def child(log: Path) -> subprocess.CompletedProcess[str]:
 def test_what_libraries_print_goes_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "new" / "chat.log"
     done = child(log)
-    assert done.stdout == "before\nafter\n"
-    assert done.stderr == "the screen\nafter too\n"
+    assert done.stdout == "before\nthe screen\nafter\n"
+    assert done.stderr == "after too\n"
     text = log.read_text()
     for words in ("native error", "native word", "a warning", "an error"):
         assert words in text
@@ -49,4 +49,4 @@ def test_a_long_log_is_put_aside(tmp_path: Path) -> None:
 def test_without_a_log_the_screen_stands_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = child(tmp_path / "file" / "chat.log")
-    assert done.stderr == "the screen\nafter too\n"
+    assert done.stdout == "before\nthe screen\nafter\n"

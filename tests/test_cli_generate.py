@@ -106,7 +106,7 @@ def test_json_is_one_object(
     done = generate(path, "-p", "the time", "--json", *GREEDY)
     reply = json.loads(done.stdout)
     assert done.stdout.count(b"\n") == 1
-    assert list(reply) == ["text", "tokens", "finish_reason", "stats"]
+    assert list(reply) == ["text", "tokens", "finish_reason", "stats", "dropped_tokens"]
     assert (reply["text"], len(reply["tokens"]), reply["finish_reason"]) == (text_of("the time"), 8, "length")
     assert list(reply["stats"]) == STATS
     assert (reply["stats"]["generated_tokens"], reply["stats"]["mbu"]) == (8, None)
@@ -130,6 +130,19 @@ def test_chat_uses_the_template(path: Path, tmp_path: Path, text_of: Callable[[s
     (tmp_path / "t").write_text("{{ messages[0].content }} was{{ add_generation_prompt or '' }}")
     own = ["--template", tmp_path / "t", "--template-arg", "add_generation_prompt=false"]
     assert generate(path, "-p", "time", "--chat", *own, *GREEDY).stdout.decode() == text_of("time was")
+
+
+def test_a_chat_that_outgrows_the_context(path: Path) -> None:
+    chat = ["--chat", "-p", "z" * 40, "--ctx", 60, *GREEDY[:2], *GREEDY[4:]]
+    done = generate(path, *chat, "-n", 90, "--overflow", "window", "--json")
+    reply = json.loads(done.stdout)
+    assert (len(reply["tokens"]), reply["finish_reason"]) == (90, "length")
+    assert 40 < reply["dropped_tokens"] < 40 + 90
+    assert f"edgellm: note: {reply['dropped_tokens']} tokens did not fit the context of 60" in done.stderr.decode()
+    done = generate(path, *chat, "--json")
+    assert json.loads(done.stdout)["dropped_tokens"] == 0
+    assert b"note: the context of 60 tokens is full" in done.stderr
+    assert "or set overflow to drop or window" in only_line(generate(path, *chat, "-p", "z" * 80), 1)
 
 
 def test_a_stop_string_and_a_seed(path: Path, text_of: Callable[[str], str]) -> None:
@@ -174,6 +187,8 @@ USAGE: list[tuple[list[str], str]] = [
     (["--stop", ""], "option stop cannot be"),
     (["--ctx", "100000"], "option ctx cannot be 100000"),
     (["--system", "x"], "belong to --chat"),
+    (["--overflow", "drop"], "belong to --chat"),
+    (["--chat", "--overflow", "forget"], "overflow cannot be 'forget': give stop or drop or window"),
     (["--json", "--jsonl"], "exclude each other"),
     (["--chat", "--template-arg", "x"], "not K=V"),
 ]

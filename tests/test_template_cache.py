@@ -7,7 +7,8 @@ import pytest
 from conftest import ModelFile
 
 from edgellm import Model
-from edgellm.text.template import ChatTemplate, chat_tokens
+from edgellm.text.prompts import ChatPrompts
+from edgellm.text.template import ChatTemplate
 
 # What Qwen 3 does: thoughts go once the user has spoken again; without thinking, the reply begins with an empty one.
 TEMPLATE = """\
@@ -38,7 +39,7 @@ def test_the_prefix_before_a_dropped_thought_is_reused(model_file: ModelFile, th
         template = ChatTemplate(TEMPLATE, "<s>", "</s>")
 
         def prompt() -> list[int]:
-            return chat_tokens(model.tokenizer, template, chat.messages, add_generation_prompt=True, **args)
+            return ChatPrompts(model.tokenizer, template).ids(chat.messages, add_generation_prompt=True, **args)
 
         chat = model.chat(system="the time", template_args=args, **GREEDY)
         held: list[int] = []

@@ -9,7 +9,8 @@ import pytest
 from tiny_vocab import SHARED
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.template import ChatTemplate, chat_tokens
+from edgellm.text.prompts import ChatPrompts
+from edgellm.text.template import ChatTemplate
 from edgellm.text.tokenizer import Tokenizer
 
 TEMPLATES = sorted((SHARED / "templates").glob("*.jinja"))
@@ -95,5 +96,5 @@ def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
             text = template.render(CHATS[chat], tools=TOOLS)
         except EdgeLLMError:
             continue
-        ids = chat_tokens(tokenizer, template, CHATS[chat], tools=TOOLS)
+        ids = ChatPrompts(tokenizer, template).ids(CHATS[chat], tools=TOOLS)
         assert ids == tokenizer.encode(text, parse_special=True)

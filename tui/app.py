@@ -1,26 +1,38 @@
 """The Textual chat: the application, around one screen for the conversation."""
 
+import os
 from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import Provider
 from textual.message import Message
 
+from edgellm.home import config_file
 from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
+from tui.views.keymap import read_keys, remarks
+from tui.views.themes import first_theme
+from tui.views.view import View
+
+
+def _palette() -> type[Provider]:
+    from tui.views.palette import Palette  # on first use
+
+    return Palette
 
 
 class ChatApp(App[None]):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
-    ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Quit", id="app.quit"),
-        Binding("f1", "show('help')", "Help", id="app.help"),
+        Binding("ctrl+p", "command_palette", "Palette", id="app.palette", priority=True),
     ]
 
     class Heard(Message):
@@ -30,23 +42,45 @@ class ChatApp(App[None]):
             super().__init__()
             self.event = event
 
-    def __init__(self, store: Store, backend: Backend, model: str) -> None:
+    def __init__(self, store: Store, backend: Backend, model: str, chat: int | None = None) -> None:
         super().__init__()
-        self.desk = Desk(store, backend, lambda event: self.post_message(self.Heard(event)))
-        self._model = model
+        self.desk = Desk(store, backend, self._tell)
+        self._model, self._chat = model, chat
+        self.keys, self._problems = read_keys(config_file())
+
+    def _tell(self, event: Event) -> None:
+        self.post_message(self.Heard(event))  # from any thread
 
     def on_mount(self) -> None:
         """Show the screen; only then begin to open the model."""
-        self.theme = str(self.desk.store.preference("theme", "textual-dark"))
-        screen = ChatScreen(self.desk)
-        self.push_screen(screen)
+        self.set_keymap(self.keys)
+        self.theme = first_theme(self.desk.store.preference("theme", None), self.available_themes, os.environ)
+        if self._chat is not None:
+            self.desk.open_chat(self._chat)
+        self.push_screen(ChatScreen(self.desk))
         self.call_after_refresh(self.desk.open_model, self._model)
+        self.call_after_refresh(self._tell_of_keys)
+
+    def _tell_of_keys(self) -> None:
+        """Say what is wrong in the config file. To know all keys, all screens are loaded: only once this one stands."""
+        for problem in [*self._problems, *(remarks(self.keys) if self.keys else ())]:
+            self.notify(problem, severity="warning", markup=False, timeout=15)
+
+    async def action_quit(self) -> None:
+        """Leave, with what is typed kept."""
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.leave()
+
+    def on_unmount(self) -> None:
+        """Stop what is written, and keep it."""
+        self.desk.close()
 
     def on_chat_app_heard(self, message: Heard) -> None:
         """Let the desk take note, then show it."""
         self.desk.heard(message.event)
         for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen):
+            if isinstance(screen, ChatScreen | View):
                 screen.heard(message.event)
 
     def watch_theme(self, theme: str) -> None:

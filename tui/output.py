@@ -18,7 +18,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 @contextmanager
 def logged(log: Path) -> Iterator[None]:
-    """While inside, descriptors 1 and 2 lead to `log`, and `sys.__stdout__` and `sys.__stderr__` to the terminal.
+    """While inside, descriptors 1 and 2 lead to `log`, `sys.__stdout__` and `sys.__stderr__` to where 1 led before.
 
     Textual's driver writes to the latter. A log that has grown to 1 MiB becomes `.1` beside it first. Where there can
     be no log, the words go nowhere.
@@ -28,7 +28,7 @@ def logged(log: Path) -> Iterator[None]:
     descriptor = _open(log)
     kept = [os.dup(1), os.dup(2)]
     python = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
-    with open(os.dup(kept[1]), "w", encoding="utf-8") as terminal, os.fdopen(descriptor, "a") as file:  # noqa: PTH123
+    with open(os.dup(kept[0]), "w", encoding="utf-8") as terminal, os.fdopen(descriptor, "a") as file:  # noqa: PTH123
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         sys.__stdout__ = sys.__stderr__ = terminal  # type: ignore[misc]

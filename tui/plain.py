@@ -8,13 +8,14 @@ from edgellm.errors import EdgeLLMError
 from tui.commands import COMMANDS, run
 from tui.core.backend import Backend
 from tui.core.desk import Desk
-from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.events import Event, Inspected, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.files import with_files
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
+from tui.plain_views import VIEWS, inspection_lines
 
 _LOOK_S = 0.03
 _QUOTES = '"""'
-_VIEWS = ("models", "settings", "chats", "help", "stats")
 
 
 class Plain:
@@ -23,13 +24,15 @@ class Plain:
     def __init__(self, store: Store, backend: Backend) -> None:
         self._told: Queue[Event] = Queue()
         self.desk = Desk(store, backend, self._told.put)
-        self._attached: list[str] = []
+        self._attached: list[tuple[str, str]] = []
         self._leaving = False
         self._live = sys.stdin.isatty()
 
-    def run(self, model: str) -> None:
+    def run(self, model: str, chat: int | None = None) -> None:
         """Talk until the input ends. Raises EdgeLLMError if the model cannot be opened, and KeyboardInterrupt."""
         try:
+            if chat is not None:
+                self.desk.open_chat(chat)
             self.desk.open_model(model)
             failed = self._until(ModelOpened, ModelFailed)
             if isinstance(failed, ModelFailed):
@@ -63,7 +66,7 @@ class Plain:
                 if text.startswith("/"):
                     run(COMMANDS, self, text)
                 elif text.strip():
-                    self.desk.send("\n\n".join([*self._attached, text]))
+                    self.desk.send(with_files(text, self._attached))
                     self._attached.clear()
                 self._follow()
             except EdgeLLMError as error:
@@ -86,9 +89,11 @@ class Plain:
             self._until(ReplyEnded)
         self._show(shown, self.desk.chat.tree.messages[running].text)
         print(flush=True)  # noqa: T201
-        message = self.desk.chat.tree.messages[running]
-        if message.stats:
-            self.say(figures_line(message.stats, message.finish_reason, message.dropped_tokens))
+        self.say(self._figures())
+
+    def _figures(self) -> str:
+        last = self.desk.path[-1:]
+        return next((figures_line(m.stats, m.finish_reason, m.dropped_tokens) for m in last if m.stats), "")
 
     def _show(self, shown: str, text: str) -> str:
         print(text[len(shown) :], end="", flush=True)  # noqa: T201
@@ -109,6 +114,8 @@ class Plain:
         self.desk.heard(event)
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
+        elif isinstance(event, Inspected):
+            self.say("\n".join(inspection_lines(event.inspection)))
 
     # What commands ask for
 
@@ -118,17 +125,25 @@ class Plain:
 
     def attach(self, name: str, text: str) -> None:
         """Put a file before the next message."""
-        self._attached.append(f"{name}:\n\n{text}")
+        self._attached.append((name, text))
 
     def edit(self, message: int) -> None:
-        """Say something else in place of an earlier message."""
+        """Ask for other words in place of an earlier message."""
+        self.say(f"instead of: {self.desk.chat.tree.messages[message].text}")
+        if text := self._read():
+            self.desk.edit(message, text)
 
     def show(self, view: str) -> None:
         """Print what a view of the screen would show."""
-
-    def clear(self) -> None:
-        """Begin a new chat."""
-        self.desk.new_chat()
+        if view == "inspector":
+            self.desk.inspect()
+            self._until(Inspected, Notice)
+        elif view == "stats":
+            self.say(self._figures() or "no reply yet")
+        elif view == "log":
+            self.say("here, libraries print to stderr; there is no log")
+        else:
+            self.say("\n".join(VIEWS[view](self.desk)))
 
     def leave(self) -> None:
         """End after this line."""

@@ -1,6 +1,6 @@
 """From the command to a running chat: the store, the log, and the model that is wanted."""
 
-from edgellm.home import chats_file
+from edgellm.home import chats_file, log_file
 from tui.core.backend import EdgeBackend
 from tui.core.store import Store
 
@@ -9,6 +9,15 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
     """Run the chat until the person leaves. Raises EdgeLLMError where the stored chats cannot be opened."""
     store = Store(chats_file())
     wanted = model or str(store.preference("model", "builtin"))
-    from tui.app import ChatApp
+    last = store.chats()[:1] if resume else []
+    chat = last[0].id if last else None
+    if plain:
+        from tui.plain import Plain
 
-    ChatApp(store, EdgeBackend(), wanted).run()
+        Plain(store, EdgeBackend()).run(wanted, chat)
+        return
+    from tui.app import ChatApp
+    from tui.output import logged
+
+    with logged(log_file()):
+        ChatApp(store, EdgeBackend(), wanted, chat).run()

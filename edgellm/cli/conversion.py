@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from edgellm.cli.screen import Progress, notices, table
+from edgellm.cli.screen import Progress, notices
+from edgellm.tables import table
 
 if TYPE_CHECKING:
     from converters import Job, Plan, Report

@@ -11,7 +11,7 @@ import click
 
 from edgellm.cli.options import generation_options, load_options, pairs
 from edgellm.cli.screen import Progress, notices
-from edgellm.options import GenerationOptions, LoadOptions
+from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 from edgellm.texts import LONGEST, decode, read
 
 _TOO_LONG = "give a text that fits the context"
@@ -25,7 +25,10 @@ _TOO_LONG = "give a text that fits the context"
 @click.option("--system", metavar="TEXT", help="The system prompt of --chat.")
 @click.option("--template", metavar="NAME|FILE", help="Another chat template: chatml, llama3, ..., or a Jinja2 file.")
 @click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: text, tokens, finish_reason, stats.")
+@click.option("--overflow", metavar="POLICY", help="When --chat outgrows the context: stop (default), drop, window.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens."
+)
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
 @generation_options
 @load_options
@@ -40,6 +43,7 @@ def command(
     system: str | None,
     template: str | None,
     template_arg: dict[str, str],
+    overflow: str | None,
     as_json: bool,
     jsonl: bool,
     **given: Any,
@@ -50,24 +54,23 @@ def command(
     """
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl exclude each other.")
-    if not chat and (system or template or template_arg):
-        raise click.UsageError("--system, --template and --template-arg belong to --chat.")
+    if not chat and (system or template or template_arg or overflow):
+        raise click.UsageError("--system, --template, --template-arg and --overflow belong to --chat.")
     text = _prompt(prompt, files)
     load = {name: given.pop(name) for name in LoadOptions.names()}
     # Wrong values are told before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
+    ChatOptions.from_kwargs(overflow=overflow)
     source = None if template is None else _template(template)
-    context.exit(_generate(model, text, chat, system, source, template_arg, as_json, jsonl, load, given))
+    talk = {"system": system, "template": source, "template_args": template_arg, "overflow": overflow} if chat else None
+    context.exit(_generate(model, text, talk, as_json, jsonl, load, given))
 
 
 def _generate(
     name: str,
     text: str,
-    chat: bool,
-    system: str | None,
-    template: str | None,
-    template_args: dict[str, Any],
+    chat: dict[str, Any] | None,
     as_json: bool,
     jsonl: bool,
     load: dict[str, Any],
@@ -79,7 +82,7 @@ def _generate(
     if sys.stdout:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with notices(), Progress() as progress, Model.open(resolve(name), progress=progress.compiling, **load) as model:
-        talk = model.chat(system, template=template, template_args=template_args) if chat else model
+        talk = model if chat is None else model.chat(**chat)
         generation = talk.stream(text, progress=progress.prefilling, **given)
         interrupted = False
         try:
@@ -96,6 +99,9 @@ def _generate(
             click.echo()
         if generation.finish_reason == "length" and len(generation.tokens) != given["max_tokens"]:
             click.echo(f"edgellm: note: the context of {model.ctx:,} tokens is full", err=True)
+        if generation.dropped_tokens:
+            left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {model.ctx:,}"
+            click.echo(f"edgellm: note: {left_out}, and were not seen in the end", err=True)
         click.echo(generation.stats, err=True)
         return 130 if interrupted else 0
 

@@ -7,11 +7,11 @@ from dataclasses import asdict
 import click
 import numpy as np
 
-from edgellm.cli.screen import table
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import count, printable, size
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
+from edgellm.tables import table
 
 _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 

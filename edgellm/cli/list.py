@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from edgellm.cli.screen import table
 from edgellm.gguf.printable import printable, size
 from edgellm.models import Found, find_models
+from edgellm.tables import table
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
 

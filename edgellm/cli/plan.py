@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.screen import Progress, notices, table
+from edgellm.cli.screen import Progress, notices
 from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
+from edgellm.tables import table
 
 if TYPE_CHECKING:
     from edgellm.plan import Plan

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from edgellm.cli.screen import Progress, table
+from edgellm.cli.screen import Progress
+from edgellm.tables import table
 
 
 @click.command("pull")

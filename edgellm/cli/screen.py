@@ -1,8 +1,8 @@
-"""What commands write alike: progress and notices on stderr, tables."""
+"""What commands write alike: progress and notices on stderr."""
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from types import TracebackType
@@ -67,11 +67,3 @@ def notices() -> Iterator[None]:
         warnings.simplefilter("always")
         warnings.showwarning = show
         yield
-
-
-def table(head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Lines of columns as wide as their widest cell, two spaces between."""
-    lines = [tuple(head), *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgellm.engine import protocol
 from edgellm.engine.memory import huge
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import NoMemoryError
 from kquants.layout import PAGE
 
 CHUNK = 32 << 20
@@ -31,7 +31,7 @@ class PagePool:
         self._dropped: deque[list[int]] = deque()
 
     def acquire(self) -> int:
-        """The id of a page with one reference; what it holds is undefined. Raises EdgeLLMError."""
+        """The id of a page with one reference; what it holds is undefined. Raises NoMemoryError."""
         while self._dropped:
             for page in self._dropped.popleft():
                 self.release(page)
@@ -76,7 +76,7 @@ class PagePool:
         try:
             pages = huge(chunk).reshape(count, self.page_bytes)
         except MemoryError:
-            raise EdgeLLMError(
+            raise NoMemoryError(
                 f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
                 "shorten the conversation or choose a smaller --ctx"
             ) from None
@@ -104,7 +104,7 @@ class Sequence(protocol.Sequence):
         self._pool.drop(self.pages)
 
     def reserve(self, n: int) -> None:
-        """Make room for `n` more tokens in pages of our own. Raises EdgeLLMError without memory for them."""
+        """Make room for `n` more tokens in pages of our own. Raises NoMemoryError."""
         last = len(self.tokens) // PAGE
         if n and len(self.tokens) % PAGE and self._pool.shared(self.pages[last]):
             # An interrupt between these lines may lose a page, but never leaves one with two owners.

@@ -18,6 +18,18 @@ class Stopped(Exception):  # noqa: N818 (it is news, not an error)
     """`Engine.stop` ended a computation; the sequences are as they were before it."""
 
 
+def common_prefix(one: list[int], other: list[int]) -> int:
+    """How many tokens two lists begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # by halves, since lists are compared faster than their items in a loop
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 class Sequence(ABC):
     """The state of one sequence of tokens; what it is made of is known to the engine that made it.
 
@@ -40,14 +52,7 @@ class Sequence(ABC):
 
     def shared_prefix(self, tokens: Ids[int]) -> int:
         """How many of `tokens`, from the first on, this sequence already holds."""
-        low, high = 0, min(len(self.tokens), len(tokens))
-        while low < high:  # by halves, since lists are compared faster than their items in a loop
-            middle = (low + high + 1) // 2
-            if self.tokens[low:middle] == list(tokens[low:middle]):
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return common_prefix(self.tokens, list(tokens))
 
 
 S_co = TypeVar("S_co", bound=Sequence, covariant=True)

@@ -7,6 +7,7 @@ and they are computed again should it be continued.
 
 import weakref
 from collections.abc import Collection
+from collections.abc import Sequence as Ids
 from itertools import count
 
 from edgellm.engine import protocol
@@ -30,6 +31,10 @@ class Sequence(protocol.Sequence):
         child.tokens = list(self.tokens)
         self._slots.share(self, child)
         return child
+
+    def shared_prefix(self, tokens: Ids[int]) -> int:
+        """How many of `tokens`, from the first on, this sequence has the state of."""
+        return min(super().shared_prefix(tokens), self.held)
 
     def trim(self, n: int) -> int:
         """Forget all but the first `n` tokens, or more where less of the state is there; how many are left."""

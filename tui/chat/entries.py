@@ -33,6 +33,6 @@ def _entries(desk: Desk) -> Iterator[Entry]:
 
 
 def _figures(message: Message) -> str:
-    if message.stats is None:
+    if message.role == "user" or message.finish_reason is None:
         return ""
-    return figures_line(message.stats, message.finish_reason, message.dropped_tokens)
+    return figures_line(message.stats or {}, message.finish_reason, message.dropped_tokens)

@@ -7,58 +7,70 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
-from tui.commands import COMMANDS, run
+from tui.chat.front import FrontScreen
+from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
-from tui.core.events import Event, ModelOpened, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
 from tui.instruments import Panel, StatusLine
+from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 20, 2.0
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(FrontScreen):
     """The conversation, the input, and the instruments."""
 
     CSS_PATH = "screen.tcss"
+    AUTO_FOCUS = "Editor"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
         Binding("ctrl+r", "regenerate", "Again", id="chat.regenerate"),
-        Binding("ctrl+e", "edit", "Edit", id="chat.edit", show=False),
+        Binding("f2", "edit", "Edit", id="chat.edit", show=False),
         Binding("alt+left", "walk(-1)", "Earlier version", id="chat.earlier", show=False),
         Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
+        Binding("ctrl+b", "chats", "Chats", id="chat.chats"),
         Binding("ctrl+t", "panel", "Figures", id="chat.panel"),
+        Binding("f3", "show('models')", "Models", id="chat.models"),
+        Binding("f4", "show('settings')", "Settings", id="chat.settings"),
+        Binding("f1", "show('help')", "Help", id="chat.help"),
     ]
 
     def __init__(self, desk: Desk) -> None:
-        super().__init__()
-        self.desk = desk
+        super().__init__(desk)
+        self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
+        self._searched = ""
+        self._deleted: list[int] = []
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
         with Horizontal(id="middle"):
+            yield Sidebar()
             with Vertical(id="conversation"):
                 yield Transcript()
-                yield Composer()
+                yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
-        self.query_one(Composer).focus()
-        self.query_one(Composer).set_history(self.desk.store.history())
+        composer = self.query_one(Composer)
+        composer.set_history(self.desk.store.history())
+        composer.set_completer(lambda text, cursor: complete(text, cursor, lambda: self.models))
+        composer.text = self.desk.draft()
         self._ticker = self.set_interval(_TICK_S, self._look)
         self.set_interval(_MEMORY_S, self._look_at_memory)
         self._show_path()
@@ -71,12 +83,25 @@ class ChatScreen(Screen[None]):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | ReplyEnded | SettingsChanged):
             self._show_path()
-        elif isinstance(event, ModelOpened):
-            self._look()
+        elif isinstance(event, ChatsChanged):
+            self._show_chats()
+        elif isinstance(event, ModelFailed):
+            self.show("models")
+        self.query_one(Composer).placeholder = self._hint()
+        self._look()
+
+    def _hint(self) -> str:
+        if self.desk.opened:
+            return "Say something, or / for commands"
+        return "Type while the model loads: it goes off when it is ready"
 
     def _show_path(self) -> None:
         self.query_one(Transcript).show(entries(self.desk))
-        self._look()
+
+    def _show_chats(self) -> None:
+        sidebar = self.query_one(Sidebar)
+        if sidebar.display:
+            sidebar.show(self.desk.chats(self._searched), self.desk.chat.id)
 
     def _look(self) -> None:
         """Show how far the reply is and what the instruments read; rests while nothing happens."""
@@ -86,7 +111,7 @@ class ChatScreen(Screen[None]):
         self.query_one(StatusLine).show(reading, self._memory)
         self.query_one(Panel).show(reading, self._memory)
         if self._ticker:
-            busy = running is not None or reading.phase is not Phase.READY
+            busy = running is not None or reading.phase is Phase.LOADING
             self._ticker.resume() if busy else self._ticker.pause()
 
     def _look_at_memory(self) -> None:
@@ -97,15 +122,72 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Sent)
     def _sent(self, message: Composer.Sent) -> None:
-        self._try(lambda: self.desk.send(message.text))
+        text = with_files(message.text, ((each.name, each.text) for each in message.attachments))
+        try:
+            if message.editing is None:
+                self.desk.send(text)
+            else:
+                self.desk.edit(message.editing, text)
+            self.desk.save_draft("")
+        except EdgeLLMError as error:
+            self.say(str(error), "error")
+            self.query_one(Composer).text = text
 
     @on(Composer.Command)
     def _command(self, message: Composer.Command) -> None:
-        self._try(lambda: run(COMMANDS, self, message.line))
+        self.command(message.line)
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
-        self._try(lambda: self.desk.save_draft(message.text))
+        if message.editing is None:
+            self.attempt(lambda: self.desk.save_draft(message.text))
+
+    @on(Sidebar.Search)
+    def _search(self, message: Sidebar.Search) -> None:
+        self._searched = message.words
+        self._show_chats()
+
+    @on(Sidebar.Open)
+    def _open(self, message: Sidebar.Open) -> None:
+        self._open_chat(message.chat)
+
+    @on(Sidebar.Rename)
+    def _rename(self, message: Sidebar.Rename) -> None:
+        self.attempt(lambda: self.desk.rename_chat(message.chat, message.title))
+
+    @on(Sidebar.Delete)
+    def _delete(self, message: Sidebar.Delete) -> None:
+        self.attempt(lambda: self.desk.delete_chat(message.chat))
+        self._deleted.append(message.chat)
+        self.say("deleted; Ctrl+Z brings it back")
+
+    @on(Sidebar.Undo)
+    def _undo(self) -> None:
+        if self._deleted:
+            self.attempt(lambda: self.desk.undelete_chat(self._deleted.pop()))
+
+    @on(Sidebar.Leave)
+    def _leave_chats(self) -> None:
+        self.query_one(Composer).focus()
+
+    def action_chats(self) -> None:
+        """Show the list of chats and look for one, or hide it."""
+        if self.query_one(Sidebar).display:
+            self.query_one(Sidebar).display = False
+            self.query_one(Composer).focus()
+        else:
+            self.show_sidebar()
+
+    def show_sidebar(self) -> None:
+        """Show the list of chats and look for one."""
+        sidebar = self.query_one(Sidebar)
+        sidebar.display = True
+        self._show_chats()
+        sidebar.search()
+
+    def action_show(self, view: str) -> None:
+        """Open a view."""
+        self.show(view)
 
     def action_stop(self) -> None:
         """Stop the reply."""
@@ -113,11 +195,15 @@ class ChatScreen(Screen[None]):
 
     def action_clear(self) -> None:
         """Begin a new chat."""
-        self.clear()
+        self._switch(self.desk.new_chat)
 
     def action_regenerate(self) -> None:
         """Reply once more."""
-        self._try(self.desk.regenerate)
+        self.attempt(self.desk.regenerate)
+
+    def action_edit(self) -> None:
+        """Edit the selected message, or the last one."""
+        self.command("/edit")
 
     def action_walk(self, step: int) -> None:
         """Show another version of the selected message, or of the last one."""
@@ -129,34 +215,14 @@ class ChatScreen(Screen[None]):
         """Show or hide the figures."""
         self.query_one(Panel).toggle_class("shown")
 
-    def _try(self, act: Callable[[], None]) -> None:
-        """Do it; what cannot be done is told, and nothing is lost."""
-        try:
-            act()
-        except EdgeLLMError as error:
-            self.say(str(error), "error")
+    def _open_chat(self, chat: int) -> None:
+        """Go on with a stored chat, with what was typed in it."""
+        self._switch(lambda: self.desk.open_chat(chat))
 
-    # What commands ask for
-
-    def say(self, text: str, severity: str = "information") -> None:
-        """Show a notice."""
-        self.notify(text, severity=severity, markup=False)  # type: ignore[arg-type]
-
-    def attach(self, name: str, text: str) -> None:
-        """Put a file beside what is typed."""
-        self.query_one(Composer).attach(name, text)
-
-    def edit(self, message: int) -> None:
-        """Let an earlier message be changed."""
-        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text)
-
-    def show(self, view: str) -> None:
-        """Open another view."""
-
-    def clear(self) -> None:
-        """Begin a new chat."""
-        self.desk.new_chat()
-
-    def leave(self) -> None:
-        """End the program."""
-        self.app.exit()
+    def _switch(self, act: Callable[[], None]) -> None:
+        """Go to another chat; what is typed stays with the one that is left."""
+        composer = self.query_one(Composer)
+        self.attempt(lambda: self.desk.save_draft(composer.text))
+        self.attempt(act)
+        composer.text = self.desk.draft()
+        composer.focus()

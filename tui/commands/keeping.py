@@ -28,8 +28,17 @@ def _import(front: Front, name: str) -> None:
     front.desk.import_chat(decode(read(str(Path(name).expanduser())), name, "give a file that /export wrote"))
 
 
+def _chats(front: Front, number: str) -> None:
+    if not number:
+        front.show("chats")
+    elif number.isascii() and number.isdigit():
+        front.desk.open_chat(int(number))
+    else:
+        raise Problem("give the number of a chat, as /chats shows it")
+
+
 COMMANDS = (
-    Command("chats", "", "the chats that are kept", lambda front, _: front.show("chats")),
+    Command("chats", "[NUMBER]", "the chats that are kept, or go on with one", _chats),
     Command("save", "[TITLE]", "give this chat a title; everything is saved anyway", _save),
     Command("export", "FILE.md|FILE.json", "write this chat to a file", _export),
     Command("import", "FILE.json", "bring back a chat that was exported", _import),

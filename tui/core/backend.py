@@ -22,8 +22,14 @@ class Reply(Protocol):
 
     text: str
     finish_reason: str | None
-    dropped_tokens: int
-    dropped_messages: int
+
+    @property
+    def dropped_tokens(self) -> int:
+        """Tokens of the conversation that it does not see."""
+
+    @property
+    def dropped_messages(self) -> int:
+        """Messages from the first one on, without the system prompt, that it does not see."""
 
     @property
     def stats(self) -> Stats:
@@ -39,13 +45,17 @@ class Reply(Protocol):
 
 
 class OpenModel(Protocol):
-    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off."""
+    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off.
+
+    `defaults` are the options of replies for which its file brings values of its own.
+    """
 
     name: str
     ctx: int
     threads: int
     devices: list[dict[str, Any]]
     thinking: bool
+    defaults: Mapping[str, Any]
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""
@@ -78,7 +88,7 @@ class EdgeModel:
         self.ctx = model.ctx
         self.threads, self.devices = model.engine.threads, model.engine.devices
         self._chat: Chat = model.chat()
-        self.thinking = self._chat.thinking
+        self.thinking, self.defaults = self._chat.thinking, model.sampling_defaults
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""

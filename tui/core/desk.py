@@ -18,7 +18,7 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.reading import Reading
-from tui.core.settings import Group
+from tui.core.settings import Group, Setting
 from tui.core.store import Chat, ChatRow, Store
 from tui.core.tree import Message
 from tui.core.tuning import Tuning
@@ -56,10 +56,14 @@ class Desk:
 
     def set(self, name: str, text: str) -> None:
         """Set something for this model, and keep it; empty text goes back to the default."""
+        if self.keep(name, text).group is Group.LOAD:
+            self.reopen()
+
+    def keep(self, name: str, text: str) -> Setting:
+        """The same, but settings of loading wait for `reopen`."""
         setting = self.tuning.set(name, text)
         self._tell(SettingsChanged())
-        if setting.group is Group.LOAD:
-            self._reopen()
+        return setting
 
     def reset(self) -> None:
         """All settings of this model as they come."""
@@ -67,14 +71,21 @@ class Desk:
         self.tuning.reset()
         self._tell(SettingsChanged())
         if loads:
-            self._reopen()
+            self.reopen()
+
+    def think(self, thinking: bool | None) -> None:
+        """Let the model think before it replies, or not, or (None) as its template does.
+
+        Raises EdgeLLMError if it cannot be switched.
+        """
+        if not self.opened or not self.opened.thinking:
+            raise EdgeLLMError("this model's template has no switch for thinking")
+        self.tuning.think(thinking)
+        self._tell(SettingsChanged())
 
     def switch_thinking(self) -> bool:
         """Let the model think before it replies, or not; which it is now. EdgeLLMError if it cannot be switched."""
-        if not self.opened or not self.opened.thinking:
-            raise EdgeLLMError("this model's template has no switch for thinking")
-        self.tuning.think(self.tuning.thinking is False)
-        self._tell(SettingsChanged())
+        self.think(self.tuning.thinking is False)
         return bool(self.tuning.thinking)
 
     def set_system(self, text: str) -> None:
@@ -84,7 +95,8 @@ class Desk:
         self.chat = replace(self.chat, system=text or None)
         self._tell(SettingsChanged())
 
-    def _reopen(self) -> None:
+    def reopen(self) -> None:
+        """Open the model anew, with what is set now."""
         if self.model:
             self.open_model(self.model)
 
@@ -133,13 +145,13 @@ class Desk:
         self.chat.tree.walk(message, step)
         self._show_leaf()
 
-    def unseen(self) -> set[int]:
+    def unseen(self) -> frozenset[int]:
         """The messages on the path that the last reply did not see, as they were outside its window."""
         path = self.path
         for place in range(len(path) - 1, -1, -1):
             if path[place].id in self._dropped:
-                return {m.id for m in path[: self._dropped[path[place].id]]}
-        return set()
+                return frozenset(m.id for m in path[: self._dropped[path[place].id]])
+        return frozenset()
 
     def _ask(self, parent: int | None, text: str) -> None:
         asked = self.store.add(self.chat.id, parent, "user", text)
@@ -157,7 +169,14 @@ class Desk:
         self._tell(ChatsChanged())
 
     def _saver(self, reply: Message) -> Callable[[str], None]:
-        return lambda text: self.store.update(replace(reply, text=text))
+        return lambda text: self._save(replace(reply, text=text))
+
+    def _save(self, message: Message) -> None:
+        """Save a message; where that fails, say so, but lose nothing of what is shown."""
+        try:
+            self.store.update(message)
+        except EdgeLLMError as error:
+            self._tell(Notice(f"this reply is not saved: {error}", "error"))
 
     def messages(self, to: int | None = None) -> list[dict[str, str]]:
         """The conversation as the model gets it, up to the message `to` or to the end of what is shown."""
@@ -201,7 +220,7 @@ class Desk:
             stats=event.stats,
             dropped_tokens=event.dropped_tokens,
         )
-        self.store.update(ended)
+        self._save(ended)
         if ended.id in self.chat.tree.messages:
             self.chat.tree.put(ended)
             self._dropped[ended.id] = event.dropped_messages

@@ -1,7 +1,7 @@
 """What the worker and the desk tell whoever shows them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,11 +15,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ModelOpened(Event):
-    """A model is ready. `ctx` is in tokens; `thinking`: its template can switch thinking on and off."""
+    """A model is ready. `ctx` is in tokens; `thinking`: its template can switch thinking on and off.
+
+    `defaults` are the options of replies for which its file brings values of its own.
+    """
 
     name: str
     ctx: int
     thinking: bool
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ class Tuning:
         self.values, self.thinking = {}, None
         self._keep()
 
-    def think(self, thinking: bool) -> None:
-        """Let the model think before it replies, or not."""
+    def think(self, thinking: bool | None) -> None:
+        """Let the model think before it replies, or not, or (None) as its template does."""
         self.thinking = thinking
         self._keep()
 

@@ -105,7 +105,7 @@ class Worker:
             self._tell(ModelFailed(name, line(error)))
             return
         self._phase, self._name = Phase.READY, model.name
-        self._tell(ModelOpened(model.name, model.ctx, model.thinking))
+        self._tell(ModelOpened(model.name, model.ctx, model.thinking, model.defaults))
 
     def _say(self, progress: str) -> None:
         self._progress = progress
@@ -120,7 +120,7 @@ class Worker:
         try:
             ended = self._written(request)
         except Exception as error:
-            text, stats = self.text(), self._reply and asdict(self._reply.stats)
+            text, stats = self.text(), asdict(self._reply.stats) if self._reply else None
             ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
         self._phase = Phase.READY if self._model else Phase.CLOSED
         self.running = None

@@ -13,16 +13,16 @@ def share(part: float, whole: float) -> float:
     return min(1.0, max(0.0, part / whole)) if whole > 0 else 0.0
 
 
-def bar(filled: float, width: int, style: str = "$primary") -> Words:
+def bar(filled: float, width: int, style: str = "$text-primary") -> Words:
     """A line of which the share `filled` is heavy, to half a character: full at 1 alone, and empty at 0 alone."""
     halves = max(int(filled * 2 * width), int(filled > 0))
     heavy = "━" * (halves // 2) + "╸" * (halves % 2)
-    return ((heavy, style), ("─" * (width - len(heavy)), "$text-disabled"))
+    return ((heavy, style), ("─" * (width - len(heavy)), "$foreground-disabled"))
 
 
 def level(filled: float) -> str:
     """The style of a gauge: calm, then warning, then alarm."""
-    return "$error" if filled >= _NEARLY_FULL else "$warning" if filled >= _TIGHT else "$primary"
+    return "$text-error" if filled >= _NEARLY_FULL else "$text-warning" if filled >= _TIGHT else "$text-primary"
 
 
 def sparkline(times: Sequence[float], middle: float | None, width: int) -> str:

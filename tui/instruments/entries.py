@@ -53,3 +53,9 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     ),
 }
 """What the panel shows, from top to bottom."""
+
+
+def glossary(*names: str) -> str:
+    """Some entries explained, a line for each."""
+    entries = {entry.name: entry for entries in SECTIONS.values() for entry in entries}
+    return "\n".join(f"{entries[name].label}: {entries[name].meaning}" for name in names)

@@ -1,7 +1,6 @@
 """The line of figures that is kept with a reply."""
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from tui.instruments.numbers import milliseconds, seconds, speed
@@ -12,7 +11,7 @@ _ENDINGS = {
     "cancelled": "stopped by you",
     "error": "broken off by an error",
 }
-_LARGEST = 1e12
+_LARGEST = 1e12  # beyond, infinite or not a number at all
 
 
 def figures_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_tokens: int = 0) -> str:
@@ -45,4 +44,4 @@ def _number(stats: Mapping[str, Any], key: str) -> float | None:
     value = stats.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < _LARGEST and isfinite(value) else None
+    return float(value) if 0 <= value < _LARGEST else None

@@ -11,7 +11,7 @@ from tui.instruments.fit import Forms, fit, join
 from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed
 from tui.instruments.values import prompt_read, state, ttft
 
-_QUIET = "$text-muted"
+_QUIET = "$foreground-muted"
 _LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
 _RIGHT = ("threads", "gpu", "memory", "model", "context")
 _REST = "reused memory gpu threads"
@@ -22,6 +22,7 @@ _ORDER = {
     Phase.PREFILL: f"phase progress left ttft context progress context context model model {_REST}",
     Phase.DECODE: f"phase speed context ttft context context spark itl mbu model mean model spark {_REST}",
 }
+"""What is important in each phase, as `fit` reads it: named again, a part takes its next longer form."""
 
 
 def status(reading: Reading, memory: Memory | None, width: int) -> Words:
@@ -43,42 +44,44 @@ def _forms(reading: Reading, memory: Memory | None) -> Forms:
 
 
 def _of_model(reading: Reading) -> Forms:
-    forms: dict[str, Sequence[Words]] = {
-        "loading": [((printable(reading.progress, limit), ""),) for limit in (24, 60)],
-        "model": [((printable(reading.model, limit), "bold"),) for limit in (12, 28)],
-        "threads": [((f"{reading.threads} ", ""), ("threads", _QUIET))],
-    }
+    forms: dict[str, Sequence[Words]] = {}
+    if reading.progress:
+        forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
+    if reading.model:
+        forms["model"] = [((printable(reading.model, limit), "bold"),) for limit in (12, 28)]
+    if reading.threads:
+        forms["threads"] = [((f"{reading.threads}", ""), (" thread" if reading.threads == 1 else " threads", _QUIET))]
     if reading.gpu_blocks:
         forms["gpu"] = [(("GPU ", _QUIET), (part_of(reading.gpu_blocks, reading.blocks), ""), (" blocks", _QUIET))]
     if reading.context:
         forms["context"] = _context(reading.live.context_used if reading.live else 0, reading.context)
-    return {name: ways for name, ways in forms.items() if any(text for text, _ in ways[0])}
+    return forms
 
 
 def _context(used: int, total: int) -> Sequence[Words]:
     filled = share(used, total)
     style = level(filled)
     name: Words = (("context ", _QUIET),)
-    percent, count = ((f"{filled:4.0%}", style), (f" {part_of(used, total)}", style))
-    gauge = bar(filled, 8, style)
-    return [(*name, percent), (*name, *gauge, (f" {percent[0]}", style)), (*name, *gauge, count)]
+    percent, gauge = f"{filled:4.0%}", (*name, *bar(filled, 8, style))
+    return [(*name, (percent, style)), (*gauge, (f" {percent}", style)), (*gauge, (f" {part_of(used, total)}", style))]
 
 
 def _of_reply(live: Live, now: Phase) -> Forms:
     stats, itl = live.stats, live.stats.itl_ms or {}
     first = ttft(live, now)
-    progress = bar(share(*prompt_read(live)), 8, "$accent")
+    progress = bar(share(*prompt_read(live)), 8, "$text-accent")
     wait = f"{remaining(live.prefill_eta_s)} left" if live.prefill_eta_s is not None else ""
     p50, p95 = (milliseconds(itl.get(key)).rjust(3) for key in ("p50", "p95"))
-    reused = part_of(stats.cached_tokens, stats.prompt_tokens)
-    return {
+    forms: dict[str, Sequence[Words]] = {
         "ttft": [(("TTFT ", _QUIET), (first.text.rjust(6), first.style))],
         "progress": [progress, (*progress, (f" {part_of(*prompt_read(live))}", ""))],
         "left": [((wait.ljust(13), ""),)],
         "speed": [((speed(live.recent_tps).rjust(9), "bold"),)],
-        "spark": [((sparkline(live.gaps_ms, itl.get("p50"), width), "$primary"),) for width in (8, 16)],
+        "spark": [((sparkline(live.gaps_ms, itl.get("p50"), width), "$text-primary"),) for width in (8, 16)],
         "mean": [(("mean ", _QUIET), (speed(stats.decode_tps).rjust(9), ""))],
         "itl": [(("p50 ", _QUIET), (p50, ""), (" p95 ", _QUIET), (p95, ""), (" ms", _QUIET))],
         "mbu": [(("MBU ", _QUIET), (ratio(stats.mbu).rjust(4), ""))],
-        "reused": [((reused, ""), (" reused", _QUIET))],
     }
+    if stats.cached_tokens:
+        forms["reused"] = [((part_of(stats.cached_tokens, stats.prompt_tokens), ""), (" reused", _QUIET))]
+    return forms

@@ -30,7 +30,7 @@ class Figure:
         """Label, space, text."""
         if not label:
             return ((self.text, self.style),)
-        return (label, "$text-muted"), (self.text.rjust(width - len(label)), self.style)
+        return (label, "$foreground-muted"), (self.text.rjust(width - len(label)), self.style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Spark:
 
     def words(self, label: str, width: int) -> Words:
         """The sparkline alone."""
-        return ((sparkline(self.times, self.middle, width), "$primary"),)
+        return ((sparkline(self.times, self.middle, width), "$text-primary"),)
 
 
 class Row(Widget):
     """One line about one entry, which the mouse explains."""
 
     def __init__(self, entry: Entry) -> None:
-        super().__init__(id=entry.name)
+        super().__init__(name=entry.name)
         self.tooltip = entry.meaning
         self._label = entry.label
         self._value: Value = Figure()

@@ -7,6 +7,7 @@ from textual.widget import Widget
 
 from tui.core.machine import Memory
 from tui.core.reading import Reading
+from tui.instruments.entries import glossary
 from tui.instruments.numbers import Words
 from tui.instruments.parts import status
 
@@ -18,6 +19,7 @@ class StatusLine(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.tooltip = glossary("ttft", "itl", "mbu")
         self._shown: tuple[Reading, Memory | None] = (Reading(), None)
         self._line: Words = ()
 

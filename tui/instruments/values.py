@@ -10,7 +10,7 @@ from tui.instruments.numbers import UNKNOWN, milliseconds, part_of, ratio, remai
 from tui.instruments.rows import Bar, Figure, Spark, Value
 
 _MARKS = {
-    Phase.CLOSED: ("○", "$text-muted"),
+    Phase.CLOSED: ("○", "$foreground-muted"),
     Phase.LOADING: ("◌", "$text-warning"),
     Phase.READY: ("●", "$text-success"),
     Phase.PREFILL: ("▲", "$text-accent"),
@@ -69,12 +69,12 @@ def _of_model(reading: Reading) -> dict[str, Value]:
 def _of_prompt(live: Live, phase: Phase) -> dict[str, Value]:
     stats = live.stats
     return {
-        "progress": Bar(share(*prompt_read(live)), "$accent"),
+        "progress": Bar(share(*prompt_read(live)), "$text-accent"),
         "read": Figure(part_of(*prompt_read(live))),
         "left": Figure(remaining(live.prefill_eta_s) if phase is Phase.PREFILL else UNKNOWN),
         "reused": Figure(part_of(stats.cached_tokens, stats.prompt_tokens)),
         "diverged": Figure(UNKNOWN if live.diverged_at is None else f"token {live.diverged_at:,}"),
-        "around": Figure(printable(live.diverged_text), "$text-muted"),
+        "around": Figure(printable(live.diverged_text), "$foreground-muted"),
         "prefill": Figure(speed(stats.prefill_tps)),
         "ttft": ttft(live, phase),
     }

@@ -1,0 +1,75 @@
+"""The first layer of a generation: a prompt in, sampled ids out."""
+
+from collections.abc import Callable, Generator
+from collections.abc import Sequence as Ids
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from edgellm.engine.protocol import Logits, Sequence
+from edgellm.meter import Dropped, Meter
+from edgellm.session import Cancel, PrefillProgress, Session
+from edgellm.text.sampling import Sampler, draw, logprob
+
+Lease = Callable[[Ids[int], Cancel], AbstractContextManager[Sequence]]
+"""Gives a sequence to compute a prompt with."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a reply sees, and what of the conversation it does not see.
+
+    A reply that has filled the context goes on with what `slide` makes of its tokens so far, shorter than the context;
+    without it, it ends there.
+    """
+
+    ids: list[int]
+    dropped: Dropped = field(default_factory=Dropped)
+    slide: Callable[[list[int]], "Prompt"] | None = None
+
+
+class Choice(NamedTuple):
+    """A sampled token id and the logarithm of its probability in the model's own distribution."""
+
+    id: int
+    logprob: float
+
+
+def generate_ids(
+    session: Session,
+    lease: Lease,
+    prompt: Prompt,
+    sampler: Sampler,
+    seed: int,
+    meter: Meter,
+    cancel: Cancel,
+    progress: PrefillProgress | None = None,
+) -> Generator[Choice, None, None]:
+    """Sample token after token, without end, on the sequence that `lease` gives. Raises Stopped after `cancel`."""
+
+    def read(ids: list[int]) -> Logits:
+        with meter.prefill(len(sequence), progress) as watched:
+            return session.prefill(sequence, ids, cancel, watched)
+
+    for token in prompt.ids:
+        sampler.accept(token)
+    written: list[int] = []
+    meter.prompt_tokens = len(prompt.ids)
+    with lease(prompt.ids, cancel) as sequence:
+        shared, held = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
+        meter.diverged_at = shared if shared < min(held, len(prompt.ids)) else None
+        meter.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
+        logits = read(prompt.ids)
+        while True:
+            token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(written))
+            sampler.accept(token)
+            written.append(token)
+            yield Choice(token, logprob(logits, token))
+            if prompt.slide and len(sequence) == session.engine.ctx:
+                shorter = prompt.slide(written)
+                meter.dropped = shorter.dropped
+                session.rewind(sequence, shorter.ids, cancel)
+                logits = read(shorter.ids)
+            else:
+                logits = session.decode(sequence, token, cancel)
+                meter.context_used = len(sequence)

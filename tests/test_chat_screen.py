@@ -1,0 +1,187 @@
+"""The screen of the chat as somebody at the keyboard meets it, with a model that writes what it is told to."""
+
+from pathlib import Path
+
+from chat_app import chatting, run
+from chat_fakes import FakeModel
+
+from tui.instruments import Panel
+from tui.sidebar import Sidebar
+
+
+def test_a_message_is_answered_and_its_figures_stay(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("hello")
+            assert chat.texts == ["hello", "You said: hello"]
+            shown = chat.shown()
+            assert "You said: hello" in shown
+            assert "TTFT 0.21 s · 45.3 t/s" in shown
+            assert chat.composer.text == ""
+
+    run(test())
+
+
+def test_escape_stops_a_reply_and_keeps_the_part(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["one ", "two ", "three"]], hold=2)) as chat:
+            await chat.type("count")
+            await chat.until(chat.model.held.is_set)
+            await chat.until(lambda: "one two" in chat.shown())
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.desk.running is None)
+            assert chat.texts == ["count", "one two "]
+            assert "stopped by you" in chat.shown()
+
+    run(test())
+
+
+def test_what_cannot_be_sent_yet_stays_in_the_box(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"]], hold=1)) as chat:
+            await chat.type("count")
+            await chat.until(chat.model.held.is_set)
+            await chat.type("and more")
+            assert chat.composer.text == "and more"
+            assert any("Esc stops it" in notice for notice in chat.notices)
+            chat.model.go.set()
+            await chat.until(lambda: chat.app.desk.running is None)
+
+    run(test())
+
+
+def test_an_edited_message_begins_a_branch_and_keys_walk_between_them(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            await chat.press("f2")
+            assert chat.composer.text == "one"
+            await chat.type("uno")
+            await chat.until(lambda: chat.texts == ["uno", "You said: uno"])
+            assert "2/2" in chat.shown()
+            chat.transcript.selected = chat.app.desk.path[0].id
+            await chat.press("alt+left")
+            assert chat.texts == ["one", "You said: one"]
+
+    run(test())
+
+
+def test_another_reply_is_another_version(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["first"], ["second"]])) as chat:
+            await chat.say("hello")
+            await chat.press("ctrl+r")
+            await chat.until(lambda: chat.texts == ["hello", "second"] and chat.app.desk.running is None)
+            await chat.press("alt+left")
+            assert chat.texts == ["hello", "first"]
+
+    run(test())
+
+
+def test_a_draft_survives_leaving(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.composer.text = "half a thou"
+            await chat.press("ctrl+q")
+        async with chatting(tmp_path) as chat:
+            assert chat.composer.text == "half a thou"
+
+    run(test())
+
+
+def test_each_chat_has_its_own_draft(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("first")
+            first = chat.app.desk.chat.id
+            chat.composer.text = "to be continued"
+            await chat.press("ctrl+n")
+            assert chat.composer.text == ""
+            assert chat.texts == []
+            chat.screen._open_chat(first)
+            assert chat.composer.text == "to be continued"
+            assert chat.texts == ["first", "You said: first"]
+
+    run(test())
+
+
+def test_the_list_of_chats_searches_renames_deletes_and_brings_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("about apples")
+            await chat.press("ctrl+n")
+            await chat.say("about pears")
+            await chat.press("ctrl+b")
+            assert chat.screen.query_one(Sidebar).display
+            await chat.press(*"apples")
+            assert "about apples" in chat.shown()
+            await chat.press("enter")
+            assert chat.texts[0] == "about apples"
+            chat.screen.query_one(Sidebar).search()
+            await chat.press("f2", *" pie", "enter")
+            assert [row.title for row in chat.app.desk.chats("pie")] == ["about apples pie"]
+            await chat.press("delete")
+            assert len(chat.app.desk.chats()) == 1
+            await chat.press("ctrl+z")
+            assert len(chat.app.desk.chats()) == 2
+
+    run(test())
+
+
+def test_the_panel_opens_and_closes(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, size=(120, 40)) as chat:
+            await chat.say("hello")
+            await chat.press("ctrl+t")
+            assert chat.screen.query_one(Panel).display
+            assert "MBU" in chat.shown()
+            await chat.press("ctrl+t")
+            assert not chat.screen.query_one(Panel).display
+
+    run(test())
+
+
+def test_an_error_of_the_engine_is_a_notice_and_the_chat_goes_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["some ", "BREAK"], ["fine"]])) as chat:
+            await chat.say("hello")
+            assert chat.texts == ["hello", "some "]
+            assert any("the engine broke" in notice for notice in chat.notices)
+            await chat.say("again")
+            assert chat.texts[-1] == "fine"
+
+    run(test())
+
+
+def test_a_command_that_is_wrong_says_what_is_meant(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.type("/sytem Be brief.")
+            assert any("did you mean /system?" in notice for notice in chat.notices)
+            await chat.type("/system Be brief.")
+            assert chat.app.desk.chat.system == "Be brief."
+
+    run(test())
+
+
+def test_files_go_with_the_next_message(tmp_path: Path) -> None:
+    async def test() -> None:
+        (tmp_path / "notes.md").write_text("# Notes\n")
+        async with chatting(tmp_path) as chat:
+            await chat.type(f"/file {tmp_path / 'notes.md'}")
+            assert "notes.md" in chat.shown()
+            await chat.say("what is in it?")
+            assert chat.texts[0] == "notes.md:\n```\n# Notes\n```\n\nwhat is in it?"
+
+    run(test())
+
+
+def test_what_is_outside_the_window_is_told(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.model.dropped = (1204, 2)
+            await chat.say("two")
+            assert "did not see 1,204 tokens" in chat.shown()
+
+    run(test())

@@ -1,0 +1,73 @@
+"""What the slash commands ask of the screen."""
+
+from collections.abc import Callable
+
+from textual.screen import Screen
+
+from edgellm.errors import EdgeLLMError
+from tui.chat.views import VIEWS, view
+from tui.commands import COMMANDS, run
+from tui.composer import Composer
+from tui.core.desk import Desk
+from tui.instruments import Panel
+
+
+class FrontScreen(Screen[None]):
+    """A screen with an input box and a panel, as the commands' `Front`."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+
+    def command(self, line: str) -> None:
+        """Run a slash command."""
+        self.attempt(lambda: run(COMMANDS, self, line))
+
+    def begin(self, line: str) -> None:
+        """Put the beginning of a command into the input box, unless something is typed there."""
+        composer = self.query_one(Composer)
+        if composer.text:
+            self.say("something is typed already: send it first, or empty the box", "warning")
+        else:
+            composer.text = line
+        composer.focus()
+
+    def attempt(self, act: Callable[[], None]) -> None:
+        """Do it; what cannot be done is told, and nothing is lost."""
+        try:
+            act()
+        except EdgeLLMError as error:
+            self.say(str(error), "error")
+
+    def say(self, text: str, severity: str = "information") -> None:
+        """Show a notice."""
+        self.notify(text, severity=severity, markup=False)  # type: ignore[arg-type]
+
+    def attach(self, name: str, text: str) -> None:
+        """Put a file beside what is typed."""
+        self.query_one(Composer).attach(name, text)
+
+    def edit(self, message: int) -> None:
+        """Let an earlier message be changed."""
+        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text, message)
+
+    def show(self, name: str) -> None:
+        """Open one of the views, each at most once."""
+        if name == "stats":
+            self.query_one(Panel).add_class("shown")
+        elif name == "chats":
+            self.show_sidebar()
+        elif name in VIEWS and self.app.screen is self:
+            self.app.push_screen(view(name, self.desk), self._chosen if name == "models" else None)
+
+    def show_sidebar(self) -> None:
+        """Open the list of chats."""
+
+    def _chosen(self, model: str | None) -> None:
+        if model:
+            self.desk.open_model(model)
+
+    def leave(self) -> None:
+        """End the program; what is typed is there again the next time."""
+        self.attempt(lambda: self.desk.save_draft(self.query_one(Composer).text))
+        self.app.exit()

@@ -1,0 +1,46 @@
+"""What a command line that is being typed can become."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tui.commands import COMMANDS
+from tui.commands.command import Command
+from tui.composer.completion import Completion
+from tui.composer.paths import complete_path
+from tui.core.settings import SETTINGS
+
+Models = Callable[[], Iterable[str]]
+"""The names of the models on this machine, as far as they are known."""
+
+
+def complete(line: str, cursor: int, models: Models) -> Sequence[Completion]:
+    """Completions of the word before the cursor; none for a message."""
+    typed = line[:cursor]
+    if not typed.startswith("/") or typed.startswith("//") or "\n" in line:
+        return []
+    name, space, argument = typed[1:].partition(" ")
+    if not space:
+        return [_command(c) for c in COMMANDS.values() if c.name.startswith(name.casefold())]
+    word = argument.rpartition(" ")[2]
+    match name.casefold():
+        case "file" | "import" | "export":
+            return complete_path(argument)
+        case "model":
+            return _beginning(word, dict.fromkeys(models(), ""))
+        case "set" if " " in argument:
+            return _beginning(word, dict.fromkeys(_values(argument.split(" ")[0]), ""))
+        case "set":
+            return _beginning(word, {f"{s.name} ": s.help for s in SETTINGS})
+    return []
+
+
+def _command(command: Command) -> Completion:
+    wants = command.argument and not command.argument.startswith("[")
+    return Completion(f"/{command.name}{' ' if wants else ''}", command.help, f"/{command.name} {command.argument}")
+
+
+def _values(name: str) -> list[str]:
+    return next(([*s.choices, "default"] for s in SETTINGS if s.name == name), [])
+
+
+def _beginning(word: str, texts: Mapping[str, str]) -> list[Completion]:
+    return [Completion(text, help) for text, help in texts.items() if text.casefold().startswith(word.casefold())]

@@ -1,0 +1,124 @@
+"""What is in the input box."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.composer.attachment import Attachment, join
+from tui.composer.chips import Chips
+from tui.composer.editor import Editor
+from tui.composer.paste import EDITABLE, harmless
+from tui.composer.slash import typed_for
+
+
+@dataclass(frozen=True, slots=True)
+class _Edited:
+    """The message that is edited, and what was in the box before."""
+
+    key: int
+    typed: str
+    attachments: Sequence[Attachment]
+
+
+class Box(Widget):
+    """A text area that grows, over it chips for what is attached, and above both what is being edited."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("backspace", "detach", "Remove the last attachment", show=False, id="composer.detach"),
+        Binding("ctrl+o", "expand", "Open the pasted text", id="composer.expand"),
+    ]
+
+    def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._heading, self._chips = Static(classes="heading", markup=False), Chips()
+        self._editor = Editor(self._add_pasted)
+        self._heading.display = False
+        self._edited: _Edited | None = None
+        self.placeholder = placeholder
+
+    def compose(self) -> ComposeResult:
+        """The rows of the box."""
+        yield from (self._heading, self._chips, self._editor)
+
+    @property
+    def placeholder(self) -> str:
+        """What an empty box says."""
+        return str(self._editor.placeholder)
+
+    @placeholder.setter
+    def placeholder(self, placeholder: str) -> None:
+        self._editor.placeholder = placeholder
+
+    @property
+    def text(self) -> str:
+        """What is in the box: what is typed, then the long texts that were pasted. Setting it replaces both."""
+        return join(self._editor.text, self._chips.pasted)
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._put(text, self._chips.files)
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The files that go with the message."""
+        return self._chips.files
+
+    @property
+    def editing(self) -> int | None:
+        """The key of the message that is edited."""
+        return self._edited.key if self._edited else None
+
+    def attach(self, name: str, text: str) -> None:
+        """Add a file; it replaces one of the same name."""
+        self._chips.add(Attachment(name, text))
+
+    def edit(self, text: str, key: int, what: str = "message") -> None:
+        """Begin to edit a message. What was in the box comes back afterwards. `what` is told above: "editing WHAT"."""
+        before = self._edited or _Edited(key, self._editor.text, self._chips.attachments)
+        self._edited = _Edited(key, before.typed, before.attachments)
+        self._heading.update(f"editing {what} · Esc cancels")
+        self._heading.display = True
+        self._put(typed_for(text), ())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a key to others where it would do nothing here."""
+        match action:
+            case "detach":
+                return bool(self._chips.attachments) and not self._editor.text
+            case "expand":
+                return bool(self._chips.pasted)
+        return True
+
+    def action_detach(self) -> None:
+        """Remove what was attached last."""
+        self._chips.drop(self._chips.attachments[-1])
+
+    def action_expand(self) -> None:
+        """Put the text that was pasted last into the box, to be edited."""
+        pasted = self._chips.pasted[-1]
+        if len(pasted.text) > EDITABLE:
+            self.notify(f"Texts over {EDITABLE:,} characters are too long to edit here; it is sent as it is.")
+        else:
+            self._chips.drop(pasted)
+            self._editor.put_here(pasted.text)
+
+    def _add_pasted(self, text: str) -> None:
+        self._chips.add(Attachment("", text))
+
+    def _clear(self) -> None:
+        """Empty the box, or give back what was in it before a message was edited."""
+        before, self._edited = self._edited, None
+        self._heading.display = False
+        self._put(before.typed if before else "", before.attachments if before else ())
+
+    def _put(self, text: str, attachments: Sequence[Attachment]) -> None:
+        """Replace what is in the box; a text that is too long to be edited becomes a chip."""
+        text = harmless(text)
+        long = len(text) > EDITABLE
+        self._chips.show([*attachments, Attachment("", text)] if long else attachments)
+        self._editor.put("" if long else text)

@@ -1,0 +1,47 @@
+"""The row of what goes with a message."""
+
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from tui.composer.attachment import Attachment
+
+
+class Chips(Static):
+    """Attachments, each as a chip above the box; nothing is there while there are none."""
+
+    class Changed(Message):
+        """Something was added or removed."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self.attachments: tuple[Attachment, ...] = ()
+        self.display = False
+
+    @property
+    def files(self) -> tuple[Attachment, ...]:
+        """Those that are files."""
+        return tuple(each for each in self.attachments if each.name)
+
+    @property
+    def pasted(self) -> tuple[Attachment, ...]:
+        """Those that are long texts that were pasted."""
+        return tuple(each for each in self.attachments if not each.name)
+
+    def show(self, attachments: Sequence[Attachment]) -> None:
+        """Replace the attachments."""
+        self.attachments = tuple(attachments)
+        self.display = bool(attachments)
+        self.update(Content("  ").join(Content.styled(f" {each.label} ", "$text on $panel") for each in attachments))
+        self.refresh_bindings()
+        self.post_message(self.Changed())
+
+    def add(self, added: Attachment) -> None:
+        """Add one; a file replaces one of the same name."""
+        self.show([*(each for each in self.attachments if not each.name or each.name != added.name), added])
+
+    def drop(self, removed: Attachment) -> None:
+        """Remove one."""
+        self.show([each for each in self.attachments if each is not removed])

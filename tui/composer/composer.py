@@ -1,0 +1,169 @@
+"""The input box: what its keys do."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import OptionList, TextArea
+
+from tui.composer.attachment import Attachment, join
+from tui.composer.box import Box
+from tui.composer.chips import Chips
+from tui.composer.completion import Completion
+from tui.composer.history import History
+from tui.composer.paste import EDITABLE, harmless
+from tui.composer.popup import Popup
+from tui.composer.slash import command_of, message_of
+
+_SAVE_AFTER_S = 0.5
+
+
+class Composer(Box):
+    """The input box. It sends, recalls what was sent, and completes the word at the cursor."""
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "Send", id="composer.send"),
+        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", id="composer.newline"),
+        Binding("tab", "complete", "Complete", show=False, id="composer.complete"),
+        Binding("up", "walk(-1)", "Previous message", show=False, id="composer.previous"),
+        Binding("down", "walk(1)", "Next message", show=False, id="composer.next"),
+        Binding("escape", "cancel", "Cancel", show=False, id="composer.cancel"),
+    ]
+
+    @dataclass
+    class Sent(Message):
+        """Enter. `editing` is the key of the message that was edited, None for a new one; `attachments` are files."""
+
+        text: str
+        editing: int | None
+        attachments: tuple[Attachment, ...]
+
+    @dataclass
+    class Command(Message):
+        """Enter on one line that begins with a slash."""
+
+        line: str
+
+    @dataclass
+    class Changed(Message):
+        """The text changed within the last half second: a draft to save. `editing` as in `Sent`.
+
+        Whoever puts in another text, or ends the app, saves what `text` is then.
+        """
+
+        text: str
+        editing: int | None
+
+    class EditCancelled(Message):
+        """Esc while a message was edited. The box holds what it did before."""
+
+    def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
+        super().__init__(placeholder, id=id)
+        self._popup = Popup(self._editor)
+        self._editor.before_binding = self._popup.look_up  # the message of the last change may not have come yet
+        self._history = History()
+        self._saving: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """The list of completions, which lies over what is above, then the rows of the box."""
+        yield self._popup
+        yield from super().compose()
+
+    def focus(self, scroll_visible: bool = True) -> Self:
+        """Put the cursor into the box."""
+        self._editor.focus(scroll_visible)
+        return self
+
+    def set_history(self, lines: Sequence[str]) -> None:
+        """What was sent, the oldest first. Texts that are too long to be edited are left out."""
+        self._history = History(harmless(line) for line in lines if len(line) <= EDITABLE)
+
+    def set_completer(self, complete: Callable[[str, int], Sequence[Completion]]) -> None:
+        """`complete` gets the text and the cursor (characters before it), and says what the word there can become."""
+        self._popup.completer = complete
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a key to others where it would do nothing here."""
+        match action:
+            case "complete":
+                return self._popup.display
+            case "cancel":
+                return self._popup.display or self.editing is not None
+        return super().check_action(action, parameters)
+
+    def action_send(self) -> None:
+        """Take the completion that is selected, and send what needs no more to be typed."""
+        taken = self._popup.selected
+        if taken:
+            self._popup.take(taken)
+        if command := command_of(self._editor.text):
+            if taken is None or taken.complete:
+                self._editor.put("")
+                self._history.add(command)
+                self.post_message(self.Command(command))
+        elif taken is None and self._editor.text != "/":
+            self._send()
+
+    def action_newline(self) -> None:
+        """Begin a new line."""
+        self._editor.put_here("\n")
+
+    def action_complete(self) -> None:
+        """Take the completion that is selected, or the first one."""
+        taken = self._popup.selected or self._popup.completions[0]
+        self._popup.take(taken, after=" " if taken.complete else "")
+
+    def action_walk(self, step: int) -> None:
+        """Move in the list of completions, or to what was sent before or after."""
+        if self._popup.display:
+            self._popup.move(step)
+        elif (text := self._history.walk(step, self._editor.text)) is not None:
+            self._editor.put(text, at_end=step > 0)
+            self._popup.close()
+
+    def action_cancel(self) -> None:
+        """Close the list, or else stop editing."""
+        if self._popup.display:
+            self._popup.close()
+        else:
+            self._clear()
+            self.post_message(self.EditCancelled())
+
+    def _send(self) -> None:
+        message = message_of(self._editor.text)
+        if message:
+            self._history.add(self._editor.text.rstrip())
+        if message or self._chips.attachments:
+            self.post_message(self.Sent(join(message, self._chips.pasted), self.editing, self.attachments))
+            self._clear()
+
+    @on(OptionList.OptionSelected)
+    def _take_clicked(self, message: OptionList.OptionSelected) -> None:
+        message.stop()
+        self._popup.take(self._popup.completions[message.option_index])
+
+    @on(TextArea.SelectionChanged)
+    def _follow_cursor(self, message: TextArea.SelectionChanged) -> None:
+        message.stop()
+        self._popup.look_up()
+
+    @on(TextArea.Changed)
+    @on(Chips.Changed)
+    def _save_soon(self, message: Message) -> None:
+        message.stop()
+        self._popup.look_up()
+        if self._saving is None:
+            self._saving = self.set_timer(_SAVE_AFTER_S, self._save)
+
+    def _save(self) -> None:
+        self._saving = None
+        if not self._history.recalls(self._editor.text):
+            self.post_message(self.Changed(self.text, self.editing))

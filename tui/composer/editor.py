@@ -1,0 +1,105 @@
+"""The text area of the input box."""
+
+import unicodedata
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
+
+from tui.composer.paste import harmless, is_long
+
+_MOST_ROWS = 10
+
+
+class Editor(TextArea):
+    """A text area that grows with its text. A key that has nothing to do in it is left to the widgets around it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+d", "delete_word_right", show=False),
+    ]
+
+    def __init__(self, take_long: Callable[[str], None]) -> None:
+        """`take_long` gets what is pasted and too long to be shown, before the keys that follow it."""
+        super().__init__(highlight_cursor_line=False)
+        self._take_long = take_long
+        self.menu_open = False
+        self.before_binding: Callable[[], None] = lambda: None
+
+    @property
+    def cursor(self) -> int:
+        """Where the cursor is: the number of characters before it."""
+        return len(self.get_text_range((0, 0), self.cursor_location))
+
+    def put(self, text: str, *, at_end: bool = True) -> None:
+        """Replace the text; there is nothing to undo. The cursor goes to its end, or else to that of the first line."""
+        self.load_text(text)
+        self.move_cursor(self.document.end if at_end else (0, len(self.document[0])))
+
+    def put_here(self, text: str, instead_of: int = 0) -> None:
+        """Insert a text in the place of what is selected, or else of so many characters before the cursor."""
+        selection = self.selection
+        if instead_of:
+            row, column = selection.end
+            selection = Selection((row, column - instead_of), (row, column))
+        self.replace(text, *selection, maintain_selection_offset=False)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many rows as the text has, up to ten and to a third of the screen."""
+        rows = super().get_content_height(container, viewport, width)
+        return max(1, min(rows, _MOST_ROWS, viewport.height // 3))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a key to others where it would do nothing here."""
+        match action:
+            case "cursor_up" if not any(parameters):
+                return not (self.menu_open or self.navigator.is_first_wrapped_line(self.cursor_location))
+            case "cursor_down" if not any(parameters):
+                return not (self.menu_open or self.navigator.is_last_wrapped_line(self.cursor_location))
+            case "cursor_page_up" | "cursor_page_down":
+                return self.max_scroll_y > 0
+            case "delete_left" | "delete_right":
+                return bool(self.text)
+        return super().check_action(action, parameters)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Insert what joins characters, which Textual leaves out, and run a binding of the box at once."""
+        character = event.character or ""
+        if len(character) == 1 and unicodedata.category(character) == "Cf":
+            self.put_here(character)
+        elif event.is_printable or not await self._run_binding(event.key):
+            return
+        event.stop()
+        event.prevent_default()
+
+    async def _run_binding(self, key: str) -> bool:
+        """Do what a key of the box is bound to. False where it is not, or where that has nothing to do.
+
+        Textual would do it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
+        from a script, those after it would be in the text by then, and "a Enter b" would send "ab".
+        """
+        self.before_binding()
+        active = self.screen.active_bindings.get(key)
+        if active is None or active.node not in (self, self.parent):
+            return False
+        return await self.app.run_action(active.binding.action, active.node)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Insert a short text as it is; its line ends never send."""
+        event.stop()
+        event.prevent_default()
+        self._insert(event.text)
+
+    def action_paste(self) -> None:
+        """Insert what was copied in the app."""
+        self._insert(self.app.clipboard)
+
+    def _insert(self, pasted: str) -> None:
+        text = harmless(pasted)
+        if is_long(text):
+            self._take_long(text)
+        elif text:
+            self.put_here(text)

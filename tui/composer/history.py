@@ -1,0 +1,36 @@
+"""Walking through what was sent."""
+
+from collections.abc import Iterable
+
+
+class History:
+    """What was sent, the oldest first, and at the end what is being typed.
+
+    A text that is changed on the way is kept so until the next one is sent, and what is being typed always.
+    """
+
+    def __init__(self, sent: Iterable[str] = ()) -> None:
+        self._sent = list(sent)
+        self._start()
+
+    def add(self, text: str) -> None:
+        """Add what was sent now; the walk begins again at the end."""
+        if [text] != self._sent[-1:]:
+            self._sent.append(text)
+        self._start()
+
+    def walk(self, step: int, text: str) -> str | None:
+        """Leave `text` where the walk is and go `step` further. None where there is nothing more."""
+        if not 0 <= self._at + step < len(self._texts):
+            return None
+        self._texts[self._at] = text
+        self._at += step
+        return self._texts[self._at]
+
+    def recalls(self, text: str) -> bool:
+        """Whether `text` is one of what was sent, unchanged, and not what is being typed."""
+        return self._at < len(self._sent) and self._sent[self._at] == text
+
+    def _start(self) -> None:
+        self._texts = [*self._sent, ""]
+        self._at = len(self._sent)

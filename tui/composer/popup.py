@@ -1,0 +1,83 @@
+"""The list of completions above the input box."""
+
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from tui.composer.completion import Completion, preselected, word_start
+from tui.composer.editor import Editor
+
+_MOST_ROWS = 8
+
+
+class Popup(OptionList, can_focus=False):
+    """What the word at the cursor can become. It lies over what is above the box and never has the focus."""
+
+    def __init__(self, editor: Editor) -> None:
+        super().__init__(compact=True)
+        self.completer: Callable[[str, int], Sequence[Completion]] = lambda text, cursor: ()
+        self.completions: Sequence[Completion] = ()
+        self.display = False
+        self._editor = editor
+        self._word = ""
+        self._looked_at = ("", 0)
+        self._closed_at: int | None = None
+
+    @property
+    def selected(self) -> Completion | None:
+        """The completion that Enter takes."""
+        return None if self.highlighted is None else self.completions[self.highlighted]
+
+    def look_up(self) -> None:
+        """Show what the word at the cursor can become now. What is selected stays so while the list stays the same."""
+        text, cursor = self._editor.text, self._editor.cursor
+        if (text, cursor) == self._looked_at:
+            return
+        self._looked_at = (text, cursor)
+        start = word_start(text, cursor)
+        self._word = text[start:cursor]
+        if self._closed_at != start or not text:
+            self._closed_at = None
+        found = () if self._closed_at is not None or text.startswith("//") else self.completer(text, cursor)
+        if found != self.completions:
+            self._show(found, preselected(found, text, self._word))
+
+    def close(self) -> None:
+        """Hide until another word is begun."""
+        self._closed_at = word_start(self._editor.text, self._editor.cursor)
+        self._show((), None)
+
+    def move(self, step: int) -> None:
+        """Select the next one up or down, round the ends."""
+        last = len(self.completions) - 1
+        at = self.highlighted if self.highlighted is not None else (-1 if step > 0 else last + 1)
+        self.highlighted = 0 if at + step > last else last if at + step < 0 else at + step
+
+    def take(self, completion: Completion, after: str = "") -> None:
+        """Put a completion into the text."""
+        self._editor.put_here(completion.text + after, len(self._word))
+        self.look_up()
+
+    def _show(self, completions: Sequence[Completion], selected: int | None) -> None:
+        self.completions = completions
+        self._editor.menu_open = self.display = bool(completions)
+        self.clear_options()
+        self.add_options(self._rows())
+        self.highlighted = selected
+        rows = max(1, min(len(completions), _MOST_ROWS, self._room))
+        self.styles.max_height, self.styles.offset = rows, (0, -rows)
+
+    @property
+    def _room(self) -> int:
+        """How many rows are above the box."""
+        return self.parent.region.y if isinstance(self.parent, Widget) else 0
+
+    def _rows(self) -> list[Option]:
+        names = [each.shown or each.text.rstrip() for each in self.completions]
+        width = max((cell_len(name) for name in names), default=0)
+        rows = zip(names, self.completions, strict=True)
+        return [Option(Content.assemble(set_cell_size(name, width), "  ", (each.help, "dim"))) for name, each in rows]

@@ -1,0 +1,56 @@
+"""What a terminal sends, where Textual 8 does not take it as it is meant."""
+
+import sys
+from collections.abc import Iterable
+
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.events import Key, Paste
+from textual.message import Message
+
+# Alt+Enter as most terminals send it, and Shift+Enter and Alt+Enter as xterm (modifyOtherKeys) and tmux
+# (extended-keys) do: as in kitty's protocol, which Textual knows. It takes the first for Enter, which would send.
+_AS_KITTY = {"\x1b\r": "\x1b[13;3u", "\x1b[27;2;13~": "\x1b[13;2u", "\x1b[27;3;13~": "\x1b[13;3u"}
+
+
+class TerminalInput(XTermParser):
+    """Textual's parser, but a paste is cut out before it looks for keys.
+
+    By itself it takes what follows an escape character in a paste for keys, so that a pasted text could press Enter.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._paste: list[str] | None = None
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """The events in what was read; "" is the end of the input."""
+        if self._paste is not None and data:
+            yield from self._feed_paste(self._paste, data)
+            return
+        keys, begin, pasted = data.partition(BRACKETED_PASTE_START)
+        if keys or not begin:
+            yield from super().feed(keys)
+        if begin:
+            self._paste = []
+            yield from self._feed_paste(self._paste, pasted)
+
+    def _feed_paste(self, paste: list[str], data: str) -> Iterable[Message]:
+        paste.append(data)
+        if BRACKETED_PASTE_END in "".join(paste[-len(BRACKETED_PASTE_END) :]):  # it may come in as many pieces
+            text, _, keys = "".join(paste).partition(BRACKETED_PASTE_END)
+            self._paste = None
+            yield Paste(text)
+            if keys:
+                yield from self.feed(keys)
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
+        return super()._sequence_to_key_events(_AS_KITTY.get(sequence, sequence), alt)
+
+
+def use_terminal_input() -> None:
+    """Have Textual's driver read the terminal with `TerminalInput`; to be called before the app runs."""
+    if sys.platform == "win32":
+        from textual.drivers import win32 as driver
+    else:
+        from textual.drivers import linux_driver as driver
+    driver.XTermParser = TerminalInput  # type: ignore[attr-defined]

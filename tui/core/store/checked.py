@@ -1,0 +1,117 @@
+"""What a stored or imported conversation may look like: every value is checked before it is used.
+
+A check takes what JSON or SQLite gave, and returns it or raises InvalidError, which says where it is wrong.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from edgellm.checks import real, whole
+from tui.core.tree import Message
+
+Check = Callable[[Any], Any]
+
+
+class InvalidError(ValueError):
+    """A value is not what it must be; the message names it."""
+
+
+def of(kind: type, name: str) -> Check:
+    """A value of this type."""
+    return lambda value: value if isinstance(value, kind) else _refuse(f"must be {name}")
+
+
+def optional(check: Check) -> Check:
+    """None, or what the check lets pass."""
+    return lambda value: None if value is None else check(value)
+
+
+def among(values: Collection[str]) -> Check:
+    """One of these texts."""
+    why = f"must be one of {', '.join(values)}"
+    return lambda value: value if isinstance(value, str) and value in values else _refuse(why)
+
+
+def each(check: Check) -> Check:
+    """A list of such values."""
+
+    def run(value: Any) -> list[Any]:
+        items = of(list, "a list")(value)
+        return [_at(f"{place}: ", check, item) for place, item in enumerate(items, 1)]
+
+    return run
+
+
+def having(optionals: Collection[str] = (), **checks: Check) -> Check:
+    """An object with these fields; what else it has is left out. Those in `optionals` may be missing."""
+
+    def run(value: Any) -> dict[str, Any]:
+        found = of(dict, "an object")(value)
+        if missing := [name for name in checks if name not in found and name not in optionals]:
+            _refuse(f"has no {missing[0]}")
+        return {name: _at(f"{name} ", check, found[name]) for name, check in checks.items() if name in found}
+
+    return run
+
+
+def _at(place: str, check: Check, value: Any) -> Any:
+    try:
+        return check(value)
+    except InvalidError as error:
+        raise InvalidError(f"{place}{error}") from None
+    except ValueError as error:  # of edgellm.checks
+        raise InvalidError(f"{place}must be {error}") from None
+
+
+def _refuse(why: str) -> Any:
+    raise InvalidError(why)
+
+
+TEXT = of(str, "text")
+COUNT = whole(0, 2**53)
+FIGURE = optional(real(0))
+
+_STATS: dict[str, Check] = {
+    "prompt_tokens": COUNT,
+    "cached_tokens": COUNT,
+    "generated_tokens": COUNT,
+    "ttft_s": FIGURE,
+    "prefill_tps": FIGURE,
+    "decode_tps": FIGURE,
+    "itl_ms": optional(having(p50=FIGURE, p95=FIGURE)),
+    "mbu": FIGURE,
+    "devices": each(having(name=TEXT, blocks=COUNT, bytes=COUNT)),
+}
+STATS = having(_STATS, **_STATS)
+"""The figures of a reply, any of them missing: they are shown, and nothing is computed with them."""
+
+ROLES = ("system", "user", "assistant", "tool")
+REASONS = ("eog", "stop", "length", "cancelled", "error")
+_MESSAGE = having(
+    id=COUNT,
+    parent=optional(COUNT),
+    role=among(ROLES),
+    text=TEXT,
+    created=real(0),
+    model=optional(TEXT),
+    finish_reason=optional(among(REASONS)),
+    stats=optional(STATS),
+    dropped_tokens=COUNT,
+)
+
+
+def message(value: Any) -> Message:
+    """A message out of its fields."""
+    return Message(**_MESSAGE(value))
+
+
+def messages(value: Any) -> list[Message]:
+    """A list of messages: each after its parent, so that there is no circle and none is missing, and no id twice."""
+    found: dict[int, Message] = {}
+    for place, one in enumerate(each(message)(value), 1):
+        if one.id in found:
+            _refuse(f"{place}: id {one.id} was there before")
+        if one.parent is not None and one.parent not in found:
+            _refuse(f"{place}: parent {one.parent} is not among those before it")
+        found[one.id] = one
+    return list(found.values())

@@ -1,0 +1,118 @@
+"""A chat as a file: Markdown to read, and JSON with every version in it that can be imported again."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from edgellm.errors import EdgeLLMError
+from tui.core.store import checked
+from tui.core.store.database import storable
+from tui.core.store.messages import FIELDS
+from tui.core.store.rows import Chat
+from tui.core.store.store import Store
+from tui.core.tree import Message, Tree
+
+FORMAT = "edgellm-chat"
+VERSION = 1
+
+_LARGEST = 100_000_000
+"""Characters that a file to import may have."""
+
+_TITLE = 200
+
+_HEAD = checked.having(
+    format=checked.among([FORMAT]),
+    version=checked.COUNT,
+    title=checked.TEXT,
+    system=checked.optional(checked.TEXT),
+    model=checked.optional(checked.TEXT),
+    leaf=checked.optional(checked.COUNT),
+    messages=checked.of(list, "a list"),
+)
+
+_THINKING = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)
+
+
+def to_markdown(chat: Chat) -> str:
+    """The messages that are shown, to read: roles are headings, thinking is folded, figures are a small line."""
+    parts = [f"# {' '.join(chat.title.split()) or 'Chat'}"]
+    if chat.system:
+        parts += ["## System", _closed(chat.system)]
+    for message in chat.tree.path():
+        parts += [f"## {message.role.capitalize()}", *_body(message)]
+        if line := _line(message):
+            parts.append(f"<sub>{line}</sub>")
+    return storable("\n\n".join(parts) + "\n")
+
+
+def _body(message: Message) -> list[str]:
+    thinking = _THINKING.match(message.text) if message.role == "assistant" else None
+    if not thinking:
+        return [_closed(message.text)]
+    folded = f"<details><summary>Thinking</summary>\n\n{_closed(thinking[1])}\n\n</details>"
+    return [folded, _closed(message.text[thinking.end() :])]
+
+
+def _closed(text: str) -> str:
+    """Text whose last code block is closed, so that what follows is no part of it."""
+    opened = ""
+    for fence, info in _FENCE.findall(text):
+        if not opened:
+            opened = fence
+        elif fence.startswith(opened) and not info.strip():
+            opened = ""
+    return f"{text.strip()}\n{opened}" if opened else text.strip()
+
+
+def _line(message: Message) -> str:
+    """What is known of a reply besides its text."""
+    stats: Mapping[str, Any] = message.stats or {}
+    parts = [message.model or ""]
+    parts += [f"{stats['generated_tokens']:,} tokens"] if "generated_tokens" in stats else []
+    parts += [f"TTFT {stats['ttft_s']:.2f} s"] if stats.get("ttft_s") is not None else []
+    parts += [f"{stats['decode_tps']:.1f} tokens/s"] if stats.get("decode_tps") is not None else []
+    parts += [f"did not see {message.dropped_tokens:,} tokens"] if message.dropped_tokens else []
+    parts += [message.finish_reason] if message.finish_reason in ("length", "cancelled", "error") else []
+    return " · ".join(part for part in parts if part)
+
+
+def to_json(chat: Chat) -> str:
+    """Everything, all versions of all messages; the leaf is the last message shown."""
+    head = {"format": FORMAT, "version": VERSION, "title": chat.title, "system": chat.system, "model": chat.model}
+    messages = [{name: getattr(message, name) for name in FIELDS} for message in chat.tree.messages.values()]
+    whole = {**head, "leaf": chat.tree.leaf, "messages": messages}
+    return storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict)) + "\n"
+
+
+def from_json(store: Store, text: str) -> int:
+    """Store what `to_json` wrote as a new chat; its id. Raises EdgeLLMError, and stores nothing, for anything else."""
+    try:
+        return store.put(_chat(text))
+    except checked.InvalidError as error:
+        raise EdgeLLMError(f"this is no chat that edgellm exported: {error}; import another file") from None
+
+
+def _chat(text: str) -> Chat:
+    if len(text) > _LARGEST:
+        raise checked.InvalidError(f"more than {_LARGEST:,} characters")
+    found = _HEAD(_parsed(text))
+    if found["version"] > VERSION:
+        raise EdgeLLMError(
+            f"this chat has version {found['version']}, and this edgellm knows {VERSION}; update edgellm"
+        )
+    messages = checked.messages(found["messages"])
+    leaf = found["leaf"]
+    if leaf not in {message.id for message in messages} and (messages or leaf is not None):
+        raise checked.InvalidError(f"leaf {leaf} is not among the messages")
+    return Chat(0, " ".join(found["title"].split())[:_TITLE], found["system"], found["model"], Tree(messages, leaf))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise checked.InvalidError(f"no JSON at line {error.lineno}, column {error.colno}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
+        raise checked.InvalidError("no JSON of a chat") from None

@@ -1,0 +1,53 @@
+"""Messages as rows of the database."""
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from tui.core.store.checked import STATS, InvalidError
+from tui.core.store.kept import decoded
+from tui.core.store.search import Run
+from tui.core.tree import Message
+
+FIELDS = tuple(field.name for field in fields(Message))
+_COLUMNS = [name for name in FIELDS if name != "id"]
+_GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens")
+
+
+def insert_row(run: Run, chat: int, message: Message) -> int:
+    """Store a message under a new id, which it returns."""
+    columns, places = ", ".join(_COLUMNS), ", ".join("?" for _ in _COLUMNS)
+    values = [_value(message, name) for name in _COLUMNS]
+    new = run(f"INSERT INTO messages (chat, {columns}) VALUES (?, {places})", chat, *values).lastrowid
+    assert new is not None
+    run("INSERT INTO unindexed VALUES (?)", new)
+    return new
+
+
+def replace_row(run: Run, message: Message) -> bool:
+    """Store what has changed of a message; False if it is not there."""
+    columns = ", ".join(f"{name} = ?" for name in _GROWING)
+    values = [_value(message, name) for name in _GROWING]
+    if not run(f"UPDATE messages SET {columns} WHERE id = ?", *values, message.id).rowcount:
+        return False
+    run("INSERT OR IGNORE INTO unindexed VALUES (?)", message.id)
+    return True
+
+
+def select_rows(run: Run, chat: int) -> list[dict[str, Any]]:
+    """The fields of a chat's messages, parents first, to be checked."""
+    rows = run(f"SELECT {', '.join(FIELDS)} FROM messages WHERE chat = ? ORDER BY id", chat)
+    return [_with_stats(dict(zip(FIELDS, row, strict=True))) for row in rows]
+
+
+def _value(message: Message, name: str) -> Any:
+    value = getattr(message, name)
+    return json.dumps(dict(value)) if name == "stats" and value is not None else value
+
+
+def _with_stats(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its figures read; damaged ones are left out, as the words matter more."""
+    try:
+        return {**row, "stats": None if row["stats"] is None else STATS(decoded(row["stats"]))}
+    except InvalidError:
+        return {**row, "stats": None}

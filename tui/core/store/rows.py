@@ -1,0 +1,29 @@
+"""What the store gives."""
+
+from dataclasses import dataclass, field
+
+from tui.core.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRow:
+    """A chat as a list shows it. `updated` is in seconds since the epoch; `snippet` is a line around what was found."""
+
+    id: int
+    title: str
+    model: str | None
+    updated: float
+    messages: int
+    snippet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat with all its messages. `draft` is what was typed in it and not sent."""
+
+    id: int
+    title: str = ""
+    system: str | None = None
+    model: str | None = None
+    tree: Tree = field(default_factory=Tree)
+    draft: str = ""

@@ -1,0 +1,137 @@
+"""The chats: trees of messages, each change of which is saved before its method returns."""
+
+from dataclasses import replace
+from pathlib import Path
+from time import time
+from typing import Any
+
+from edgellm.errors import EdgeLLMError
+from tui.core.store import checked
+from tui.core.store.kept import Kept
+from tui.core.store.messages import insert_row, replace_row, select_rows
+from tui.core.store.rows import Chat, ChatRow
+from tui.core.store.search import catch_up, find, forget
+from tui.core.tree import Message, Tree
+
+_KEPT_DAYS = 30
+
+
+class Store(Kept):
+    """All that the chat keeps, in one SQLite file. Its methods raise EdgeLLMError, in one line, if the file fails them.
+
+    Threads and programs may use it at once: each method is one transaction of a few milliseconds. A deleted chat is
+    hidden, and gone for good when the store is opened 30 days later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.purge(_KEPT_DAYS)
+
+    def chats(self, search: str = "") -> list[ChatRow]:
+        """The chats that have all the words in their title or messages, or all chats; the one used last first."""
+        if search.strip():
+            with self._change() as run:
+                catch_up(run)
+        with self._look() as run:
+            rows = run(
+                "SELECT id, title, model, updated, (SELECT count(*) FROM messages WHERE chat = chats.id)"
+                " FROM chats WHERE deleted IS NULL ORDER BY updated DESC, id DESC"
+            )
+            chats = [ChatRow(*row) for row in rows]
+            if not search.strip():
+                return chats
+            snippets = find(run, search, {chat.id: chat.title for chat in chats})
+            return [replace(chat, snippet=snippets[chat.id]) for chat in chats if chat.id in snippets]
+
+    def new_chat(self, title: str, system: str | None, model: str | None) -> int:
+        """Begin a chat; its id."""
+        return self.put(Chat(0, title, system, model))
+
+    def put(self, chat: Chat) -> int:
+        """Store a chat from elsewhere, all of it or nothing; its new id. Its messages get new ids, too."""
+        with self._change() as run:
+            values = (chat.title, chat.system, chat.model, chat.draft, time())
+            statement = "INSERT INTO chats (title, system, model, draft, updated) VALUES (?, ?, ?, ?, ?)"
+            new = run(statement, *values).lastrowid
+            assert new is not None
+            ids: dict[int | None, int | None] = {None: None}
+            for message in chat.tree.messages.values():
+                ids[message.id] = insert_row(run, new, replace(message, parent=ids[message.parent]))
+            run("UPDATE chats SET leaf = ? WHERE id = ?", ids[chat.tree.leaf], new)
+            catch_up(run)
+            return new
+
+    def load(self, chat: int) -> Chat:
+        """A chat with all its messages; deleted ones, too."""
+        with self._look() as run:
+            found = run("SELECT title, system, model, leaf, draft FROM chats WHERE id = ?", chat).fetchone()
+            if not found:
+                raise self._gone()
+            title, system, model, leaf, draft = found
+            messages = checked.messages(select_rows(run, chat))
+        if messages and leaf not in {message.id for message in messages}:
+            leaf = messages[-1].id  # the program was killed before it showed its first message
+        return Chat(chat, title, system, model, Tree(messages, leaf), draft)
+
+    def add(self, chat: int, parent: int | None, role: str, text: str, model: str | None = None) -> Message:
+        """A new message after `parent`. A reply begins empty and grows by `update`."""
+        message = Message(0, parent, role, text, time(), model)
+        with self._change() as run:
+            catch_up(run)
+            run("UPDATE chats SET updated = ?, deleted = NULL WHERE id = ?", message.created, chat)
+            return replace(message, id=insert_row(run, chat, message))
+
+    def update(self, message: Message) -> None:
+        """Save a message as it is now; from any thread."""
+        with self._change() as run:
+            if not replace_row(run, message):
+                raise self._gone()
+
+    def fork(self, chat: int, message: int) -> int:
+        """A new chat with the messages from the first one to this one; its id."""
+        old = self.load(chat)
+        path = old.tree.path(message)
+        return self.put(replace(old, title=f"{old.title} (fork)", tree=Tree(path, message), draft=""))
+
+    def show(self, chat: int, leaf: int | None) -> None:
+        """Remember the last message that is shown."""
+        self._set(chat, "leaf", leaf)
+
+    def rename(self, chat: int, title: str) -> None:
+        """Give a chat another title."""
+        self._set(chat, "title", title)
+
+    def set_system(self, chat: int, text: str | None) -> None:
+        """Pin a system prompt to a chat, or none."""
+        self._set(chat, "system", text)
+
+    def set_model(self, chat: int, model: str | None) -> None:
+        """Remember the model that a chat goes on with."""
+        self._set(chat, "model", model)
+
+    def set_draft(self, chat: int, text: str) -> None:
+        """Keep what is typed in a chat and not sent."""
+        self._set(chat, "draft", text)
+
+    def delete(self, chat: int) -> None:
+        """Hide a chat; `undelete` brings it back."""
+        self._set(chat, "deleted", time())
+
+    def undelete(self, chat: int) -> None:
+        """Bring a deleted chat back."""
+        self._set(chat, "deleted", None)
+
+    def purge(self, days: float = 0) -> None:
+        """Remove for good what was deleted so many days ago."""
+        with self._change() as run:
+            for (chat,) in run("SELECT id FROM chats WHERE deleted <= ?", time() - 86400 * days).fetchall():
+                forget(run, chat)
+                run("DELETE FROM chats WHERE id = ?", chat)
+
+    def _set(self, chat: int, column: str, value: Any) -> None:
+        with self._change() as run:
+            if not run(f"UPDATE chats SET {column} = ? WHERE id = ?", value, chat).rowcount:
+                raise self._gone()
+
+    def _gone(self) -> EdgeLLMError:
+        return EdgeLLMError(f"{self.path}: this chat was deleted for good; open another one")

@@ -1,0 +1,67 @@
+"""What the views of the screen show, as lines for `--plain`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgellm.gguf.printable import printable, size
+from edgellm.tables import table
+from tui.commands import COMMANDS
+from tui.core.desk import Desk
+from tui.core.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from edgellm.chat import Inspection
+
+
+def _help(_: Desk) -> Iterator[str]:
+    """The commands, and how messages are written."""
+    yield from table(("command", ""), ((f"/{c.name} {c.argument}".rstrip(), c.help) for c in COMMANDS.values()))
+    yield ""
+    yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, Ctrl-D leaves.'
+
+
+def _settings(desk: Desk) -> Iterator[str]:
+    """The settings of the model in use."""
+    values = desk.tuning.values
+    yield from table(
+        ("setting", "value", ""),
+        ((s.name, str(values.get(s.name, "default")), s.help) for s in SETTINGS),
+    )
+
+
+def _chats(desk: Desk) -> Iterator[str]:
+    """The stored chats, with the number by which /chats opens one."""
+    rows = (
+        (str(row.id), f"{datetime.fromtimestamp(row.updated):%Y-%m-%d %H:%M}", str(row.messages), printable(row.title))
+        for row in desk.chats()
+    )
+    yield from table(("number", "last used", "messages", "title"), rows)
+
+
+def _models(_: Desk) -> Iterator[str]:
+    """The models on this machine."""
+    from edgellm.models import find_models
+
+    rows = (
+        (printable(m.name), size(m.bytes or 0), m.quantization or "", printable(m.problem or "", 200))
+        for m in find_models()
+    )
+    yield from table(("name", "size", "type", ""), rows)
+
+
+def inspection_lines(inspection: "Inspection") -> Iterator[str]:
+    """What the model gets: the text, its tokens, and what is odd about it."""
+    yield inspection.text
+    yield ""
+    yield f"{len(inspection.ids):,} tokens: {' '.join(map(str, inspection.ids))}"
+    yield from (f"warning: {warning}" for warning in inspection.warnings)
+
+
+VIEWS: Mapping[str, Callable[[Desk], Iterator[str]]] = {
+    "help": _help,
+    "settings": _settings,
+    "chats": _chats,
+    "models": _models,
+}
+"""The views that are lists, by the names that commands have for them."""

@@ -1,0 +1,26 @@
+"""A chat as the list shows it."""
+
+from datetime import datetime, timedelta
+
+from textual.content import Content
+
+from edgellm.gguf.printable import printable
+from tui.core.store.rows import ChatRow
+
+
+def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:
+    """The title, and below it when it was used and its model, or the words that were found."""
+    about = chat.snippet or f"{when(chat.updated, now or datetime.now())} · {chat.messages} · {chat.model or ''}"
+    title = Content.styled(printable(chat.title) or "untitled", "bold" if open else "")
+    return Content("\n").join([title, Content.styled(f"  {printable(about, 28)}", "$foreground-muted")])
+
+
+def when(seconds: float, now: datetime) -> str:
+    """A time as people say it: the hour today, `yesterday`, the weekday within a week, or else the date."""
+    then = datetime.fromtimestamp(seconds)
+    days = (now.date() - then.date()) // timedelta(days=1)
+    if days <= 0:
+        return f"{then:%H:%M}"
+    if days == 1:
+        return "yesterday"
+    return f"{then:%a}" if days < 7 else f"{then:%Y-%m-%d}"

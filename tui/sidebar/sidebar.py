@@ -1,0 +1,152 @@
+"""The list of chats: search, open, rename, delete and undo."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.core.store.rows import ChatRow
+from tui.sidebar.row import row
+
+_KEYS = "Enter opens · F2 renames · Del deletes · Ctrl+Z brings back"
+_SEARCH, _RENAME = "Search chats", "New title, then Enter"
+
+
+class Sidebar(Widget):
+    """Shows rows and tells what is wanted of them; it changes none itself."""
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Up", show=False, id="chats.up"),
+        Binding("down", "move(1)", "Down", show=False, id="chats.down"),
+        Binding("f2", "rename", "Rename", show=False, id="chats.rename"),
+        Binding("delete", "delete", "Delete", show=False, id="chats.delete", priority=True),
+        Binding("ctrl+z", "undo", "Undo", show=False, id="chats.undo", priority=True),
+        Binding("escape", "leave", "Back", show=False, id="chats.leave"),
+    ]
+
+    @dataclass
+    class Search(Message):
+        """Other words to look for."""
+
+        words: str
+
+    @dataclass
+    class Open(Message):
+        """A chat to go on with."""
+
+        chat: int
+
+    @dataclass
+    class Rename(Message):
+        """A chat's new title."""
+
+        chat: int
+        title: str
+
+    @dataclass
+    class Delete(Message):
+        """A chat to remove."""
+
+        chat: int
+
+    class Undo(Message):
+        """Bring back what was removed last."""
+
+    class Leave(Message):
+        """Back to the conversation."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: Sequence[ChatRow] = ()
+        self._renaming: int | None = None
+
+    def compose(self) -> ComposeResult:
+        """The search, the list, and what the keys do."""
+        yield Input(placeholder=_SEARCH, compact=True)
+        yield OptionList(markup=False)
+        yield Static(_KEYS, id="keys", markup=False)
+
+    def show(self, rows: Sequence[ChatRow], current: int) -> None:
+        """Show these chats, `current` as the one that is open. The same chat stays highlighted, if it is there."""
+        options = self.query_one(OptionList)
+        chosen = self._chosen
+        self._rows = rows
+        options.clear_options()
+        options.add_options(Option(row(each, open=each.id == current), id=str(each.id)) for each in rows)
+        places = {each.id: place for place, each in enumerate(rows)}
+        options.highlighted = places.get(chosen or current, 0 if rows else None)
+
+    def search(self) -> None:
+        """Put the cursor into the search."""
+        self.query_one(Input).focus()
+
+    @property
+    def _chosen(self) -> int | None:
+        place = self.query_one(OptionList).highlighted
+        return self._rows[place].id if place is not None and place < len(self._rows) else None
+
+    def action_move(self, step: int) -> None:
+        """Highlight another chat; the cursor stays in the search."""
+        options = self.query_one(OptionList)
+        options.action_cursor_down() if step > 0 else options.action_cursor_up()
+
+    def action_rename(self) -> None:
+        """Ask for another title."""
+        if (chat := self._chosen) is not None:
+            title = next(each.title for each in self._rows if each.id == chat)
+            self._ask(chat, title, _RENAME)
+
+    def action_delete(self) -> None:
+        """Remove the highlighted chat."""
+        if (chat := self._chosen) is not None:
+            self.post_message(self.Delete(chat))
+
+    def action_undo(self) -> None:
+        """Bring back the one that was removed last."""
+        self.post_message(self.Undo())
+
+    def action_leave(self) -> None:
+        """End renaming, or go back to the conversation."""
+        if self._renaming is None:
+            self.post_message(self.Leave())
+        else:
+            self._ask(None, "", _SEARCH)
+
+    @on(Input.Changed)
+    def _typed(self, message: Input.Changed) -> None:
+        message.stop()
+        if self._renaming is None:
+            self.post_message(self.Search(message.value))
+
+    @on(Input.Submitted)
+    def _entered(self, message: Input.Submitted) -> None:
+        message.stop()
+        if self._renaming is None:
+            if (chat := self._chosen) is not None:
+                self.post_message(self.Open(chat))
+            return
+        if title := message.value.strip():
+            self.post_message(self.Rename(self._renaming, title))
+        self._ask(None, "", _SEARCH)
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, message: OptionList.OptionSelected) -> None:
+        message.stop()
+        self.post_message(self.Open(int(message.option.id or 0)))
+
+    def _ask(self, renaming: int | None, text: str, placeholder: str) -> None:
+        """Use the input for a title, or again for the search."""
+        self._renaming = renaming
+        given = self.query_one(Input)
+        given.placeholder, given.value = placeholder, text
+        given.cursor_position = len(text)
+        given.focus()

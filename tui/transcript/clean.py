@@ -1,0 +1,31 @@
+"""Text that cannot break the screen: what a terminal would act on, or show in a width of its own, is made harmless."""
+
+import re
+
+_COMBINING = "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_FORMAT = (
+    "\u00ad\u034f\u061c\u115f\u180b-\u180f\u200b\u200d-\u200f\u202a-\u202e\u2060-\u206f"  # hidden marks, directions
+    "\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U0001f3fb-\U0001f3ff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f"
+_UNSHOWN = "\x80-\x9f\ud800-\udfff\ufffe\uffff"
+_HARMFUL = re.compile(f"[{_FORMAT}{_CONTROLS}{_UNSHOWN}\u2028\u2029]|[{_COMBINING}]{{4}}")
+_HIDDEN = re.compile(f"[{_FORMAT}]+|\r(?=\n)")
+_PILED = re.compile(f"([{_COMBINING}]{{3}})[{_COMBINING}]+")
+_SHOWN = (
+    {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+    | {0x7F: "\u2421", 0x2028: " ", 0x2029: " "}
+    | dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
+)
+
+
+def clean(text: str) -> str:
+    """The same lines with control characters as pictures of themselves (ESC as U+241B) and hidden ones left out.
+
+    Left out are the characters that change the direction of the text or the width of their neighbours (joiners,
+    variation selectors, skin tones): terminals disagree about them, and a line of another width than computed tears
+    the screen. Accents are piled three high at most. Tabs and line feeds stay.
+    """
+    if _HARMFUL.search(text) is None:
+        return text
+    return _PILED.sub(r"\1", _HIDDEN.sub("", text)).translate(_SHOWN)

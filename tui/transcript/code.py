@@ -1,0 +1,39 @@
+"""Blocks of code."""
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.transcript.highlight import highlight
+from tui.transcript.lines import Line, wrap
+from tui.transcript.palette import Palette
+
+_BAR = "│ "
+
+
+def code_label(language: str, number: int, palette: Palette, width: int) -> Line:
+    """The line over a block of code; a click on it copies the block, which is the `number`-th of its message."""
+    style = palette.label + Style(meta={"code": number})
+    hint = f"copy {number}"
+    name = language[: max(0, width - len(hint) - 4)]
+    space = " " * (width - len(_BAR) - cell_len(name) - len(hint) - 1)
+    parts = (Segment(_BAR, palette.code + palette.rule), Segment(name + space + hint + " ", style))
+    return Line(parts, sum(len(part.text) for part in parts))
+
+
+def code_lines(code: str, language: str, palette: Palette, width: int) -> list[Line]:
+    """The lines of some code on its background, `width` cells wide."""
+    inner = width - len(_BAR) - 1
+    bar = Segment(_BAR, palette.code + palette.rule)
+    lines = []
+    for line in wrap(highlight(code.expandtabs(4), language, palette), inner):
+        space = width - len(_BAR) - sum(segment.cell_length for segment in line.segments)
+        padding = Segment(" " * space, palette.code)
+        lines.append(Line((bar, *line.segments, padding), len(_BAR), line.join))
+    return lines
+
+
+def language_of(info: str) -> str:
+    """The language that a fence names: the first word after it."""
+    words = info.replace("{", " ").replace("}", " ").split()
+    return words[0].lstrip(".").lower() if words else ""

@@ -1,0 +1,148 @@
+"""All entries one under the other, of which only what comes into view is rendered."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from tui.transcript.cache import LineCache
+from tui.transcript.entry import Entry
+from tui.transcript.lines import BLANK, Line
+from tui.transcript.palette import Palette
+from tui.transcript.row import Row
+from tui.transcript.shown import Shown
+
+
+class Place(NamedTuple):
+    """A line: the `line`-th of the `height` lines that a piece of a row has. `key` is that of the row's entry."""
+
+    row: int
+    key: int
+    piece: int
+    line: int
+    height: int
+
+
+class Column:
+    """Rows at a width. Heights are guesses until `settle` has rendered what is there."""
+
+    def __init__(self, palette: Palette, width: int) -> None:
+        self.rows: list[Row] = []
+        self.width = width
+        self.palette = palette
+        self._cache = LineCache(palette, width)
+        self._index: dict[int, int] = {}
+        self._tops: list[int] | None = None
+
+    def dress(self, palette: Palette, width: int) -> None:
+        """Take other colours, or another width."""
+        self.palette = palette
+        self._cache = LineCache(palette, width)
+        if width != self.width:
+            self.width = width
+            for row in self.rows:
+                row.forget()
+            self._tops = None
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Have these entries; those that have not changed keep all that is known of them."""
+        before = {row.shown.entry.key: row for row in self.rows}
+        self.rows = []
+        for entry in entries:
+            row = before.get(entry.key)
+            if row is None:
+                row = Row(Shown(entry))
+            elif row.shown.entry != entry:
+                row.shown.put(entry)
+                row.renew(self.width)
+            self.rows.append(row)
+        self._index = {entry.key: number for number, entry in enumerate(entries)}
+        self._tops = None
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of the entries, from the first to the last."""
+        return list(self._index)
+
+    def span(self, key: int) -> tuple[int, int]:
+        """Where the row of an entry begins and ends."""
+        number = self._index[key]
+        return self.tops()[number], self.tops()[number + 1]
+
+    def row(self, key: int) -> Row | None:
+        """The row of an entry."""
+        number = self._index.get(key)
+        return None if number is None else self.rows[number]
+
+    def changed(self, row: Row) -> None:
+        """The entry of a row is another, or folded."""
+        row.renew(self.width)
+        self._tops = None
+
+    def tops(self) -> list[int]:
+        """Where each row begins, and at the end where the last one ends."""
+        if self._tops is None:
+            self._tops = [0, *accumulate(row.height(self.width) for row in self.rows)]
+        return self._tops
+
+    def place(self, y: int) -> Place | None:
+        """The line at `y` from the top; None below the last one and where there is nothing."""
+        tops = self.tops()
+        if not 0 <= y < tops[-1]:
+            return None
+        number = bisect_right(tops, y) - 1
+        row = self.rows[number]
+        inner = row.tops(self.width)
+        if inner[-1] != tops[number + 1] - tops[number]:  # it was cut into pieces just now
+            self._tops = None
+        local = min(y - tops[number], inner[-1] - 1)
+        piece = bisect_right(inner, local) - 1
+        return Place(number, row.shown.entry.key, piece, local - inner[piece], inner[piece + 1] - inner[piece])
+
+    def y(self, place: Place) -> int:
+        """Where the line is now. Where its entry is gone, the one that took its place counts."""
+        if not self.rows:
+            return 0
+        number = min(self._index.get(place.key, place.row), len(self.rows) - 1)
+        inner = self.rows[number].tops(self.width)
+        piece = min(place.piece, len(inner) - 2)
+        height = inner[piece + 1] - inner[piece]
+        line = place.line if height == place.height else place.line * height // max(1, place.height)
+        return self.tops()[number] + inner[piece] + line
+
+    def settle(self, y: int, above: int, below: int) -> int:
+        """Render what is on the `above` lines before `y` and on the `below` lines from it on; return the new `y` of
+        the line that was there."""
+        place = self.place(y)
+        if place is None:
+            number, piece = len(self.rows), 0
+        else:
+            number, piece, below, above = place.row, place.piece, below + place.line, above - place.line
+        self._measure(self._after(number, piece), below)
+        self._measure(self._before(number, piece), above)
+        self._tops = None
+        return self.tops()[-1] if place is None else self.y(place)
+
+    def line(self, place: Place) -> Line:
+        """What is shown there."""
+        lines = self.rows[place.row].measure(place.piece, self._cache)
+        return lines[place.line] if place.line < len(lines) else BLANK
+
+    def _measure(self, pieces: Iterator[tuple[Row, int]], lines: int) -> None:
+        while lines > 0 and (found := next(pieces, None)):
+            row, piece = found
+            lines -= row.height_of(piece, self._cache)
+
+    def _after(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
+        for row in self.rows[number:]:
+            for at in range(piece, len(row.tops(self.width)) - 1):
+                yield row, at
+            piece = 0
+
+    def _before(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
+        if number < len(self.rows):
+            for at in range(piece - 1, -1, -1):
+                yield self.rows[number], at
+        for row in reversed(self.rows[:number]):
+            for at in range(len(row.tops(self.width)) - 2, -1, -1):
+                yield row, at

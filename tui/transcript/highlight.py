@@ -1,0 +1,98 @@
+"""Code in colours: the tokens of Pygments, and where a long piece of code is cut."""
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+
+from tui.transcript.lines import Span
+from tui.transcript.palette import Palette
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+Tokens = list[tuple[tuple[str, ...], str]]
+"""Kinds as Pygments writes them, ("Name", "Function"), with their texts."""
+
+CHUNK = 48
+"""Lines of code that are highlighted as one: what a growing block of code costs is bound by it."""
+
+_LONGEST = 20_000  # characters of a chunk; some lexers take a time that grows with its square
+_STYLES = {
+    ("Keyword",): "keyword",
+    ("Keyword", "Type"): "type",
+    ("Operator", "Word"): "keyword",
+    ("Name", "Builtin"): "type",
+    ("Name", "Class"): "type",
+    ("Name", "Exception"): "type",
+    ("Name", "Function"): "name",
+    ("Name", "Decorator"): "name",
+    ("Name", "Tag"): "keyword",
+    ("Name", "Attribute"): "name",
+    ("Literal", "String"): "string",
+    ("Literal", "Number"): "number",
+    ("Comment",): "comment",
+    ("Generic", "Inserted"): "added",
+    ("Generic", "Deleted"): "removed",
+    ("Generic", "Heading"): "keyword",
+    ("Generic", "Subheading"): "type",
+    ("Generic", "Prompt"): "comment",
+}
+
+
+def highlight(code: str, language: str, palette: Palette) -> list[Span]:
+    """The code as spans in the colours of the palette; plain where nobody knows the language."""
+    return [(text, palette.code + _style(kind, palette)) for kind, text in _tokens(code, language)]
+
+
+def cut(lines: Sequence[str], language: str) -> int:
+    """After how many of these lines a new chunk begins best: the last place, in their second half, where no string or
+    comment goes on, before a line that is not indented if there is one."""
+    free = _line_ends(_tokens("\n".join(lines) + "\n", language))
+    half = [at for at in range(len(lines) // 2, len(lines)) if at in free]
+    outer = [at for at in half if lines[at][:1].strip() and lines[at][0] not in "})]<"]
+    return (outer or half or [len(lines)])[-1]
+
+
+def _line_ends(tokens: Tokens) -> set[int]:
+    """The numbers of the lines, from 1, whose end is white space to the lexer."""
+    ends, line = set(), 0
+    for kind, text in tokens:
+        for _ in range(text.count("\n")):
+            line += 1
+            if kind[:1] != ("Literal",) and kind[:2] != ("Comment", "Multiline"):
+                ends.add(line)
+    return ends
+
+
+def _tokens(code: str, language: str) -> Tokens:
+    lexer = _lexer(language) if len(code) <= _LONGEST else None
+    if lexer is None:
+        return [((), code)]
+    try:
+        tokens = [(tuple(kind), text) for kind, text in lexer.get_tokens(code)]
+    except Exception:  # whatever one of 500 lexers makes of odd text, it is no reason not to show it
+        return [((), code)]
+    return tokens if "".join(text for _, text in tokens) == code else [((), code)]
+
+
+def _style(kind: tuple[str, ...], palette: Palette) -> Style:
+    name = _STYLES.get(kind[:2]) or _STYLES.get(kind[:1])
+    return getattr(palette, name) if name else Style.null()
+
+
+@functools.lru_cache(64)
+def _lexer(language: str) -> "Lexer | None":
+    from pygments.lexers import get_lexer_by_name
+
+    if language.lower() not in _languages():  # plugins of Pygments are not asked: it would search all packages
+        return None
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+
+
+@functools.cache
+def _languages() -> frozenset[str]:
+    from pygments.lexers import get_all_lexers
+
+    return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)

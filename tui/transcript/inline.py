@@ -1,0 +1,49 @@
+"""What is within a line of Markdown: emphasis, code, links."""
+
+import re
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+
+from tui.transcript.clean import clean
+from tui.transcript.lines import Span
+from tui.transcript.palette import Palette
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_EMPHASIS = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True)}
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]+")
+
+
+def spans(children: list["Token"], palette: Palette, base: Style) -> list[Span]:
+    """The text of an inline token's children, with its styles over `base`."""
+    styles = [base]
+    found: list[Span] = []
+    for token in children:
+        kind, _, end = token.type.rpartition("_")
+        if end == "open":
+            styles.append(styles[-1] + (_link(token, palette) if kind == "link" else _EMPHASIS[kind]))
+        elif end == "close":
+            styles.pop()
+        else:
+            found.append(_span(token, palette, styles[-1]))
+    return found
+
+
+def _span(token: "Token", palette: Palette, style: Style) -> Span:
+    if token.type == "code_inline":
+        return clean(token.content).replace("\t", " "), style + palette.inline_code
+    if token.type == "image":
+        return f"[{clean(token.content) or 'image'}]", style + palette.link
+    if token.type in ("softbreak", "hardbreak"):  # a model that ends a line means it
+        return "\n", style
+    text = clean(token.content).replace("\t", " ")  # again: an entity like &#x202e; is any character
+    return (_BREAK.sub("\n", text) if "<" in text else text), style
+
+
+def _link(token: "Token", palette: Palette) -> Style:
+    """The style of a link, which the terminal opens only where it is an address of the web or of mail."""
+    href = str(token.attrs.get("href", ""))
+    return palette.link + Style(link=href) if _ADDRESS.fullmatch(href) else palette.link

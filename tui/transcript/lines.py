@@ -1,0 +1,92 @@
+"""Lines of segments, and the breaking of text into them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from rich.style import Style
+
+Span = tuple[str, Style]
+
+_WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003fffd"
+_CLOSING = "\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b\uff09\u300d\u300f\u3011\u300b"
+_WORD = re.compile(rf"[{_WIDE}][{_CLOSING}]*\s*|[^\s{_WIDE}]+[{_CLOSING}]*\s*|\s+")
+
+
+class Line(NamedTuple):
+    """One line on the screen.
+
+    Its first `lead` characters are decoration, which is not copied. `join` is what stands between it and the line
+    before it in copied text: a line feed, or what the breaking of a long line took away.
+    """
+
+    segments: tuple[Segment, ...]
+    lead: int = 0
+    join: str = "\n"
+
+    @property
+    def text(self) -> str:
+        """What is shown."""
+        return "".join(segment.text for segment in self.segments)
+
+    def after(self, prefix: Segment) -> "Line":
+        """The line behind some more decoration."""
+        return Line((prefix, *self.segments), self.lead + len(prefix.text), self.join)
+
+
+BLANK = Line(())
+
+
+def wrap(spans: Sequence[Span], width: int) -> list[Line]:
+    """Spans of text as lines of at most `width` cells (2 or more), broken between words where there are any."""
+    text = "".join(part for part, _ in spans)
+    lines = []
+    pieces = iter(spans)
+    part, style = next(pieces, ("", Style.null()))
+    begin = 0  # of `part` in `text`
+    for start, end, join in _breaks(text, width):
+        segments = []
+        while start < end:
+            if begin + len(part) <= start:
+                begin += len(part)
+                part, style = next(pieces)
+                continue
+            stop = min(end, begin + len(part))
+            segments.append(Segment(part[start - begin : stop - begin], style))
+            start = stop
+        lines.append(Line(tuple(segments), 0, join))
+    return lines
+
+
+def _breaks(text: str, width: int) -> Iterator[tuple[int, int, str]]:
+    """Where each line starts and ends in `text`, and what stood between it and the one before."""
+    start = 0
+    for line in text.split("\n"):
+        if cell_len(line) <= width:
+            yield start, start + len(line), "\n"
+        else:
+            yield from _break_line(line, start, width)
+        start += len(line) + 1
+
+
+def _break_line(line: str, offset: int, width: int) -> Iterator[tuple[int, int, str]]:
+    start = end = used = 0  # the line so far is line[start:end], `used` cells with the spaces after it
+    join = "\n"
+    for match in _WORD.finditer(line):
+        at, word = match.start(), match.group()
+        body = word.rstrip()
+        cells, spaces = cell_len(body), cell_len(word[len(body) :])
+        if used and used + cells > width:
+            yield offset + start, offset + end, join
+            start, join, used = at, line[end:at], 0
+        if cells > width:
+            *full, body = chop_cells(body, width)
+            for chunk in full:
+                yield offset + at, offset + at + len(chunk), join
+                at, join = at + len(chunk), ""
+            start, cells = at, cell_len(body)
+        end = at + len(body)
+        used += cells + spaces
+    yield offset + start, offset + end, join

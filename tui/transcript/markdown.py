@@ -1,0 +1,145 @@
+"""Blocks of Markdown as lines."""
+
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.transcript.clean import clean
+from tui.transcript.code import code_label, code_lines, language_of
+from tui.transcript.inline import spans
+from tui.transcript.lines import BLANK, Line, Span, wrap
+from tui.transcript.palette import Palette
+from tui.transcript.table import table_lines
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_BULLETS = "•◦▪"
+_TASKS = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
+_NARROWEST = 24  # cells: what is nested deeper is not indented further
+
+
+class Markdown:
+    """Renders the tokens of markdown-it. Blocks of code in them are counted on from `codes`."""
+
+    def __init__(self, palette: Palette, codes: int = 0) -> None:
+        self._palette = palette
+        self._codes = codes
+
+    def lines(self, tokens: list["Token"], width: int, style: Style, depth: int = 0) -> list[Line]:
+        """Blocks one under the other, a blank line between them except in a tight list."""
+        lines: list[Line] = []
+        at, tight = 0, True
+        while at < len(tokens):
+            token = tokens[at]
+            end = _end(tokens, at)
+            block = self._block(token, tokens[at + 1 : end], width, style, depth)
+            if not (tight or token.hidden):
+                lines.append(BLANK)
+            lines += block
+            tight = token.hidden
+            at = max(end, at) + 1
+        return lines
+
+    def _block(self, token: "Token", inner: list["Token"], width: int, style: Style, depth: int) -> list[Line]:
+        match token.type:
+            case "heading_open":
+                return self._heading(token.tag, inner, width, style)
+            case "paragraph_open":
+                return wrap(self._inline(inner[0], style), width)
+            case "bullet_list_open" | "ordered_list_open":
+                return self._list(token, inner, width, style, depth)
+            case "blockquote_open":
+                bar = Segment("▎ ", self._palette.quote)
+                lines = self.lines(inner, _narrower(width, 2), style + self._palette.quote, depth)
+                return _behind(bar, bar, lines, width)
+            case "fence" | "code_block":
+                return self._code(token, width)
+            case "table_open":
+                return self._table(inner, width, style)
+            case "hr":
+                return [Line((Segment("─" * width, self._palette.rule),), width)]
+        return wrap([(clean(token.content), style)], width)
+
+    def _inline(self, token: "Token", style: Style) -> list[Span]:
+        return spans(token.children or [], self._palette, style)
+
+    def _heading(self, tag: str, inner: list["Token"], width: int, style: Style) -> list[Line]:
+        own = {"h1": self._palette.title, "h2": self._palette.heading}.get(tag, self._palette.subheading)
+        lines = wrap(self._inline(inner[0], style + own), width)
+        if tag == "h1":
+            under = max(sum(segment.cell_length for segment in line.segments) for line in lines)
+            lines.append(Line((Segment("━" * under, self._palette.title),), under))
+        return lines
+
+    def _list(self, token: "Token", inner: list["Token"], width: int, style: Style, depth: int) -> list[Line]:
+        bullet = _BULLETS[min(depth, len(_BULLETS) - 1)]
+        number = int(token.attrs.get("start", 1))
+        loose = any(
+            part.type == "paragraph_open" and not part.hidden and part.level == token.level + 2 for part in inner
+        )
+        lines: list[Line] = []
+        at = 0
+        while at < len(inner):
+            end = _end(inner, at)
+            item = inner[at + 1 : end]
+            marker = _task(item) or (f"{number}." if token.type == "ordered_list_open" else bullet)
+            lines += [BLANK] if loose and lines else []
+            lines += self._item(marker, item, width, style, depth)
+            at, number = end + 1, number + 1
+        return lines
+
+    def _item(self, marker: str, item: list["Token"], width: int, style: Style, depth: int) -> list[Line]:
+        first = Segment(marker + " ", self._palette.marker)
+        later = Segment(" " * len(first.text), Style.null())
+        lines = self.lines(item, _narrower(width, len(first.text)), style, depth + 1)
+        return _behind(first, later, lines or [BLANK], width)
+
+    def _code(self, token: "Token", width: int) -> list[Line]:
+        self._codes += 1
+        language = language_of(clean(token.info))
+        label = code_label(language, self._codes, self._palette, width)
+        return [label, *code_lines(clean(token.content).removesuffix("\n"), language, self._palette, width)]
+
+    def _table(self, inner: list["Token"], width: int, style: Style) -> list[Line]:
+        rows: list[list[list[Span]]] = []
+        aligns: list[str] = []
+        for at, token in enumerate(inner):
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "th_open":
+                aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:") or "left")
+                rows[-1].append(self._inline(inner[at + 1], style + self._palette.subheading))
+            elif token.type == "td_open":
+                rows[-1].append(self._inline(inner[at + 1], style))
+        return table_lines(rows, aligns, self._palette, width)
+
+
+def _end(tokens: list["Token"], at: int) -> int:
+    """Where the token that closes the one at `at` is; `at` where it needs none."""
+    if tokens[at].nesting != 1:
+        return at
+    level = tokens[at].level
+    return next(end for end in range(at + 1, len(tokens)) if tokens[end].level == level and tokens[end].nesting == -1)
+
+
+def _narrower(width: int, by: int) -> int:
+    return min(width, max(_NARROWEST, width - by))
+
+
+def _task(item: list["Token"]) -> str | None:
+    """The box of a task, which is taken out of its text."""
+    text = item[1].children[0] if len(item) > 1 and item[1].type == "inline" and item[1].children else None
+    box = _TASKS.get(text.content[:4]) if text is not None and text.type == "text" else None
+    if box and text is not None:
+        text.content = text.content[4:]
+    return box
+
+
+def _behind(first: Segment, later: Segment, lines: list[Line], width: int) -> list[Line]:
+    """Lines behind decoration, where there is room for it."""
+    fits = all(len(first.text) + sum(part.cell_length for part in line.segments) <= width for line in lines)
+    if not fits:
+        return lines
+    return [line.after(later if number else first) for number, line in enumerate(lines)]

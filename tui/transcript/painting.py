@@ -1,0 +1,63 @@
+"""Lines of the column as strips of the screen."""
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.transcript.column import Column, Place
+from tui.transcript.lines import Line
+
+GUTTER = 2
+"""Cells at the left, for the bar of what the user wrote and of what is selected."""
+
+
+def full_line(column: Column, place: Place, selected: int | None) -> Line:
+    """A line with its bar, in the colours that its entry asks for."""
+    row, palette = column.rows[place.row], column.palette
+    line = column.line(place)
+    entry = row.shown.entry
+    above = place.piece == 0 and place.line == 0  # the gap between two entries
+    overlay = palette.unseen if entry.unseen else palette.thinking if place.piece in row.shown.thoughts else None
+    if overlay is not None:
+        segments = tuple(Segment(text, (style or Style.null()) + overlay) for text, style, _ in line.segments)
+        line = line._replace(segments=segments)
+    if entry.key == selected and not above:
+        return line.after(Segment("┃ ", palette.selected))
+    if entry.role == "user" and not above:
+        return line.after(Segment("▎ ", palette.user + (overlay or Style.null())))
+    return line.after(Segment("  ", Style.null()))
+
+
+def strip(line: Line, span: tuple[int, int] | None, highlight: Style) -> Strip:
+    """A line as a strip, with the characters of a selection highlighted: from, to (-1 for the end)."""
+    if span is None:
+        return Strip(line.segments)
+    start, end = span
+    end = len(line.text) if end == -1 else end
+    segments, at = [], 0
+    for text, style, _ in line.segments:
+        first, last = (min(max(edge - at, 0), len(text)) for edge in (start, end))
+        own = style or Style.null()
+        parts = ((text[:first], own), (text[first:last], own + highlight), (text[last:], own))
+        segments += [Segment(part, look) for part, look in parts if part]
+        at += len(text)
+    return Strip(segments)
+
+
+def selected_text(column: Column, selection: Selection) -> str:
+    """What a selection of the mouse covers, as it was written: lines that were broken to fit are joined again."""
+    top = selection.start.y if selection.start else 0
+    column.settle(top, 0, (selection.end.y if selection.end else column.tops()[-1]) - top + 1)
+    bottom = selection.end.y if selection.end else column.tops()[-1] - 1
+    text = ""
+    for y in range(top, bottom + 1):
+        place = column.place(y)
+        span = selection.get_span(y)
+        if place is None or span is None:
+            break
+        line = column.line(place)
+        first = max(0, span[0] - GUTTER - line.lead)
+        last = None if span[1] == -1 else max(0, span[1] - GUTTER - line.lead)
+        text += (line.join if y > top else "") + line.text[line.lead :].rstrip()[first:last]
+    return text

@@ -1,0 +1,143 @@
+"""What a message is shown as: pieces one under the other, each rendered on its own and only when it is visible."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.transcript.clean import clean
+from tui.transcript.code import code_label, code_lines
+from tui.transcript.lines import BLANK, Line, wrap
+from tui.transcript.markdown import Markdown
+from tui.transcript.palette import Palette
+from tui.transcript.parser import Links, parse
+
+
+class Piece(Protocol):
+    """A part of a message. Equal pieces have equal lines; `gap` asks for a blank line above."""
+
+    @property
+    def source(self) -> str:
+        """Its text, by which its height is guessed."""
+
+    @property
+    def gap(self) -> bool:
+        """Whether a blank line stands above it."""
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """What it looks like, in lines of at most `width` cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """One block of Markdown, or one item of a list: then with the `number` that it has in a numbered one.
+
+    `codes` blocks of code come before it in the message; `links` are the references that it may name.
+    """
+
+    source: str
+    gap: bool
+    number: int | None = None
+    codes: int = 0
+    links: Links = ()
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """As rendered Markdown; as it is where that would take too long."""
+        tokens = parse(self.source, self.links)
+        if tokens is None:
+            return wrap([(self.source.expandtabs(4), Style.null())], width)
+        if self.number is not None:
+            tokens[0].attrs["start"] = self.number
+        return Markdown(palette, self.codes).lines(tokens, width, Style.null())
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Some lines of a block of code. The first piece of a block has its `label`, the number in the message."""
+
+    source: str
+    gap: bool
+    language: str
+    label: int | None
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """The label, and the code in colours."""
+        label = [code_label(self.language, self.label, palette, width)] if self.label is not None else []
+        return label + code_lines(self.source, self.language, palette, width)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Text as it was written."""
+
+    source: str
+    gap: bool = False
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """The text, wrapped."""
+        return wrap([(clean(self.source).expandtabs(4), Style.null())], width)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Who speaks, and at the right which of several versions this is, with arrows to walk between them."""
+
+    source: str
+    role: str
+    key: int
+    version: int
+    versions: int
+    gap: bool = True
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """One line."""
+        style: Style = getattr(palette, self.role)
+        marker = self._marker(palette) if self.versions > 1 else []
+        room = width - sum(part.cell_length for part in marker) - 2
+        name = clean(self.source).replace("\n", " ")
+        name = wrap([(name, style)], max(2, room))[0].text
+        parts = [Segment(name, style)]
+        if marker:
+            parts += [Segment(" " * max(1, room + 2 - cell_len(name)), Style.null()), *marker]
+        return [Line(tuple(parts))]
+
+    def _marker(self, palette: Palette) -> list[Segment]:
+        parts = (("‹ ", -1), (f"{self.version}/{self.versions}", 0), (" ›", 1))
+        return [Segment(text, palette.muted + Style(meta={"walk": step} if step else {})) for text, step in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The line that stands for what the model thought: a click opens and closes it."""
+
+    words: int
+    opened: bool
+    running: bool
+    gap: bool = False
+    source: str = ""
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """One line."""
+        what = "thinking:" if self.running else "thought for"
+        text = f"{'▾' if self.opened else '▸'} {what} {self.words:,} word{'s' if self.words != 1 else ''}"
+        return [Line((Segment(text[:width], palette.muted + Style(meta={"fold": True})),), len(text))]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The line of figures under a reply."""
+
+    source: str
+    gap: bool = True
+
+    def lines(self, palette: Palette, width: int) -> list[Line]:
+        """The figures, quietly."""
+        return wrap([(clean(self.source).replace("\n", " "), palette.muted)], width)
+
+
+def shown(piece: Piece, palette: Palette, width: int) -> list[Line]:
+    """All lines of a piece, the gap above it included."""
+    lines = piece.lines(palette, width)
+    return [BLANK, *lines] if piece.gap else lines

@@ -1,0 +1,69 @@
+"""The height of an entry: known for the pieces that were rendered, guessed for the others."""
+
+from itertools import accumulate
+
+from tui.transcript.cache import LineCache
+from tui.transcript.lines import Line
+from tui.transcript.pieces import Piece
+from tui.transcript.shown import Shown
+
+
+class Row:
+    """An entry in the column. Its text is cut into pieces when the first of them comes into view."""
+
+    def __init__(self, shown: Shown) -> None:
+        self.shown = shown
+        self._pieces: list[Piece] | None = None
+        self._heights: list[int] = []
+        self._known: list[bool] = []
+        self._tops: list[int] | None = None
+
+    def height(self, width: int) -> int:
+        """In lines of `width` cells."""
+        if self._pieces is None:
+            return 3 + _guess(self.shown.entry.text, width)
+        return self.tops(width)[-1]
+
+    def tops(self, width: int) -> list[int]:
+        """Where each piece begins, counted from the top of the row, and after the last one where the row ends."""
+        if self._pieces is None:
+            self.renew(width)
+        if self._tops is None:
+            self._tops = [0, *accumulate(self._heights)]
+        return self._tops
+
+    def piece(self, number: int) -> Piece:
+        """A piece of a row that has tops."""
+        assert self._pieces is not None
+        return self._pieces[number]
+
+    def renew(self, width: int) -> None:
+        """Look at the pieces again after the entry has changed: what is the same keeps its height."""
+        before, pieces = self._pieces or [], self.shown.pieces
+        pairs = zip(before, pieces, strict=False)
+        same = next((at for at, (old, new) in enumerate(pairs) if old is not new), min(len(before), len(pieces)))
+        self._heights[same:] = [piece.gap + _guess(piece.source, width) for piece in pieces[same:]]
+        self._known[same:] = [False] * (len(pieces) - same)
+        self._pieces, self._tops = pieces, None
+
+    def forget(self) -> None:
+        """All heights are unknown again: the width is another."""
+        self._pieces = None
+        self._heights, self._known = [], []
+
+    def measure(self, number: int, cache: LineCache) -> list[Line]:
+        """The lines of a piece; its height is known from now on."""
+        lines = cache.lines(self.piece(number))
+        if self._heights[number] != len(lines):
+            self._heights[number] = len(lines)
+            self._tops = None
+        self._known[number] = True
+        return lines
+
+    def height_of(self, number: int, cache: LineCache) -> int:
+        """The height of a piece, which is rendered if it is not known."""
+        return self._heights[number] if self._known[number] else len(self.measure(number, cache))
+
+
+def _guess(text: str, width: int) -> int:
+    return text.count("\n") + 1 + len(text) // max(1, width)

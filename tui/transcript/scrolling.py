@@ -1,0 +1,166 @@
+"""The part of the transcript that scrolls: what is visible, and following what is new."""
+
+from collections.abc import Callable
+from typing import Any
+
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.transcript.column import Column, Place
+from tui.transcript.painting import GUTTER, full_line, selected_text, strip
+from tui.transcript.palette import Palette
+
+_MEASURE = 100  # cells: longer lines are hard to read
+_NARROWEST = 10
+
+
+class ColumnView(ScrollView, can_focus=True):
+    """Shows a part of a column, of which only that part is rendered.
+
+    While it is `following`, the end stays in view; this stops where the user scrolls up and begins again at the end.
+    """
+
+    ALLOW_SELECT = True
+
+    selected: reactive[int | None] = reactive(None)
+    """The key of the entry that is marked."""
+
+    class Following(Message):
+        """The view begins to follow what is new, or stops."""
+
+        def __init__(self, following: bool) -> None:
+            super().__init__()
+            self.following = following
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._column = Column(Palette.plain(), _MEASURE)
+        self._stale = True  # whether the theme may have changed
+        self._following = True
+        self._placing = False  # whether the view itself scrolls, not the user
+        self._painting = False
+
+    @property
+    def following(self) -> bool:
+        """Whether the end stays in view. Set it to go there."""
+        return self._following
+
+    @following.setter
+    def following(self, following: bool) -> None:
+        hold = self._hold()
+        self._follow(following)
+        self._arrange(hold)
+
+    def _follow(self, following: bool) -> None:
+        if following != self._following:
+            self._following = following
+            self.post_message(self.Following(following))
+
+    def notify_style_update(self) -> None:
+        """The theme may be another."""
+        super().notify_style_update()
+        self._stale = True
+
+    def on_resize(self) -> None:
+        """Break the lines anew; what is at the top stays there."""
+        self._change(lambda: None)
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Do something to the column without moving what the user looks at."""
+        hold = self._hold()
+        change()
+        self._arrange(hold)
+
+    def _hold(self) -> Place | None:
+        return self._column.place(self.scroll_offset.y)
+
+    def _arrange(self, hold: Place | None, below: int = 0) -> None:
+        """Bring the end into view, or else the line to hold, to the top or `below` it; render what is visible."""
+        height = self.size.height
+        if not height:
+            return
+        self._dress()
+        column = self._column
+        if self._following or hold is None:
+            column.settle(column.tops()[-1], height, 0)
+            top = column.tops()[-1] - height
+        else:
+            top = column.settle(column.y(hold), below, height) - below
+        self._place(top)
+
+    def _place(self, top: int) -> None:
+        """Have this line of the column at the top, or the end at the bottom where it is beyond it."""
+        size = Size(self.scrollable_size.width, self._column.tops()[-1])
+        last = max(0, size.height - self.size.height)
+        self._placing = True
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.scroll_target_y = self.scroll_y = min(max(0, top), last)
+        self._placing = False
+        self._follow(top >= last)
+        self.refresh()
+
+    def _dress(self) -> None:
+        """Take the colours of the theme and the width of the widget, where these are others."""
+        palette = Palette.of(self) if self._stale else self._column.palette
+        self._stale = False
+        width = min(_MEASURE, max(_NARROWEST, self.scrollable_size.width - GUTTER - 1))
+        if palette != self._column.palette or width != self._column.width:
+            self._column.dress(palette, width)
+
+    def scroll_to(self, x: float | None = None, y: float | None = None, **how: Any) -> None:
+        """Scroll at once: on the way there the heights of what comes into view become known."""
+        super().scroll_to(x, y, **how | {"animate": False})
+
+    def action_scroll_end(self) -> None:
+        """Go to the end and follow."""
+        self.following = True
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Render what comes into view. What was in view moves by as many lines as were asked for."""
+        super().watch_scroll_y(old_value, new_value)
+        old, new, height = round(old_value), round(new_value), self.size.height
+        if self._placing or old == new or not height:
+            return
+        if new >= self.max_scroll_y:
+            self._follow(True)
+            self._arrange(None)
+        elif 0 < old - new <= 2 * height:
+            self._place(self._column.settle(old, old - new, height) - (old - new))
+        else:
+            self._place(self._column.settle(new, 0, height))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """For the screen. The offsets that selecting with the mouse needs are left out: they cost more than the
+        rest."""
+        if self._stale:
+            self._dress()
+        self._painting = True
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._painting = False
+
+    def render_line(self, y: int) -> Strip:
+        """A line of the view."""
+        y += self.scroll_offset.y
+        place = self._column.place(y)
+        if place is None:
+            return Strip.blank(self.size.width)
+        line = full_line(self._column, place, self.selected)
+        selection = self.text_selection
+        span = selection.get_span(y) if selection else None
+        painted = strip(line, span, self.screen.get_component_rich_style("screen--selection"))
+        return painted if self._painting else painted.apply_offsets(0, y)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        """The text that is selected with the mouse."""
+        return selected_text(self._column, selection), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Show what is selected."""
+        self.refresh()

@@ -1,0 +1,77 @@
+"""Tables."""
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.transcript.lines import BLANK, Line, Span, wrap
+from tui.transcript.palette import Palette
+
+Cell = list[Span]
+
+_NARROWEST = 6  # cells of a column that was made narrower; where all of them do not fit, rows become lists
+_BETWEEN = " │ "
+
+
+def table_lines(rows: Sequence[Sequence[Cell]], aligns: Sequence[str], palette: Palette, width: int) -> list[Line]:
+    """A table of which the first row is the heading; `aligns` has `left`, `center` or `right` for each column."""
+    natural = [max(_width(row[column]) for row in rows) for column in range(len(aligns))]
+    widths = _fit(natural, width - len(_BETWEEN) * (len(aligns) - 1))
+    if widths is None:
+        return _records(rows, palette, width)
+    head, *body = [_row(row, widths, aligns, palette) for row in rows]
+    rule = Segment("─┼─".join("─" * column for column in widths), palette.rule)
+    line = Line((rule,), len(rule.text))
+    apart = any(len(row) > 1 for row in body)  # rows of several lines are told apart by a rule
+    lines = [*head, line]
+    for number, row in enumerate(body):
+        lines += [line, *row] if apart and number else row
+    return lines
+
+
+def _width(cell: Cell) -> int:
+    return max((sum(segment.cell_length for segment in line.segments) for line in wrap(cell, 10_000)), default=0)
+
+
+def _fit(natural: Sequence[int], width: int) -> list[int] | None:
+    """The widths of the columns within `width`: the widest give way first."""
+    widths = [max(column, 1) for column in natural]
+    low, high = 0, max(widths)
+    while low < high:  # the largest limit for which they fit
+        limit = (low + high + 1) // 2
+        low, high = (limit, high) if sum(min(column, limit) for column in widths) <= width else (low, limit - 1)
+    fitted = [min(column, low) for column in widths]
+    narrow = any(given < min(wanted, _NARROWEST) for given, wanted in zip(fitted, widths, strict=True))
+    return None if narrow or low < 1 else fitted
+
+
+def _row(row: Sequence[Cell], widths: Sequence[int], aligns: Sequence[str], palette: Palette) -> list[Line]:
+    cells = [wrap(cell, max(2, width)) for cell, width in zip(row, widths, strict=True)]
+    lines = []
+    for number in range(max(map(len, cells))):
+        segments: list[Segment] = []
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+            if column:
+                segments.append(Segment(_BETWEEN, palette.rule))
+            segments += _padded(cell[number] if number < len(cell) else BLANK, width, aligns[column])
+        lines.append(Line(tuple(segments)))
+    return lines
+
+
+def _padded(line: Line, width: int, align: str) -> list[Segment]:
+    space = width - sum(segment.cell_length for segment in line.segments)
+    left = {"left": 0, "center": space // 2, "right": space}[align]
+    parts = [Segment(" " * left, Style.null()), *line.segments, Segment(" " * (space - left), Style.null())]
+    return [part for part in parts if part.text]
+
+
+def _records(rows: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Line]:
+    """What is too wide for a table: each row as lines of `heading: value`."""
+    head, *body = rows
+    lines: list[Line] = []
+    for row in body:
+        lines += [BLANK] if lines else []
+        for name, cell in zip(head, row, strict=True):
+            lines += wrap([*name, (": ", palette.muted), *cell], width)
+    return lines or wrap([part for name in head for part in (*name, (" ", palette.muted))], width)

@@ -1,0 +1,171 @@
+"""The conversation, as one widget."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.transcript.copying import as_sent, code_blocks
+from tui.transcript.entry import Entry
+from tui.transcript.palette import COMPONENTS
+from tui.transcript.scrolling import ColumnView
+from tui.transcript.thinking import split
+
+
+class Transcript(ColumnView):
+    """Shows entries: replies as Markdown, all else as it was written."""
+
+    DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+up", "select_previous", "Previous message", show=False, id="transcript.previous"),
+        Binding("alt+down", "select_next", "Next message", show=False, id="transcript.next"),
+        Binding("c", "copy_code", "Copy code", id="transcript.copy_code"),
+        Binding("y", "copy_message", "Copy message", id="transcript.copy_message"),
+        Binding("t", "fold", "Thinking", id="transcript.fold"),
+        *(
+            Binding(
+                str(number), f"copy_code({number})", f"Copy code {number}", show=False, id=f"transcript.code_{number}"
+            )
+            for number in range(1, 10)
+        ),
+    ]
+
+    class Selected(Message):
+        """Another message is marked, or none."""
+
+        def __init__(self, key: int | None) -> None:
+            super().__init__()
+            self.key = key
+
+    class Walk(Message):
+        """The user asks for the version before (-1) or after (1) the one that is shown."""
+
+        def __init__(self, key: int, step: int) -> None:
+            super().__init__()
+            self.key = key
+            self.step = step
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Show these entries. What is known of those that have not changed is kept."""
+        self._change(lambda: self._column.show(entries))
+        if self.selected is not None and self._column.row(self.selected) is None:
+            self.selected = None
+
+    def set_text(self, key: int, text: str) -> None:
+        """Give an entry another text, of which mostly the end is new. A key that is not shown is no error."""
+        if (row := self._column.row(key)) is not None:
+            self.replace(replace(row.shown.entry, text=text))
+
+    def replace(self, entry: Entry) -> None:
+        """Show an entry in the place of the one with its key."""
+        row = self._column.row(entry.key)
+        if row is not None and row.shown.entry != entry:
+            row.shown.put(entry)
+            self._change(lambda: self._column.changed(row))
+
+    def code_blocks(self, key: int) -> list[str]:
+        """The blocks of code in a reply, without its thoughts."""
+        row = self._column.row(key)
+        if row is None or row.shown.entry.role != "assistant":
+            return []
+        return code_blocks(split(row.shown.entry.text, running=False).answer)
+
+    def copy_text(self, key: int) -> str:
+        """What copying the message copies: its text, without what the model thought before."""
+        row = self._column.row(key)
+        if row is None:
+            return ""
+        entry = row.shown.entry
+        return as_sent(split(entry.text, running=False)) if entry.role == "assistant" else entry.text
+
+    def watch_selected(self, key: int | None) -> None:
+        """Bring the message into view and tell of it."""
+        if key is not None:
+            self._reveal(key)
+        self.refresh()
+        self.post_message(self.Selected(key))
+
+    def action_select_previous(self) -> None:
+        """Mark the message before the marked one, or else the last one."""
+        self._step(-1)
+
+    def action_select_next(self) -> None:
+        """Mark the message after the marked one; after the last one none."""
+        self._step(1)
+
+    def _step(self, step: int) -> None:
+        keys = self._column.keys
+        at = keys.index(self.selected) if self.selected in keys else len(keys)
+        at = max(0, at + step)
+        self.selected = keys[at] if at < len(keys) else None
+        if self.selected is None:
+            self.following = True
+
+    def action_copy_code(self, number: int | None = None) -> None:
+        """Copy a block of code of the marked message or else of the last one that has some; the last block, or the
+        one with the number."""
+        keys = [self.selected] if self.selected is not None else list(reversed(self._column.keys))
+        found = next((blocks for key in keys if (blocks := self.code_blocks(key))), [])
+        self._copy_code(found, len(found) if number is None else number)
+
+    def action_copy_message(self) -> None:
+        """Copy the marked message, or else the last one."""
+        keys = self._column.keys
+        if keys:
+            self._copy(self.copy_text(keys[-1] if self.selected is None else self.selected), "the message")
+
+    def action_fold(self) -> None:
+        """Open or fold what the model thought, in the marked message or else in the last one."""
+        keys = self._column.keys
+        if keys:
+            self._fold(keys[-1] if self.selected is None else self.selected)
+
+    def on_click(self, event: events.Click) -> None:
+        """Act on a version marker, a folded thought, or the label of a block of code."""
+        place = self._column.place(self.scroll_offset.y + event.y)
+        if place is None:
+            return
+        meta = event.style.meta
+        if "walk" in meta:
+            self.post_message(self.Walk(place.key, meta["walk"]))
+        elif "fold" in meta:
+            self._fold(place.key)
+        elif "code" in meta:
+            shown = self._column.rows[place.row].shown
+            parts = split(shown.entry.text, running=False)
+            thought = place.piece in shown.thoughts
+            self._copy_code(code_blocks((parts.thought or "") if thought else parts.answer), meta["code"])
+
+    def _fold(self, key: int) -> None:
+        row = self._column.row(key)
+        if row is not None:
+            row.shown.fold()
+            self._change(lambda: self._column.changed(row))
+
+    def _copy_code(self, blocks: Sequence[str], number: int) -> None:
+        if 1 <= number <= len(blocks):
+            self._copy(blocks[number - 1], f"code {number} of {len(blocks)}")
+        else:
+            self.notify("There is no such code to copy here.", severity="warning", timeout=3)
+
+    def _copy(self, text: str, what: str) -> None:
+        self.app.copy_to_clipboard(text)
+        lines = text.count("\n") + 1
+        self.notify(f"Copied {what}: {lines} line{'s' if lines > 1 else ''}.", timeout=2)
+
+    def _reveal(self, key: int) -> None:
+        """Scroll as little as shows the message, or the beginning of one that is larger than the view."""
+        top, bottom = self._column.span(key)
+        above, height = self.scroll_offset.y, self.size.height
+        if above <= top and bottom <= above + height:
+            return
+        self._follow(False)
+        if top < above or bottom - top >= height:
+            self._arrange(self._column.place(top))
+        else:
+            self._arrange(self._column.place(bottom - 1), height - 1)

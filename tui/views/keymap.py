@@ -1,0 +1,95 @@
+"""Which keys there are, and the config file that gives others."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unicodedata import lookup
+
+from textual.binding import Binding
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+
+from edgellm.gguf.printable import printable
+
+PLACES = (
+    ("Everywhere", "tui.app", "ChatApp"),
+    ("Chat", "tui.chat.screen", "ChatScreen"),
+    ("Conversation", "tui.transcript", "Transcript"),
+    ("Input", "tui.composer", "Composer"),
+    ("Chats", "tui.sidebar", "Sidebar"),
+    ("Views", "tui.views.view", "View"),
+    ("Settings", "tui.views.settings", "SettingsScreen"),
+    ("Log", "tui.views.log", "LogScreen"),
+)
+"""A heading, and the class whose bindings belong under it."""
+
+_MODIFIERS = {"ctrl", "alt", "shift", "super", "hyper", "meta"}
+_KEYS = {key.value.rpartition("+")[2] for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
+
+
+def bindings() -> Iterator[tuple[str, list[Binding]]]:
+    """All bindings that have an id, by place. Imports all screens."""
+    for heading, module, name in PLACES:
+        declared = vars(getattr(import_module(module), name)).get("BINDINGS", ())
+        yield heading, [binding for binding in declared if isinstance(binding, Binding) and binding.id]
+
+
+def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
+    """The keys that a config file gives, by binding id, and a line for each thing in it that cannot be used.
+
+    The file is TOML: under `[keys]`, ids of bindings and their keys, as in `"chat.stop" = "escape,f8"`.
+    """
+    try:
+        config = tomllib.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, [f"{path}: {printable(str(error), 200)}; all keys are as they were"]
+    problems = [f"{path}: there is nothing called {printable(name)}; only [keys]" for name in config if name != "keys"]
+    keys: dict[str, str] = {}
+    for name, value in _flat(config.get("keys", {})):
+        if isinstance(value, str) and all(map(_is_key, value.split(","))):
+            keys[name] = value.replace(" ", "")
+        else:
+            problems.append(f'{path}: {printable(name)} = {printable(repr(value))}: give a key, as in "ctrl+n"')
+    return keys, problems
+
+
+def remarks(keys: Mapping[str, str]) -> Iterator[str]:
+    """A line for each id that no binding has, and for keys that two bindings of one place would have."""
+    known = set()
+    for _, declared in bindings():
+        taken: dict[str, str] = {}
+        for binding in declared:
+            known.add(binding.id)
+            for key in keys.get(binding.id or "", binding.key).split(","):
+                first = taken.setdefault(key, binding.id or "")
+                if first != binding.id and {first, binding.id} & keys.keys():
+                    yield f"{key} is the key of {first} and of {binding.id}: one of them will not be heard"
+    for name in keys.keys() - known:
+        near = get_close_matches(name, sorted(filter(None, known)), n=1)
+        yield f"no key is called {printable(name)}; {f'did you mean {near[0]}?' if near else 'see the help screen'}"
+
+
+def _flat(table: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The names and values of a table. Without quotes, TOML reads `chat.stop` as a table `chat`: that is fine, too."""
+    if not isinstance(table, dict):
+        yield prefix.rstrip(".") or "keys", table
+        return
+    for name, value in table.items():
+        yield from _flat(value, f"{prefix}{name}.")
+
+
+def _is_key(text: str) -> bool:
+    """Whether a key is called so: `f8`, `ctrl+n`, `question_mark` or `?`."""
+    *modifiers, key = text.strip().split("+")
+    return _MODIFIERS.issuperset(modifiers) and (len(key) == 1 or key in _KEYS or _is_character(key))
+
+
+def _is_character(name: str) -> bool:
+    try:
+        return bool(lookup(name.replace("_", " ")))
+    except KeyError:
+        return False

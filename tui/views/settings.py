@@ -1,0 +1,140 @@
+"""The settings of the model in use, and the system prompt of the chat."""
+
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Label, Static, TextArea
+
+from edgellm.gguf.printable import printable
+from tui.core.desk import Desk
+from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
+from tui.core.settings import SETTINGS, Group, Setting
+from tui.views.row import Row
+from tui.views.view import View
+
+_SYSTEM = "What the model is told before all else, in this chat; empty: nothing. Tab goes on"
+_THINKING = "Whether the model thinks before it replies"
+_AUTOMATIC = "automatic"
+
+
+class SettingsScreen(View):
+    """Values are taken and kept when a row is left; those of loading open the model anew, once, with the screen."""
+
+    CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
+    AUTO_FOCUS = "Row Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "app.focus_previous", "Up", show=False, id="settings.up"),
+        Binding("down", "app.focus_next", "Down", show=False, id="settings.down"),
+        Binding("ctrl+r", "reset", "Default", id="settings.reset"),
+        Binding("ctrl+t", "reset_all", "All defaults", id="settings.reset_all"),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk, self._loaded = desk, desk.tuning.for_loading()
+        self._system = TextArea(desk.chat.system or "", tab_behavior="focus", compact=True)
+        self._thinking = Row("thinking", _THINKING, choices=("on", "off"))
+        self._rows = {Row(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
+
+    def contents(self) -> ComposeResult:
+        """A row for each setting, and a line about the one that is focused."""
+        with Vertical(id="rows"):
+            with Horizontal(id="system"):
+                yield Label("system prompt", classes="name")
+                yield self._system
+            yield self._thinking
+            yield from self._rows
+        yield Static(classes="about", markup=False)
+
+    def on_mount(self) -> None:
+        """Fill it."""
+        self._show()
+
+    def heard(self, event: Event) -> None:
+        """Show values and defaults as they are now."""
+        if isinstance(event, ModelOpened | ModelFailed | SettingsChanged):
+            self._show()
+
+    def _show(self) -> None:
+        desk = self._desk
+        self.query_one("#frame").border_title = f"Settings of {printable(desk.model or 'no model', 40)}"
+        self._thinking.display = bool(desk.opened and desk.opened.thinking)
+        self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
+        for row, setting in self._rows.items():
+            row.show(_text(desk.tuning.values.get(setting.name)), *self._default(setting))
+
+    def _default(self, setting: Setting) -> tuple[str, str]:
+        """What holds where nothing is set, and where it comes from."""
+        brought = self._desk.opened.defaults if self._desk.opened else {}
+        if setting.name in brought:
+            return _text(brought[setting.name]), "from the model"
+        if setting.default is not None:
+            return _text(setting.default), "edgellm's"
+        reading = self._desk.reading()
+        found = {"ctx": reading.context, "threads": reading.threads}.get(setting.name)
+        unset = setting.name not in self._desk.tuning.values
+        return _AUTOMATIC, f"{found:,} now" if found and unset else ""
+
+    # What the person does
+
+    def on_descendant_focus(self) -> None:
+        """Explain what is focused."""
+        row = self._focused()
+        self.query_one(".about", Static).update(row.about if row else _SYSTEM)
+
+    def on_descendant_blur(self) -> None:
+        """Keep the system prompt."""
+        self._take_system()
+
+    @on(Row.Left)
+    def _left(self, message: Row.Left) -> None:
+        self._take(message.row)
+
+    def action_reset(self) -> None:
+        """The focused setting as it comes."""
+        if row := self._focused():
+            row.text = ""
+            self._take(row)
+        else:
+            self._system.text = ""
+
+    def action_reset_all(self) -> None:
+        """All settings of the model as they come; the system prompt belongs to the chat, and stays."""
+        for row in self._rows:
+            row.text = ""
+        self.attempt(self._desk.reset)
+        self._loaded = {}
+
+    def action_close(self) -> None:
+        """Keep what is possible, open the model anew if that is needed, and close."""
+        self._take_system()
+        for row in self._rows:
+            self._take(row)
+        if self._desk.tuning.for_loading() != self._loaded:
+            self.attempt(self._desk.reopen)
+        super().action_close()
+
+    def _take(self, row: Row) -> None:
+        if row is self._thinking:
+            self.attempt(lambda: self._desk.think({"on": True, "off": False}.get(row.text)))
+        elif not row.wrong and row.text != _text(self._desk.tuning.values.get(self._rows[row].name)):
+            self.attempt(lambda: self._desk.keep(self._rows[row].name, row.text))
+
+    def _take_system(self) -> None:
+        if (text := self._system.text.strip()) != (self._desk.chat.system or ""):
+            self.attempt(lambda: self._desk.set_system(text))
+
+    def _focused(self) -> Row | None:
+        at = self.focused
+        return next((node for node in at.ancestors if isinstance(node, Row)), None) if at else None
+
+
+def _about(setting: Setting) -> str:
+    return f"{setting.help}. Opens the model anew, with this panel" if setting.group is Group.LOAD else setting.help
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
