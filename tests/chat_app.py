@@ -81,10 +81,13 @@ async def chatting(
     """The app with a store in `folder`, its model open."""
     backend = FakeBackend(model or FakeModel())
     app = ChatApp(Store(folder / "chats.db"), backend, "fake", chat)
-    async with app.run_test(size=size) as pilot:
-        driven = Driven(app, pilot, backend.model)
-        await driven.until(lambda: app.desk.opened)
-        yield driven
+    try:
+        async with app.run_test(size=size) as pilot:
+            driven = Driven(app, pilot, backend.model)
+            await driven.until(lambda: app.desk.opened)
+            yield driven
+    finally:
+        app.desk.close()
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

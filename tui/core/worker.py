@@ -48,6 +48,7 @@ class Worker:
         self._phase, self._progress, self._name = Phase.CLOSED, "", ""
         self._unwanted: set[int] = set()
         self.running: int | None = None
+        self._closing = False
         self._thread = Thread(target=self._work, name="model worker", daemon=True)
         self._thread.start()
 
@@ -96,7 +97,8 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Stop what is being written, let go of the model and end the thread."""
+        """Stop what is being written or compiled, let go of the model and end the thread."""
+        self._closing = True
         if self.running is not None:
             self.stop(self.running)
         self._jobs.put(None)
@@ -120,6 +122,8 @@ class Worker:
         self._tell(ModelOpened(model.name, model.ctx, model.thinking, model.defaults))
 
     def _say(self, progress: str) -> None:
+        if self._closing:
+            raise EdgeLLMError("the chat was left before the model was ready")
         self._progress = progress
 
     def _let_go(self) -> None:
