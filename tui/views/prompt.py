@@ -63,7 +63,11 @@ class Prompt(Sequence[Line]):
             if broken:
                 parts = "".join(pieces[place] for place in places)
                 after = places[-1] + 1
-                end = text.find(pieces[after], at, at + len(parts) + len(pieces[after])) if after < len(pieces) else len(text)
+                end = (
+                    text.find(pieces[after], at, at + len(parts) + len(pieces[after]))
+                    if after < len(pieces)
+                    else len(text)
+                )
                 yield text[at:end] if 0 < end - at <= len(parts) else parts, self._style(places[0])
                 at = max(at, end)
                 continue
