@@ -1,23 +1,22 @@
 """A conversation: messages in the model's own template, and the state of what it has read so far."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from edgellm.branches import Branches
-from edgellm.errors import EdgeLLMError
+from edgellm.decoding import Prompt
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.generation import Completion, Generation
 from edgellm.gguf.printable import printable
 from edgellm.options import ChatOptions, check_text
-from edgellm.overflow import Overflow
+from edgellm.overflow import Overflow, pinned
 from edgellm.session import PrefillProgress
-from edgellm.text.prompts import ChatPrompts
-from edgellm.text.template import ChatTemplate, Message
-from edgellm.text.tokenizer import Tokenizer
+from edgellm.text.inspection import Inspection, inspect
+from edgellm.text.prompts import ChatPrompts, template_for
+from edgellm.text.template import Message, check_messages
 from edgellm.writer import Writer
-
-_ADVICE = "shorten it, raise ctx if the model allows more, or set overflow to drop or window"
-_ADVICE_FOR_ONE_TURN = "no older turns are left to leave out; shorten the last message or the system prompt"
 
 
 class Chat:
@@ -53,8 +52,7 @@ class Chat:
         writer.options(**options)
         self._overflow = ChatOptions.from_kwargs(overflow=overflow).overflow
         self._writer, self._args, self._options = writer, dict(template_args or {}), options
-        bos, eos = (_text(tokenizer, i) for i in (tokenizer.bos_id, tokenizer.eos_id))
-        self._prompts = ChatPrompts(tokenizer, ChatTemplate(source, bos, eos))
+        self._prompts = ChatPrompts(tokenizer, template_for(tokenizer, source))
         self._branches = Branches(writer.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, str]] = []
@@ -94,7 +92,7 @@ class Chat:
         `overflow`, which go over those of the chat. A reply that is still being made ends first. Raises as
         `Model.stream`, and EdgeLLMError for messages that nobody can reply to.
         """
-        _check(messages)
+        check_messages(messages)
         last = messages[-1]["role"] if messages else "nobody"
         if last not in ("user", "tool"):
             raise EdgeLLMError(f"the last message is from {printable(last)}: end with one from user or tool")
@@ -110,16 +108,26 @@ class Chat:
         overflow: str | None = None,
         **options: Any,
     ) -> Generation:
-        writer, session = self._writer, self._writer.session
+        writer = self._writer
         meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
-        policy = ChatOptions.from_kwargs(overflow=overflow or self._overflow).overflow
-        prompt = Overflow(messages, self._tokens(template_args), session.engine.ctx, chosen.max_tokens).prompt(policy)
-        session.check_fits(prompt.ids, _ADVICE if policy == "stop" else _ADVICE_FOR_ONE_TURN)
+        prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow)
         self._running = writer.start(prompt, chosen, meter, self._branches, progress, on_end)
         return self._running
 
-    def _tokens(self, template_args: Mapping[str, Any] | None) -> Callable[[Sequence[Message]], list[int]]:
-        return partial(self._prompts.ids, **{**self._args, **(template_args or {})})
+    def _fitted(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int | None,
+        template_args: Mapping[str, Any] | None,
+        overflow: str | None,
+    ) -> Prompt:
+        """The prompt, less what the policy leaves out. Raises ContextOverflowError if it still does not fit."""
+        policy = ChatOptions.from_kwargs({"overflow": self._overflow}, overflow=overflow).overflow
+        tokens = partial(self._prompts.ids, **self._with(template_args))
+        return Overflow(messages, tokens, self._writer.session, max_tokens).prompt(policy)
+
+    def _with(self, template_args: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {**self._args, **(template_args or {})}
 
     def _end_running(self) -> None:
         if self._running:
@@ -127,23 +135,36 @@ class Chat:
 
     def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
         """How many tokens the prompt of these messages has, whoever speaks last. Raises EdgeLLMError as `reply`."""
-        _check(messages)
-        return len(self._tokens(template_args)(messages))
+        check_messages(messages)
+        return len(self._prompts.ids(messages, **self._with(template_args)))
+
+    def inspect(
+        self,
+        messages: Sequence[Message],
+        *,
+        template_args: Mapping[str, Any] | None = None,
+        overflow: str | None = None,
+    ) -> Inspection:
+        """What the model would get of these messages, whoever speaks last, and what may be wrong with it.
+
+        Raises OptionError, and EdgeLLMError for what are no messages; all else is told in its warnings.
+        """
+        check_messages(messages)
+        args, warnings, left = self._with(template_args), list[str](), list(messages)
+        try:
+            prompt = self._fitted(messages, self._writer.options(**self._options).max_tokens, template_args, overflow)
+            first = pinned(messages)
+            del left[first : first + prompt.dropped.messages]
+            if prompt.dropped.messages:
+                warnings.append(f"{prompt.dropped.messages} messages ({prompt.dropped.tokens:,} tokens) are left out")
+        except OptionError:
+            raise
+        except EdgeLLMError as error:
+            warnings.append(str(error))
+        found = inspect(self._writer.tokenizer, self._prompts, left, **args)
+        return replace(found, warnings=list(dict.fromkeys(warnings + found.warnings)))
 
     def cancel(self) -> None:
         """Stop the reply that is being made, from any thread; nothing happens if there is none."""
         if self._running:
             self._running.cancel()
-
-
-def _check(messages: Sequence[Message]) -> None:
-    """Raises EdgeLLMError unless these are messages of text."""
-    for number, message in enumerate(messages, 1):
-        texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise EdgeLLMError(f"message {number} must be a mapping with a text as role and one as content")
-
-
-def _text(tokenizer: Tokenizer, token: int | None) -> str:
-    """The text of a special token, empty if the model has none."""
-    return "" if token is None else tokenizer.token_bytes(token, special=True).decode(errors="replace")

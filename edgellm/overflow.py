@@ -11,30 +11,45 @@ from dataclasses import replace
 from edgellm.decoding import Prompt
 from edgellm.engine.protocol import common_prefix
 from edgellm.meter import Dropped
+from edgellm.session import Session
 from edgellm.text.template import Message
 
 _PINNED = ("system", "developer")
+_ADVICE = "shorten it, raise ctx if the model allows more, or set overflow to drop or window"
+_ADVICE_FOR_ONE_TURN = "no older turns are left to leave out; shorten the last message or the system prompt"
+
+
+def pinned(messages: Sequence[Message]) -> int:
+    """How many messages, the first ones, are the system prompt, which is never left out."""
+    return next((i for i, message in enumerate(messages) if message["role"] not in _PINNED), len(messages))
 
 
 class Overflow:
     """Makes the prompts of one reply; `tokens` are the ids of messages, `most` of the reply's tokens (None: no end)."""
 
     def __init__(
-        self, messages: Sequence[Message], tokens: Callable[[list[Message]], list[int]], ctx: int, most: int | None
+        self,
+        messages: Sequence[Message],
+        tokens: Callable[[list[Message]], list[int]],
+        session: Session,
+        most: int | None,
     ) -> None:
-        self._messages, self._tokens, self._ctx, self._most = list(messages), tokens, ctx, most
-        roles = [message["role"] for message in messages]
-        self._pinned = next((i for i, role in enumerate(roles) if role not in _PINNED), len(roles))
+        self._messages, self._tokens, self._session, self._most = list(messages), tokens, session, most
+        self._ctx = session.engine.ctx
+        self._pinned = pinned(messages)
         # A turn begins with what the user says: behind it are a reply, and perhaps tools and what they said.
-        self._turns = [self._pinned, *(i for i, role in enumerate(roles) if role == "user" and i > self._pinned)]
+        asked = [i for i, message in enumerate(messages) if message["role"] == "user" and i > self._pinned]
+        self._turns = [self._pinned, *asked]
         self._whole = tokens(self._messages)
-        self._quarter = max(1, ctx // 4)
+        self._quarter = max(1, self._ctx // 4)
 
     def prompt(self, policy: str) -> Prompt:
-        """What a reply begins with under this policy; it may still be too long for the context."""
+        """What a reply begins with under this policy. Raises ContextOverflowError if that is too long."""
         if policy == "stop":
+            self._session.check_fits(self._whole, _ADVICE)
             return Prompt(self._whole)
         prompt = self._fitted([])
+        self._session.check_fits(prompt.ids, _ADVICE_FOR_ONE_TURN)
         # With half of the context for the system prompt and a quarter for what is to come, a quarter slides.
         slides = policy == "window" and 2 * len(self._opening()) <= self._ctx
         return replace(prompt, slide=self._slid) if slides else prompt

@@ -185,6 +185,8 @@ def test_deleted_chats_are_gone_after_30_days(chats: Store, monkeypatch: pytest.
     with pytest.raises(EdgeLLMError, match="deleted for good"):
         chats.load(kept)
     assert titles(chats, "elephant") == ["late"]
+    with chats._look() as run:
+        assert run("SELECT text FROM words").fetchall() == [("elephant",)]
     chats.close()
 
 

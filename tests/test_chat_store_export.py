@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_imports import HEAVY, loaded
 
 from edgellm import EdgeLLMError
 from tui.core.store import Chat, Store
@@ -208,3 +209,7 @@ def test_whatever_stands_anywhere_is_imported_or_refused(chats: Store, data: st.
         assert "\n" not in str(error)
     else:
         assert to_markdown(back) and len(back.tree.messages) <= 2
+
+
+def test_the_store_loads_nothing_heavy() -> None:
+    assert not loaded("import tui.core.store.export") & HEAVY

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from edgellm import EdgeLLMError
 from tui.core.store import Store, database, schema
+from tui.core.store.export import to_json, to_markdown
 
 WRITER = Path(__file__).parent / "chat_writer.py"
 
@@ -216,6 +218,46 @@ def test_a_conversation_that_another_program_broke_is_told(path: Path) -> None:
     with pytest.raises(EdgeLLMError, match="1: role must be one of"):
         store.load(chat)
     store.close()
+
+
+COLUMNS = {
+    "chats": ("title", "system", "model", "leaf", "draft", "updated", "deleted"),
+    "messages": ("parent", "role", "text", "created", "model", "finish_reason", "stats", "dropped_tokens"),
+    "settings": ("model", "value"),
+    "preferences": ("name", "value"),
+    "history": ("text",),
+    "words": ("text",),
+}
+
+
+@pytest.mark.parametrize("value", ["x'ff00'", "'text'", "-1", "1e999", "'[1]'"])
+def test_whatever_another_program_wrote_is_read_or_told(path: Path, value: str) -> None:
+    store = Store(path)
+    chat = store.new_chat("chat", None, None)
+    first = store.add(chat, None, "user", "elephant")
+    store.update(replace(store.add(chat, first.id, "assistant", ""), text="word"))
+    store.remember("text")
+    store.save_settings("qwen", {"temp": 1})
+    store.set_preference("theme", "nord")
+    store.close()
+    whole = path.read_bytes()
+    for table, column in [(table, column) for table, columns in COLUMNS.items() for column in columns]:
+        path.write_bytes(whole)
+        sqlite(path, "PRAGMA ignore_check_constraints = ON", f"UPDATE {table} SET {column} = {value}")
+        with closing(Store(path)) as store:
+            for look in LOOKS:
+                with suppress(EdgeLLMError):
+                    look(store, chat)
+
+
+LOOKS: tuple[Callable[[Store, int], object], ...] = (
+    lambda store, _: [print(chat.title.upper(), chat.model or "", f"{chat.updated:.0f}") for chat in store.chats()],
+    lambda store, _: [print(chat.title.upper(), chat.snippet) for chat in store.chats("elephant")],
+    lambda store, chat: to_markdown(store.load(chat)) + to_json(store.load(chat)) + store.load(chat).draft,
+    lambda store, _: [print(text.upper()) for text in store.history()],
+    lambda store, _: [store.settings("qwen").get("temp"), store.preference("theme", "")],
+    lambda store, chat: store.add(chat, None, "user", "more"),
+)
 
 
 def test_no_place_for_the_file(tmp_path: Path) -> None:

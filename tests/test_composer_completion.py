@@ -163,9 +163,21 @@ def test_it_stays_on_a_small_screen() -> None:
         await pilot.pause()
         rows = shown(app)
         assert rows[-1].split() == ["▌", "/"]
-        assert all(row.startswith("/c") for row in rows[:-1])
+        assert [row.split()[0] for row in rows[:-1]] == [f"/c{n}" for n in range(5)]
 
     drive(test, size=(20, 6))
+
+
+def test_a_command_that_is_recalled_opens_no_list() -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        app.box.set_completer(complete)
+        app.box.set_history(["first", "/s", "/m"])
+        await pilot.press("up", "up", "up")
+        assert (app.box.text, names(app)) == ("first", [])
+        await pilot.press("down", "enter")
+        assert app.commands() == ["/s"]
+
+    drive(test)
 
 
 def test_a_click_takes_one() -> None:

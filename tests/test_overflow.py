@@ -3,20 +3,24 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from conftest import ModelFile
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import Chat, ContextOverflowError, Model, OptionError
+from edgellm.engine.protocol import Engine
 from edgellm.generation import Generation
 from edgellm.overflow import Overflow
+from edgellm.session import Session
 from edgellm.text.template import Message
 
 CTX = 400
+SESSION = Session(cast(Engine, SimpleNamespace(ctx=CTX)), "m")
 ROLES = {"system": 1, "user": 2, "assistant": 3, "tool": 4}
 
 
@@ -38,10 +42,11 @@ turns = st.lists(st.integers(0, 120), min_size=1, max_size=25).filter(lambda len
 
 
 @given(turns, st.none() | st.integers(0, 90), st.none() | st.integers(0, 300))
+@settings(deadline=None)
 def test_whole_turns_are_left_out_as_far_as_needed(lengths: list[int], system: int | None, most: int | None) -> None:
     messages, pinned = talk(lengths, system), int(system is not None)
     whole, room = len(tokens(messages)), min(CTX // 4, CTX // 4 if most is None else most)
-    prompt = Overflow(messages, tokens, CTX, most).prompt("drop")
+    prompt = Overflow(messages, tokens, SESSION, most).prompt("drop")
     left = [*messages[:pinned], *messages[pinned + prompt.dropped.messages :]]
     assert prompt.ids == tokens(left)
     assert prompt.dropped.tokens == whole - len(prompt.ids)
@@ -59,7 +64,7 @@ def test_the_next_turns_leave_out_the_same() -> None:
     """So that they find what was read in the cache: each prompt goes on from the one before it, but for a few."""
     lengths, before, anew = [20], [0], 0
     for _ in range(200):
-        prompt = Overflow(talk(lengths, 30), tokens, CTX, None).prompt("drop").ids
+        prompt = Overflow(talk(lengths, 30), tokens, SESSION, None).prompt("drop").ids
         anew += before[:-1] != prompt[: len(before) - 1]
         before = prompt
         lengths += [10, 20]
@@ -71,27 +76,30 @@ def test_tools_stay_with_what_they_answer() -> None:
     asked = {"role": "user", "content": "q" * 100}
     call, result = {"role": "assistant", "content": "c" * 90}, {"role": "tool", "content": "r" * 90}
     messages = [*talk([50, 50] * 4), asked, call, result]
-    prompt = Overflow(messages, tokens, CTX, None).prompt("drop")
+    prompt = Overflow(messages, tokens, SESSION, None).prompt("drop")
     assert prompt.ids == tokens([asked, call, result])
 
 
 def test_odd_beginnings() -> None:
     """An assistant who speaks first goes with no turn; several system prompts stay; a last turn always stays."""
     hello = {"role": "assistant", "content": "h" * 120}
-    assert Overflow([hello, *talk([200, 50, 50])], tokens, CTX, 10).prompt("drop").ids == tokens(talk([200, 50, 50]))
-    two = [*talk([], 10), *talk([], 20)]
-    assert Overflow([*two, *talk([300, 50, 60])], tokens, CTX, 10).prompt("drop").ids[:30] == tokens(two)[:30]
-    (only,) = talk([500])
-    assert Overflow([only], tokens, CTX, None).prompt("drop").ids == tokens([only])
-    assert Overflow([result := {"role": "tool", "content": "r" * 500}], tokens, CTX, 1).prompt("drop").ids == tokens(
-        [result]
+    assert Overflow([hello, *talk([200, 50, 50])], tokens, SESSION, 10).prompt("drop").ids == tokens(
+        talk([200, 50, 50])
     )
+    two = [*talk([], 10), *talk([], 20)]
+    assert Overflow([*two, *talk([300, 50, 60])], tokens, SESSION, 10).prompt("drop").ids[:30] == tokens(two)[:30]
+    (only,) = talk([390])
+    assert Overflow([only], tokens, SESSION, None).prompt("drop").ids == tokens([only])
+    assert Overflow([result := {"role": "tool", "content": "r" * 390}], tokens, SESSION, 1).prompt(
+        "drop"
+    ).ids == tokens([result])
 
 
 @given(turns, st.integers(0, 150), st.integers(0, 2000))
+@settings(deadline=None)
 def test_what_a_reply_goes_on_with(lengths: list[int], system: int, n: int) -> None:
     messages = talk(lengths, system)
-    prompt = Overflow(messages, tokens, CTX, None).prompt("window")
+    prompt = Overflow(messages, tokens, SESSION, None).prompt("window")
     written = [1000 + i for i in range(n)]
     assert prompt.slide
     later = prompt.slide(written)
@@ -106,9 +114,9 @@ def test_what_a_reply_goes_on_with(lengths: list[int], system: int, n: int) -> N
 
 
 def test_a_system_prompt_that_leaves_no_window() -> None:
-    assert Overflow(talk([10], CTX // 2 - 2), tokens, CTX, None).prompt("window").slide
-    assert not Overflow(talk([10], CTX // 2), tokens, CTX, None).prompt("window").slide
-    assert not Overflow(talk([10], 10), tokens, CTX, None).prompt("drop").slide
+    assert Overflow(talk([10], CTX // 2 - 2), tokens, SESSION, None).prompt("window").slide
+    assert not Overflow(talk([10], CTX // 2), tokens, SESSION, None).prompt("window").slide
+    assert not Overflow(talk([10], 10), tokens, SESSION, None).prompt("drop").slide
 
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}

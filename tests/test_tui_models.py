@@ -1,6 +1,8 @@
 """The picker without its screen: what it lists, what fits, and how a line is cut."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,20 @@ from tui.models.typed import typed_row
 __all__ = ["machine"]
 
 Sizes = dict[str, Any]
+
+
+def test_the_screen_brings_nothing_heavy() -> None:
+    code = "import sys, tui.models.screen; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "textual.screen" in done.stdout.split()
+    assert not set(done.stdout.split()) & {
+        "numpy",
+        "numba",
+        "huggingface_hub",
+        "edgellm.plan",
+        "edgellm.models",
+        "edgellm.hub",
+    }
 
 
 def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:

@@ -75,6 +75,22 @@ def test_a_pull_that_is_stopped_keeps_what_came(
     assert not (machine.own / "models/.incoming").exists()
 
 
+def test_reading_what_was_kept_can_be_stopped(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long part takes a while to compare; nothing of it is lost."""
+    hub.add(NAME, m__gguf=FILE)
+    hub.faults = [breaks_off(150_000)]
+    monkeypatch.setattr(Follower, "waiting", lambda follower, why, seconds: follower._stop.set())
+    with pytest.raises(StoppedError):
+        obtain(NAME, Follower(Event()))
+    (part,) = parts(machine)
+    stop = Event()
+    monkeypatch.setattr(Follower, "coming", lambda follower, what, nbytes: stop.set())
+    with pytest.raises(StoppedError):
+        obtain(NAME, Follower(stop))
+    assert part.read_bytes() == FILE[:150_000]
+    assert len(hub.files_asked) == 1
+
+
 def test_a_pause_ends_when_it_is_stopped() -> None:
     stop = Event()
     follower = Follower(stop)

@@ -11,7 +11,7 @@ from tui.core.desk import Desk
 from tui.core.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from edgellm.chat import Inspection
+    from edgellm.text.inspection import Inspection
 
 
 def _help(_: Desk) -> Iterator[str]:

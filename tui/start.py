@@ -17,7 +17,9 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
         Plain(store, EdgeBackend()).run(wanted, chat)
         return
     from tui.app import ChatApp
+    from tui.composer.terminal import use_terminal_input
     from tui.output import logged
 
+    use_terminal_input()
     with logged(log_file()):
         ChatApp(store, EdgeBackend(), wanted, chat).run()

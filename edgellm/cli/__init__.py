@@ -4,15 +4,21 @@ import os
 import signal
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from edgellm import __version__
+from edgellm.cli.shell import VARIABLE, answer
 from edgellm.errors import EdgeLLMError, OptionError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "bench": "Measure how fast a model runs here.",
     "chat": "Talk with a model in the terminal.",
+    "completion": "Print what a shell needs to complete commands.",
     "convert": "Make a GGUF file from a Hugging Face checkpoint.",
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
@@ -41,6 +47,13 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f"edgellm.cli.{name}").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
+        """The commands that begin so, and their help, without importing them."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
@@ -64,6 +77,8 @@ def main() -> None:
 def run() -> int:
     """Run the command line; return its exit code."""
     try:
+        if instruction := os.environ.get(VARIABLE):
+            return answer(cli, instruction)
         code = _invoke(sys.argv[1:] or ["--help"])
         if sys.stdout:
             sys.stdout.flush()

@@ -11,6 +11,7 @@ import click
 
 from edgellm.bench.setting import PEER, Setting
 from edgellm.cli.screen import Progress, notices
+from edgellm.cli.shell import model_names
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
 
 
 @click.command("bench")
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @_number("-p", "--prompt-tokens", 0, "Tokens of the prompt; 0 leaves prefill out")
 @_number("-n", "--tokens", 0, "Tokens to decode; 0 leaves decode out")
 @_number("-d", "--depth", 0, "Tokens that are in the context before them")

@@ -4,9 +4,11 @@ import sys
 
 import click
 
+from edgellm.cli.shell import model_names
+
 
 @click.command("chat")
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=model_names)
 @click.option("--plain", is_flag=True, help="Lines instead of a screen: for pipes and screen readers.")
 @click.option("--continue", "resume", is_flag=True, help="Go on with the chat that was used last.")
 def command(model: str | None, plain: bool, resume: bool) -> None:

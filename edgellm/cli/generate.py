@@ -11,6 +11,7 @@ import click
 
 from edgellm.cli.options import generation_options, load_options, pairs
 from edgellm.cli.screen import Progress, notices
+from edgellm.cli.shell import model_names
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 from edgellm.texts import LONGEST, decode, read
 
@@ -18,7 +19,7 @@ _TOO_LONG = "give a text that fits the context"
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("-p", "--prompt", metavar="TEXT", help="The prompt.")
 @click.option("-f", "--file", "files", metavar="FILE", multiple=True, help="A file with more of the prompt.")
 @click.option("--chat", is_flag=True, help="Send the prompt as a message, in the model's chat template.")
@@ -83,7 +84,12 @@ def _generate(
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with notices(), Progress() as progress, Model.open(resolve(name), progress=progress.compiling, **load) as model:
         talk = model if chat is None else model.chat(**chat)
-        generation = talk.stream(text, progress=progress.prefilling, **given)
+
+        def reading(done: int, total: int) -> None:
+            if not generation.tokens:  # later, when a full context is read again, it would be amid the text
+                progress.prefilling(done, total)
+
+        generation = talk.stream(text, progress=reading, **given)
         interrupted = False
         try:
             for token in generation:

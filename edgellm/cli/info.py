@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 import numpy as np
 
+from edgellm.cli.shell import model_names
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import count, printable, size
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
@@ -17,7 +18,7 @@ _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused
 
 
 @click.command("info")
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--tensors", is_flag=True, help="List every tensor.")
 @click.option("--tokens", is_flag=True, help="List the vocabulary.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli.screen import Progress, notices
+from edgellm.cli.shell import model_names
 from edgellm.options import LoadOptions
 from edgellm.texts import decode, fault, read
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("perplexity")
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.argument("file")
 @click.option("--ctx", type=click.IntRange(5), metavar="N", help="Tokens of a window [512, or the model's context].")
 @click.option("--against", metavar="REF", help="Compare with this model, which has the same vocabulary.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli.screen import Progress, notices
+from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
 from edgellm.tables import table
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("plan")
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given.")
 @click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU.")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{LoadOptions().kv_type}].")

@@ -6,10 +6,11 @@ from typing import Any
 import click
 
 from edgellm.cli.conversion import carry_out, conversion_options
+from edgellm.cli.shell import model_names
 
 
 @click.command("quantize")
-@click.argument("model", metavar="IN")
+@click.argument("model", metavar="IN", shell_complete=model_names)
 @click.argument("out")
 @conversion_options
 @click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")

@@ -5,13 +5,14 @@ import sys
 
 import click
 
+from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
 from edgellm.text.tokenizer import Tokenizer
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("--decode", is_flag=True, help="Turn ids from stdin into text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, or a JSON string of the text.")
 @click.option("--special", is_flag=True, help="Find control tokens in the text; show them when decoding.")

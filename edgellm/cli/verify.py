@@ -4,6 +4,7 @@ import json
 
 import click
 
+from edgellm.cli.shell import model_names
 from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
@@ -12,7 +13,7 @@ from edgellm.models import resolve
 
 
 @click.command("verify")
-@click.argument("model")
+@click.argument("model", shell_complete=model_names)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(model: str, as_json: bool) -> None:
     """Check that a model file is whole: its structure, its metadata against its tensors, NaN and Inf.

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from edgellm.errors import EdgeLLMError
 from edgellm.text.tokenizer import without_surrogates
 
 _PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE))
@@ -40,13 +39,10 @@ class Guard:
         return before + text + after
 
 
-def unused_character(*values: object) -> str:
-    """A private character that occurs nowhere in these values. Raises EdgeLLMError if all do."""
+def unused_characters(*values: object) -> Iterator[str]:
+    """The private characters that occur nowhere in these values."""
     used = set(chain.from_iterable(_texts(values)))
-    unused = (chr(i) for i in chain(*_PRIVATE) if chr(i) not in used)
-    for mark in unused:
-        return mark
-    raise EdgeLLMError("the messages use every private character of Unicode; take some out")
+    return (chr(i) for i in chain(*_PRIVATE) if chr(i) not in used)
 
 
 def _texts(value: object) -> Iterator[str]:

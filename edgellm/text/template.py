@@ -71,5 +71,13 @@ class ChatTemplate:
                 raise _refused("failed", str(error) or type(error).__name__) from None
 
 
+def check_messages(messages: Sequence[Message]) -> None:
+    """Raises EdgeLLMError unless these are messages of text."""
+    for number, message in enumerate(messages, 1):
+        texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise EdgeLLMError(f"message {number} must be a mapping with a text as role and one as content")
+
+
 def _refused(how: str, problem: str) -> EdgeLLMError:
     return EdgeLLMError(f"the chat template {how}: {printable(problem, 300)}; choose another as --template NAME|FILE")

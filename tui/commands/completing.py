@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tui.commands import COMMANDS
 from tui.commands.command import Command
-from tui.composer.completion import Completion
+from tui.composer.completion import Completion, word_start
 from tui.composer.paths import complete_path
 from tui.core.settings import SETTINGS
 
@@ -23,7 +23,7 @@ def complete(line: str, cursor: int, models: Models) -> Sequence[Completion]:
     word = argument.rpartition(" ")[2]
     match name.casefold():
         case "file" | "import" | "export":
-            return complete_path(argument)
+            return complete_path(typed[word_start(line, cursor) :])
         case "model":
             return _beginning(word, dict.fromkeys(models(), ""))
         case "set" if " " in argument:

@@ -42,7 +42,7 @@ class Popup(OptionList, can_focus=False):
         self._word = text[start:cursor]
         if self._closed_at != start or not text:
             self._closed_at = None
-        found = () if self._closed_at is not None or text.startswith("//") else self.completer(text, cursor)
+        found = () if self._closed_at is not None else self.completer(text, cursor)
         if found != self.completions:
             self._show(found, preselected(found, text, self._word))
 

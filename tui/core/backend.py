@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from edgellm.chat import Chat, Inspection
+    from edgellm.chat import Chat
     from edgellm.model import Model
     from edgellm.stats import Live, Stats
+    from edgellm.text.inspection import Inspection
 
 Messages = Sequence[Mapping[str, str]]
 """A conversation as `edgellm.Chat` has it: `role` and `content`, the system prompt first."""

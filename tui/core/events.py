@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgellm.chat import Inspection
+    from edgellm.text.inspection import Inspection
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -38,7 +40,9 @@ _FIT = Column(
     "memory", 9, 0, lambda row: "" if row.fit == "unknown" else row.fit, right=False, style=lambda row: _STYLES[row.fit]
 )
 
-HERE = (
+Columns: TypeAlias = tuple[Column, ...]
+
+HERE: Columns = (
     Column("params", 6, 3, _count),
     Column("type", 8, 2, lambda row: row.quantization, right=False),
     _SIZE,
@@ -46,16 +50,20 @@ HERE = (
     _FIT,
     Column("from", 12, 5, lambda row: row.source, right=False),
 )
-OFFERED = (_SIZE, _FIT, Column("good at", 42, 2, lambda row: row.note, right=False, style=lambda row: "$text-muted"))
+OFFERED: Columns = (
+    _SIZE,
+    _FIT,
+    Column("good at", 42, 2, lambda row: row.note, right=False, style=lambda row: "$text-muted"),
+)
 
 
-def broken(width: int) -> tuple[Column, ...]:
+def broken(width: int) -> Columns:
     """For what cannot be opened: the reason has all the room but the name's."""
     room = max(1, width - _LEAST_NAME - len(_GAP))
     return (Column("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$text-muted"),)
 
 
-def visible(columns: Sequence[Column], width: int) -> list[Column]:
+def visible(columns: Columns, width: int) -> list[Column]:
     """The columns that have room beside a name."""
     shown = list(columns)
     while shown and _room(shown, width) < _LEAST_NAME:
@@ -63,12 +71,13 @@ def visible(columns: Sequence[Column], width: int) -> list[Column]:
     return shown
 
 
-def heading(title: str, columns: Sequence[Column], width: int) -> Content:
+def heading(title: str, columns: Columns, width: int) -> Content:
     """The line above a section."""
     return _line(title, columns, width, ((column.title, "") for column in visible(columns, width)))
 
 
-def row_line(row: ModelRow, columns: Sequence[Column], width: int, current: bool = False) -> Content:
+@lru_cache(maxsize=4096)  # a key pressed in the filter shows most rows again
+def row_line(row: ModelRow, columns: Columns, width: int, current: bool = False) -> Content:
     """The line of a model; `current` marks the one that is open."""
     cells = ((printable(column.cell(row), 400), column.style(row)) for column in visible(columns, width))
     name = printable(row.name, 400)
@@ -80,7 +89,7 @@ def _room(columns: Sequence[Column], width: int) -> int:
     return width - sum(len(_GAP) + column.width for column in columns)
 
 
-def _line(name: str, columns: Sequence[Column], width: int, cells: Iterable[tuple[str, str]]) -> Content:
+def _line(name: str, columns: Columns, width: int, cells: Iterable[tuple[str, str]]) -> Content:
     shown = visible(columns, width)
     parts: list[str | tuple[str, str]] = [fitted(name, max(1, _room(shown, width)))]
     for column, (text, style) in zip(shown, cells, strict=True):

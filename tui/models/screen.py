@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
+from tui.models.filter import Filter
 from tui.models.listing import ModelList
 from tui.models.pull import Pull
 from tui.models.pulling import Pulling
@@ -22,17 +23,12 @@ from tui.models.typed import typed_row
 _TICK_S = 0.1
 
 
-class Filter(Input):
-    """Takes all that is typed. Enter comes from here, and so never before what was typed ahead of it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Open or pull", id="models.choose")]
-
-
 class ModelsScreen(ModalScreen[str | None]):
     """Dismissed with the MODEL that was chosen, or None; a pull that runs is then stopped, and what has come kept."""
 
     CSS_PATH: ClassVar = ["screen.tcss", "listing.tcss", "pulling.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop_pull", "Stop", id="models.stop"),
         Binding("escape", "leave", "Close", id="models.close"),
         Binding("up", "move('cursor_up')", "Up", id="models.up", show=False),
         Binding("down", "move('cursor_down')", "Down", id="models.down", show=False),
@@ -119,11 +115,8 @@ class ModelsScreen(ModalScreen[str | None]):
             self._choose(row)
 
     def action_leave(self) -> None:
-        """Stop the pull that runs; else close."""
-        if self._pull and not self._pull.stopping:
-            self._stop_pull()
-        else:
-            self.dismiss(None)
+        """Close."""
+        self.dismiss(None)
 
     def _choose(self, row: ModelRow) -> None:
         if row.problem:
@@ -148,18 +141,26 @@ class ModelsScreen(ModalScreen[str | None]):
             self._ticker.resume()
 
     @on(Pulling.Stop)
-    def _stop_pull(self) -> None:
+    def action_stop_pull(self) -> None:
+        """Stop the pull that runs."""
         if self._pull:
             self._pull.stop()
             self._look_at_pull()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Escape stops a pull that runs, and closes where there is none."""
+        runs = self._pull is not None and not self._pull.stopping
+        return {"stop_pull": runs, "leave": not runs}.get(action, True)
+
     def _look_at_pull(self) -> None:
         if self._pull:
             self.query_one(Pulling).show(self._pull)
+        self.refresh_bindings()
 
     @on(PullEnded)
     def _pull_ended(self, message: PullEnded) -> None:
         self._pull = None
+        self._look_at_pull()
         if self._ticker:
             self._ticker.pause()
         pull, line = message.pull, self.query_one(Pulling)

@@ -52,7 +52,7 @@ class Column:
             row = before.get(entry.key)
             if row is None:
                 row = Row(Shown(entry))
-            elif row.shown.entry != entry:
+            elif row.shown.entry is not entry and row.shown.entry != entry:
                 row.shown.put(entry)
                 row.renew(self.width)
             self.rows.append(row)
@@ -74,10 +74,11 @@ class Column:
         number = self._index.get(key)
         return None if number is None else self.rows[number]
 
-    def changed(self, row: Row) -> None:
-        """The entry of a row is another, or folded."""
-        row.renew(self.width)
+    def changed(self, row: Row) -> int:
+        """The entry of a row is another, or folded; return from which line on the column looks different."""
+        same = row.renew(self.width)
         self._tops = None
+        return self.tops()[self._index[row.shown.entry.key]] + row.tops(self.width)[same]
 
     def tops(self) -> list[int]:
         """Where each row begins, and at the end where the last one ends."""
@@ -120,7 +121,6 @@ class Column:
             number, piece, below, above = place.row, place.piece, below + place.line, above - place.line
         self._measure(self._after(number, piece), below)
         self._measure(self._before(number, piece), above)
-        self._tops = None
         return self.tops()[-1] if place is None else self.y(place)
 
     def line(self, place: Place) -> Line:
@@ -131,7 +131,10 @@ class Column:
     def _measure(self, pieces: Iterator[tuple[Row, int]], lines: int) -> None:
         while lines > 0 and (found := next(pieces, None)):
             row, piece = found
+            before = row.height(self.width)
             lines -= row.height_of(piece, self._cache)
+            if row.height(self.width) != before:
+                self._tops = None
 
     def _after(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
         for row in self.rows[number:]:

@@ -17,12 +17,15 @@ class Row:
         self._heights: list[int] = []
         self._known: list[bool] = []
         self._tops: list[int] | None = None
+        self._guess: int | None = None  # of a row without pieces
 
     def height(self, width: int) -> int:
         """In lines of `width` cells."""
-        if self._pieces is None:
-            return 3 + _guess(self.shown.entry.text, width)
-        return self.tops(width)[-1]
+        if self._pieces is not None:
+            return self.tops(width)[-1]
+        if self._guess is None:
+            self._guess = 3 + _guess(self.shown.entry.text, width)
+        return self._guess
 
     def tops(self, width: int) -> list[int]:
         """Where each piece begins, counted from the top of the row, and after the last one where the row ends."""
@@ -37,18 +40,20 @@ class Row:
         assert self._pieces is not None
         return self._pieces[number]
 
-    def renew(self, width: int) -> None:
-        """Look at the pieces again after the entry has changed: what is the same keeps its height."""
+    def renew(self, width: int) -> int:
+        """Look at the pieces again after the entry has changed; return which is the first that is not the same. What
+        is the same keeps its height."""
         before, pieces = self._pieces or [], self.shown.pieces
-        pairs = zip(before, pieces, strict=False)
-        same = next((at for at, (old, new) in enumerate(pairs) if old is not new), min(len(before), len(pieces)))
+        pairs = enumerate(zip(before, pieces, strict=False))
+        same = next((at for at, (old, new) in pairs if old is not new and old != new), min(len(before), len(pieces)))
         self._heights[same:] = [piece.gap + _guess(piece.source, width) for piece in pieces[same:]]
         self._known[same:] = [False] * (len(pieces) - same)
         self._pieces, self._tops = pieces, None
+        return same
 
     def forget(self) -> None:
         """All heights are unknown again: the width is another."""
-        self._pieces = None
+        self._pieces = self._guess = None
         self._heights, self._known = [], []
 
     def measure(self, number: int, cache: LineCache) -> list[Line]:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from rich.style import Style
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tui.transcript.column import Column, Place
 from tui.transcript.painting import GUTTER, full_line, selected_text, strip
@@ -43,6 +45,7 @@ class ColumnView(ScrollView, can_focus=True):
         self._following = True
         self._placing = False  # whether the view itself scrolls, not the user
         self._painting = False
+        self._base = Style.null()
 
     @property
     def following(self) -> bool:
@@ -67,50 +70,58 @@ class ColumnView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Break the lines anew; what is at the top stays there."""
-        self._change(lambda: None)
+        self._change(lambda: 0)
 
-    def _change(self, change: Callable[[], None]) -> None:
-        """Do something to the column without moving what the user looks at."""
+    def _change(self, change: Callable[[], int]) -> None:
+        """Do something to the column, which differs from the returned line on, without moving what the user looks
+        at."""
         hold = self._hold()
-        change()
-        self._arrange(hold)
+        self._arrange(hold, changed=change())
 
     def _hold(self) -> Place | None:
         return self._column.place(self.scroll_offset.y)
 
-    def _arrange(self, hold: Place | None, below: int = 0) -> None:
+    def _arrange(self, hold: Place | None, below: int = 0, changed: int = 0) -> None:
         """Bring the end into view, or else the line to hold, to the top or `below` it; render what is visible."""
         height = self.size.height
         if not height:
             return
-        self._dress()
+        if self._dress():
+            changed = 0
         column = self._column
         if self._following or hold is None:
             column.settle(column.tops()[-1], height, 0)
             top = column.tops()[-1] - height
         else:
             top = column.settle(column.y(hold), below, height) - below
-        self._place(top)
+        self._place(top, changed)
 
-    def _place(self, top: int) -> None:
-        """Have this line of the column at the top, or the end at the bottom where it is beyond it."""
-        size = Size(self.scrollable_size.width, self._column.tops()[-1])
-        last = max(0, size.height - self.size.height)
+    def _place(self, top: int, changed: int = 0) -> None:
+        """Have this line of the column at the top, or the end at the bottom where it is beyond it. Above the line
+        that `changed` nothing is painted, unless it moves."""
+        total, height = self._column.tops()[-1], self.size.height
+        last = max(0, total - height)
+        was = self.scroll_offset.y
         self._placing = True
-        if size != self.virtual_size:
-            self.virtual_size = size
+        if total != self.virtual_size.height:  # set without a new layout of the whole screen, which nothing here needs
+            self.set_reactive(Widget.virtual_size, Size(self.scrollable_size.width, total))
+            self.vertical_scrollbar.window_virtual_size = total
         self.scroll_target_y = self.scroll_y = min(max(0, top), last)
         self._placing = False
         self._follow(top >= last)
-        self.refresh()
+        hidden = max(0, changed - was) if was == self.scroll_offset.y else 0
+        if hidden < height:
+            self.refresh(Region(0, hidden, self.size.width, height - hidden))
 
-    def _dress(self) -> None:
-        """Take the colours of the theme and the width of the widget, where these are others."""
+    def _dress(self) -> bool:
+        """Take the colours of the theme and the width of the widget; tell whether these are others."""
         palette = Palette.of(self) if self._stale else self._column.palette
         self._stale = False
         width = min(_MEASURE, max(_NARROWEST, self.scrollable_size.width - GUTTER - 1))
-        if palette != self._column.palette or width != self._column.width:
+        other = palette != self._column.palette or width != self._column.width
+        if other:
             self._column.dress(palette, width)
+        return other
 
     def scroll_to(self, x: float | None = None, y: float | None = None, **how: Any) -> None:
         """Scroll at once: on the way there the heights of what comes into view become known."""
@@ -139,6 +150,7 @@ class ColumnView(ScrollView, can_focus=True):
         rest."""
         if self._stale:
             self._dress()
+        self._base = self.rich_style
         self._painting = True
         try:
             return super().render_lines(crop)
@@ -150,11 +162,12 @@ class ColumnView(ScrollView, can_focus=True):
         y += self.scroll_offset.y
         place = self._column.place(y)
         if place is None:
-            return Strip.blank(self.size.width)
+            return Strip.blank(self.size.width, self._base)
         line = full_line(self._column, place, self.selected)
         selection = self.text_selection
         span = selection.get_span(y) if selection else None
-        painted = strip(line, span, self.screen.get_component_rich_style("screen--selection"))
+        highlight = self.screen.get_component_rich_style("screen--selection")
+        painted = strip(line, self._base, span, highlight)
         return painted if self._painting else painted.apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:

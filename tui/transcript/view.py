@@ -52,7 +52,12 @@ class Transcript(ColumnView):
 
     def show(self, entries: Sequence[Entry]) -> None:
         """Show these entries. What is known of those that have not changed is kept."""
-        self._change(lambda: self._column.show(entries))
+
+        def change() -> int:
+            self._column.show(entries)
+            return 0
+
+        self._change(change)
         if self.selected is not None and self._column.row(self.selected) is None:
             self.selected = None
 

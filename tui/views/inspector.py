@@ -15,7 +15,7 @@ from tui.views.view import View
 from tui.views.wrapped import harmless
 
 if TYPE_CHECKING:
-    from edgellm.chat import Inspection
+    from edgellm.text.inspection import Inspection
 
 _WAITING = "asking the model; while it writes, this waits for the end of the reply"
 

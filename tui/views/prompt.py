@@ -9,7 +9,7 @@ from tui.views.lines import STYLES
 from tui.views.wrapped import Line, Words, harmless, wrapped
 
 if TYPE_CHECKING:
-    from edgellm.chat import Inspection
+    from edgellm.text.inspection import Inspection
 
 _BROKEN = "\ufffd"
 """Stands in a piece that is a part of a character only."""

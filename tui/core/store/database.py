@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -57,6 +58,7 @@ class Database:
 
     def _prepare(self) -> None:
         migrate(self._db, self.path)
+        self._db.text_factory = partial(str, encoding="utf-8", errors="replace")
         # A commit writes to the log and does not wait for the disk. That is enough against kill -9: what was written
         # is the system's, not the process's. A power cut may take the last commits with it, but breaks nothing.
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -88,11 +90,15 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest tells more than anyone can act on
-            raise EdgeLLMError(f"{self.path}: {_FAILURES.get(code, error)}") from error
+            raise EdgeLLMError(f"{self.path}: {_FAILURES.get(code) or _other(error)}") from error
         except OSError as error:
             raise EdgeLLMError(f"{self.path}: {error.strerror or error}; set EDGELLM_HOME to another folder") from error
-        except InvalidError as error:
+        except (InvalidError, UnicodeDecodeError) as error:  # the latter where SQLite quotes the damage
             raise EdgeLLMError(f"{self.path}: {_DAMAGED} ({error})") from error
+
+
+def _other(error: Exception) -> str:
+    return f"{' '.join(str(error).split())}; open the chat again, or move the file away to begin a new one"
 
 
 def storable(text: str) -> str:

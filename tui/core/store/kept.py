@@ -38,7 +38,8 @@ class Kept(Database):
     def history(self, limit: int = 200) -> list[str]:
         """The last texts that were sent, of all chats, the newest last."""
         with self._look() as run:
-            return [text for (text,) in run("SELECT text FROM history ORDER BY id DESC LIMIT ?", limit)][::-1]
+            found = run("SELECT CAST(text AS TEXT) FROM history ORDER BY id DESC LIMIT ?", limit)
+            return [text for (text,) in found][::-1]
 
     def remember(self, text: str) -> None:
         """Keep a text that was sent; one that was there before moves to the end."""

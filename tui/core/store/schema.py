@@ -2,8 +2,9 @@
 
 A chat's `leaf` is the last message shown, `deleted` the time since when it is hidden. Message ids grow and none is
 used twice: a parent is older than its children, so that no path can be a circle, and a program that still holds the id
-of a message that is gone for good cannot write to another one. Times are seconds since the epoch, `value` and `stats`
-are JSON.
+of a message that is gone for good cannot write to another one. `children` lets a chat be removed: without it, one of
+4,000 messages took 2 seconds. `unindexed` lists messages that the search has yet to learn. Times are seconds since the
+epoch, `value` and `stats` are JSON.
 """
 
 import sqlite3
@@ -42,6 +43,7 @@ MIGRATIONS = (
         UNIQUE (chat, id),
         FOREIGN KEY (chat, parent) REFERENCES messages (chat, id)
     );
+    CREATE INDEX children ON messages (chat, parent);
     CREATE TABLE unindexed (message INTEGER PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE);
     CREATE TABLE settings (model TEXT PRIMARY KEY, value TEXT NOT NULL);
     CREATE TABLE preferences (name TEXT PRIMARY KEY, value TEXT NOT NULL);

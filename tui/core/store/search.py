@@ -78,7 +78,8 @@ def _hits(run: Run, word: str) -> dict[int, int]:
 
 def _snippet(run: Run, message: int, words: Sequence[str]) -> str:
     """One line of a message, around the first of the words that is in it."""
-    (text,) = run("SELECT text FROM messages WHERE id = ?", message).fetchone()
+    found = run("SELECT CAST(text AS TEXT) FROM messages WHERE id = ?", message).fetchone()
+    text = found[0] if found else ""  # of a damaged file
     lower = text.lower()
     place = next((place for word in words if (place := lower.find(word)) >= 0), 0)
     early = max(0, place - _SNIPPET // 4)

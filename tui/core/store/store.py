@@ -34,7 +34,8 @@ class Store(Kept):
                 catch_up(run)
         with self._look() as run:
             rows = run(
-                "SELECT id, title, model, updated, (SELECT count(*) FROM messages WHERE chat = chats.id)"
+                "SELECT id, CAST(title AS TEXT), CAST(model AS TEXT), CAST(updated AS REAL),"
+                " (SELECT count(*) FROM messages WHERE chat = chats.id)"
                 " FROM chats WHERE deleted IS NULL ORDER BY updated DESC, id DESC"
             )
             chats = [ChatRow(*row) for row in rows]
@@ -64,10 +65,11 @@ class Store(Kept):
     def load(self, chat: int) -> Chat:
         """A chat with all its messages; deleted ones, too."""
         with self._look() as run:
-            found = run("SELECT title, system, model, leaf, draft FROM chats WHERE id = ?", chat).fetchone()
+            texts = ", ".join(f"CAST({name} AS TEXT)" for name in ("title", "system", "model", "draft"))
+            found = run(f"SELECT {texts}, leaf FROM chats WHERE id = ?", chat).fetchone()
             if not found:
                 raise self._gone()
-            title, system, model, leaf, draft = found
+            title, system, model, draft, leaf = found
             messages = checked.messages(select_rows(run, chat))
         if messages and leaf not in {message.id for message in messages}:
             leaf = messages[-1].id  # the program was killed before it showed its first message
@@ -91,7 +93,7 @@ class Store(Kept):
         """A new chat with the messages from the first one to this one; its id."""
         old = self.load(chat)
         path = old.tree.path(message)
-        return self.put(replace(old, title=f"{old.title} (fork)", tree=Tree(path, message), draft=""))
+        return self.put(replace(old, title=f"{old.title} (fork)".strip(), tree=Tree(path, message), draft=""))
 
     def show(self, chat: int, leaf: int | None) -> None:
         """Remember the last message that is shown."""

@@ -1,0 +1,109 @@
+"""What a model really gets of a conversation, for people who want to see it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, takewhile
+from typing import Any
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
+from edgellm.text.prompts import ChatPrompts
+from edgellm.text.roles import TEMPLATE, roles
+from edgellm.text.template import Message
+from edgellm.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A prompt: its `text`, `ids`, and the text of each id in `pieces`, special ones as they are written.
+
+    `roles` has, for each id, the role of the message that it or a part of it comes from, or "template"; it is None
+    where that cannot be told. `stop_tokens` are the ids that end a reply, with their texts. `warnings` are lines about
+    what may be wrong. A prompt that cannot be made is empty, and a warning tells why.
+    """
+
+    text: str
+    ids: list[int]
+    pieces: list[str]
+    roles: list[str] | None
+    bos_id: int | None
+    eos_id: int | None
+    stop_tokens: dict[int, str]
+    warnings: list[str]
+
+
+def inspect(
+    tokenizer: Tokenizer, prompts: ChatPrompts | None, messages: Sequence[Message], /, **args: Any
+) -> Inspection:
+    """Look at the prompt of a conversation; `prompts` None is for a model without a chat template. Raises nothing."""
+    text, parts, ids, found, warnings = "", list[str | int](), list[int](), None, list[str]()
+    if prompts is None:
+        warnings.append("the model has no chat template: it may not be a chat model; choose one with --template")
+    else:
+        try:
+            rendered = prompts.render(messages, **args)
+            text, parts = rendered.text, prompts.parts(rendered)
+            ids = prompts.encode(parts)
+            found = _token_roles(tokenizer, parts, ids, text, roles(prompts, messages, text, **args))
+            warnings += chain(_about_bos(prompts, parts), _about_messages(prompts, messages))
+        except EdgeLLMError as error:
+            warnings.append(str(error))
+    return Inspection(
+        text=text,
+        ids=ids,
+        pieces=[_piece(tokenizer, i) for i in ids],
+        roles=found,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+        stop_tokens={i: _piece(tokenizer, i) for i in sorted(tokenizer.eog_ids)},
+        warnings=warnings,
+    )
+
+
+def _piece(tokenizer: Tokenizer, token: int) -> str:
+    return tokenizer.token_bytes(token, special=True).decode(errors="replace")
+
+
+def _token_roles(
+    tokenizer: Tokenizer, parts: Sequence[str | int], ids: list[int], text: str, owners: list[str] | None
+) -> list[str] | None:
+    """The role of each id, from those of the characters; None where the ids do not spell the text."""
+    if owners is None:
+        return None
+    data, at, found = text.encode(), 0, list[str]()
+    by_byte = [owner for char, owner in zip(text, owners, strict=True) for _ in range(len(char.encode()))]
+    for part in parts:
+        pieces = [tokenizer.token_bytes(i, special=True) for i in tokenizer.encode_parts([part])]
+        spelled = b"".join(pieces) if isinstance(part, int) else part.encode()
+        start = data.find(spelled, at)
+        extra = sum(map(len, pieces)) - len(spelled)  # the space that some tokenizers put before text
+        if start < 0 or data[at:start].strip() or b"".join(pieces) != b" " * extra + spelled:
+            return None
+        at = start
+        for piece in pieces:
+            end = at + len(piece) - extra
+            found.append(next((role for role in by_byte[at:end] if role != TEMPLATE), TEMPLATE))
+            at, extra = end, 0
+    # Of several BOS one is left, and where there was none one was put.
+    bos = sum(1 for _ in takewhile(lambda i: i == tokenizer.bos_id, ids))
+    return [TEMPLATE] * bos + found[len(found) - len(ids) + bos :]
+
+
+def _about_bos(prompts: ChatPrompts, parts: Sequence[str | int]) -> Iterator[str]:
+    tokenizer = prompts.tokenizer
+    written = sum(1 for _ in takewhile(lambda part: part == tokenizer.bos_id, parts))
+    if tokenizer.bos_id is None:
+        if "bos_token" in prompts.template.names:
+            yield "missing BOS: the template asks for one, and the model has none"
+    elif written > 1:
+        kept = "one is kept" if tokenizer.add_bos else "the model gets them all"
+        yield f"doubled BOS: the template writes it {written} times, and {kept}"
+    elif not written and tokenizer.add_bos:
+        yield "missing BOS: the template writes none; one was put in front, since the model wants it"
+
+
+def _about_messages(prompts: ChatPrompts, messages: Sequence[Message]) -> Iterator[str]:
+    for message in messages:
+        found = ", ".join(control for control in prompts.controls if control in message["content"])
+        if found:
+            yield f"a message from {printable(message['role'])} has {printable(found)} in it: plain text to the model"
