@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import ModelFile
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import Chat, EdgeLLMError, Model
@@ -89,6 +89,7 @@ lengths = st.integers(WORTH, 40)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), lengths, lengths), max_size=MOST - 1))
+@settings(deadline=None)
 def test_everything_read_before_is_there(steps: list[tuple[int, int, int]]) -> None:
     """Each step goes on from anywhere in the tree, with a message and a reply of their own."""
     reader, nodes = Reader(), [[0]]
@@ -102,6 +103,7 @@ def test_everything_read_before_is_there(steps: list[tuple[int, int, int]]) -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 300), st.integers(0, 300)), max_size=40))
+@settings(deadline=None)
 def test_memory_is_bounded(steps: list[tuple[int, int, int]]) -> None:
     reader, nodes = Reader(), [[0]]
     for number, (parent, asked, replied) in enumerate(steps, 1):

@@ -243,7 +243,7 @@ def test_export_never_replaces_a_file(make: Make, tmp_path: Path) -> None:
 def test_a_model_that_fails_is_a_notice(make: Make) -> None:
     front = make()
     front.desk.open_model("missing")
-    front.desk.send("hello")
-    front.until(ReplyEnded)
+    front.until(Notice)
+    front.say("hello")
     assert "there is no such model" in front.notices[0]
     assert front.desk.path[0].text == "hello"

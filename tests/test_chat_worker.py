@@ -132,6 +132,6 @@ def test_the_text_is_saved_while_it_grows(desk: Desk, monkeypatch: pytest.Monkey
     desk.backend.model.replies = [["a", "b", "c"]]
     desk.worker.open("fake", {})
     desk.next()
-    desk.worker.reply(Request(1, ASKED, save=saved.append))
+    desk.worker.reply(Request(1, ASKED, save=lambda _, text: saved.append(text)))
     desk.next()
     assert saved == ["a", "ab", "abc"]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from conftest import ModelFile
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import Chat, ContextOverflowError, Model, OptionError
@@ -42,6 +42,7 @@ turns = st.lists(st.integers(0, 120), min_size=1, max_size=25).filter(lambda len
 
 
 @given(turns, st.none() | st.integers(0, 90), st.none() | st.integers(0, 300))
+@settings(deadline=None)
 def test_whole_turns_are_left_out_as_far_as_needed(lengths: list[int], system: int | None, most: int | None) -> None:
     messages, pinned = talk(lengths, system), int(system is not None)
     whole, room = len(tokens(messages)), min(CTX // 4, CTX // 4 if most is None else most)
@@ -95,6 +96,7 @@ def test_odd_beginnings() -> None:
 
 
 @given(turns, st.integers(0, 150), st.integers(0, 2000))
+@settings(deadline=None)
 def test_what_a_reply_goes_on_with(lengths: list[int], system: int, n: int) -> None:
     messages = talk(lengths, system)
     prompt = Overflow(messages, tokens, SESSION, None).prompt("window")

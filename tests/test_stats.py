@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm.gauge import Gauge
@@ -157,6 +157,7 @@ def test_the_speed_of_the_last_second(clock: Clock) -> None:
 
 
 @given(st.lists(st.floats(0, 3), max_size=99))
+@settings(deadline=None)
 def test_the_last_gaps_between_tokens(gaps: list[float]) -> None:
     live = run(Clock(), [1.0, *gaps]).live()
     assert live.gaps_ms == pytest.approx([1000 * gap for gap in gaps[-64:]], abs=1e-6)

@@ -84,7 +84,12 @@ def _generate(
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with notices(), Progress() as progress, Model.open(resolve(name), progress=progress.compiling, **load) as model:
         talk = model if chat is None else model.chat(**chat)
-        generation = talk.stream(text, progress=progress.prefilling, **given)
+
+        def reading(done: int, total: int) -> None:
+            if not generation.tokens:  # later, when a full context is read again, it would be amid the text
+                progress.prefilling(done, total)
+
+        generation = talk.stream(text, progress=reading, **given)
         interrupted = False
         try:
             for token in generation:

@@ -23,12 +23,17 @@ _SAVE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A reply that is wanted: `message` is where it goes; `save` gets its text now and then while it grows."""
+    """A reply that is wanted: `message` is where it goes.
+
+    `save` gets that and the text now and then while it grows, `end` what there is to tell at the end, before anybody
+    else is told; both are called in the worker's thread.
+    """
 
     message: int
     messages: Messages
     options: Mapping[str, Any] = field(default_factory=dict)
-    save: Callable[[str], None] = lambda text: None
+    save: Callable[[int, str], None] = lambda message, text: None
+    end: Callable[[ReplyEnded], None] = lambda event: None
 
 
 class Worker:
@@ -124,6 +129,7 @@ class Worker:
             ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
         self._phase = Phase.READY if self._model else Phase.CLOSED
         self.running = None
+        request.end(ended)
         self._tell(ended)
 
     def _written(self, request: Request) -> ReplyEnded:
@@ -140,7 +146,7 @@ class Worker:
         for _ in reply:
             self._phase = Phase.DECODE
             if monotonic() - saved > _SAVE_S:
-                request.save(reply.text)
+                request.save(request.message, reply.text)
                 saved = monotonic()
         return ReplyEnded(
             request.message,

@@ -66,6 +66,8 @@ class Cutter:
             taken, count = (self._code if self.fence else self._blocks)(lines[used:], final)
             pieces += taken
             used += count
+        if final and self.fence:  # its first line was the last one
+            pieces += self._code([], final)[0]
         return pieces, used
 
     def _blocks(self, lines: Sequence[str], final: bool) -> tuple[list[Piece], int]:

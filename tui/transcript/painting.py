@@ -29,16 +29,16 @@ def full_line(column: Column, place: Place, selected: int | None) -> Line:
     return line.after(Segment("  ", Style.null()))
 
 
-def strip(line: Line, span: tuple[int, int] | None, highlight: Style) -> Strip:
-    """A line as a strip, with the characters of a selection highlighted: from, to (-1 for the end)."""
+def strip(line: Line, base: Style, span: tuple[int, int] | None, highlight: Style) -> Strip:
+    """A line as a strip over the `base` style. The characters of a selection are highlighted: `span` has the first
+    and the one after the last, -1 for the end."""
     if span is None:
-        return Strip(line.segments)
-    start, end = span
-    end = len(line.text) if end == -1 else end
+        return Strip([Segment(text, base + style if style else base) for text, style, _ in line.segments])
+    start, end = span[0], len(line.text) if span[1] == -1 else span[1]
     segments, at = [], 0
     for text, style, _ in line.segments:
         first, last = (min(max(edge - at, 0), len(text)) for edge in (start, end))
-        own = style or Style.null()
+        own = base + style if style else base
         parts = ((text[:first], own), (text[first:last], own + highlight), (text[last:], own))
         segments += [Segment(part, look) for part, look in parts if part]
         at += len(text)

@@ -166,9 +166,8 @@ class ColumnView(ScrollView, can_focus=True):
         line = full_line(self._column, place, self.selected)
         selection = self.text_selection
         span = selection.get_span(y) if selection else None
-        painted = strip(line, span, self.screen.get_component_rich_style("screen--selection")).apply_style(
-            self.rich_style
-        )
+        highlight = self.screen.get_component_rich_style("screen--selection")
+        painted = strip(line, self._base, span, highlight)
         return painted if self._painting else painted.apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:

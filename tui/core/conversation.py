@@ -1,0 +1,184 @@
+"""The conversation that is open: what is said, the versions of it, and the replies that are being written."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from edgellm.errors import EdgeLLMError
+from tui.core.backend import Backend, OpenModel
+from tui.core.events import ChatsChanged, Event, Inspected, Notice, PathChanged, ReplyEnded
+from tui.core.store import Chat, Store
+from tui.core.tree import Message
+from tui.core.tuning import Tuning
+from tui.core.worker import Request, Worker
+
+_TITLE = 48
+_DRAFT = "draft"
+
+
+class Conversation:
+    """One chat at a time, the worker that replies in it, and what replies are asked for with."""
+
+    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
+        self.store, self._tell = store, tell
+        self.worker = Worker(backend, tell)
+        self.tuning = Tuning(store)
+        self.model: str | None = None
+        self.chat = Chat(0)
+        self._pending: dict[int, Message] = {}
+        self._dropped: dict[int, int] = {}
+
+    @property
+    def path(self) -> list[Message]:
+        """The messages that are shown."""
+        return self.chat.tree.path()
+
+    @property
+    def running(self) -> int | None:
+        """The reply on the path that is being written, or waits to be."""
+        return next((m.id for m in self.path if m.id in self._pending), None)
+
+    def send(self, text: str) -> None:
+        """Say something after what is shown; the reply follows, as soon as there is a model."""
+        if self.running is not None:
+            raise EdgeLLMError("a reply is being written: Esc stops it")
+        self.stop()
+        self._begun(text)
+        self._ask(self.chat.tree.leaf, text)
+
+    def edit(self, message: int, text: str) -> None:
+        """Say something else in place of an earlier message; that one stays, as another version."""
+        self.stop()
+        self._ask(self.chat.tree.messages[message].parent, text)
+
+    def regenerate(self, message: int | None = None) -> None:
+        """Another reply in place of `message`, or of the last one; that one stays, as another version."""
+        self.stop()
+        path = self.chat.tree.path(message)
+        while path and path[-1].role == "assistant":
+            path.pop()
+        if not path:
+            raise EdgeLLMError("there is no message yet to reply to")
+        self._reply(path[-1].id)
+
+    def stop(self) -> None:
+        """End the reply that is being written; what has come stays."""
+        for reply in self._pending:
+            self.worker.stop(reply)
+
+    def walk(self, message: int, step: int) -> None:
+        """Show an earlier or later version of a message."""
+        self.chat.tree.walk(message, step)
+        self._show_leaf()
+
+    def unseen(self) -> frozenset[int]:
+        """The messages on the path that the last reply did not see, as they were outside its window."""
+        path = self.path
+        for place in range(len(path) - 1, -1, -1):
+            if path[place].id in self._dropped:
+                return frozenset(m.id for m in path[: self._dropped[path[place].id]])
+        return frozenset()
+
+    def _ask(self, parent: int | None, text: str) -> None:
+        asked = self.store.add(self.chat.id, parent, "user", text)
+        self.store.remember(text)
+        self.chat.tree.put(asked)
+        self._reply(asked.id)
+
+    def _reply(self, to: int) -> None:
+        reply = self.store.add(self.chat.id, to, "assistant", "", self.model)
+        self._pending[reply.id] = reply
+        self.chat.tree.put(reply)
+        self.chat.tree.show(reply.id)
+        self._show_leaf()
+        self.worker.reply(
+            Request(reply.id, self.messages(to), self.tuning.for_replies(), self._save_text, self._save_end)
+        )
+        self._tell(ChatsChanged())
+
+    # These are called by the worker, in its thread: what is written is saved however busy the screen is, or gone.
+
+    def _save_text(self, message: int, text: str) -> None:
+        self._save(replace(self._pending[message], text=text))
+
+    def _save_end(self, event: ReplyEnded) -> None:
+        self._save(self._ended(event))
+
+    def _ended(self, event: ReplyEnded) -> Message:
+        return replace(
+            self._pending[event.message],
+            text=event.text,
+            finish_reason=event.finish_reason,
+            stats=event.stats,
+            dropped_tokens=event.dropped_tokens,
+        )
+
+    def _save(self, message: Message) -> None:
+        """Save a message; where that fails, say so, but lose nothing of what is shown."""
+        try:
+            self.store.update(message)
+        except EdgeLLMError as error:
+            self._tell(Notice(f"this reply is not saved: {error}", "error"))
+
+    def messages(self, to: int | None = None) -> list[dict[str, str]]:
+        """The conversation as the model gets it, up to the message `to` or to the end of what is shown."""
+        said = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
+        for message in self.chat.tree.path(to):
+            if message.role == "assistant" and not message.text:
+                said.pop()  # what got no reply at all; templates want turns that alternate
+            else:
+                said.append({"role": message.role, "content": message.text})
+        return said
+
+    def inspect(self) -> None:
+        """Look at what the model would get of this conversation; Inspected follows."""
+        messages, options = self.messages(), self.tuning.for_replies()
+        self.worker.ask(lambda model: Inspected(model.inspect(messages, options)))
+
+    def count(self, text: str) -> None:
+        """Count the tokens of a text, or of this conversation if it is empty; a Notice follows."""
+        messages = self.messages()
+
+        def counted(model: OpenModel) -> Notice:
+            n = model.count_text(text) if text else model.count(messages)
+            return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
+
+        self.worker.ask(counted)
+
+    def _note_end(self, event: ReplyEnded) -> None:
+        ended = self._ended(event)
+        del self._pending[ended.id]
+        if ended.id in self.chat.tree.messages:
+            self.chat.tree.put(ended)
+            self._dropped[ended.id] = event.dropped_messages
+        if event.problem:
+            self._tell(Notice(event.problem, "error"))
+        self._tell(PathChanged())
+
+    def draft(self) -> str:
+        """What was typed in this chat and not sent."""
+        return self.chat.draft if self.chat.id else str(self.store.preference(_DRAFT, ""))
+
+    def save_draft(self, text: str) -> None:
+        """Keep what is typed and not yet sent."""
+        if self.chat.id:
+            self.store.set_draft(self.chat.id, text)
+        else:
+            self.store.set_preference(_DRAFT, text)
+
+    def _retitle(self, title: str) -> None:
+        self.store.rename(self.chat.id, title)
+        self.chat = replace(self.chat, title=title)
+        self._tell(ChatsChanged())
+
+    def _begun(self, title: str = "") -> None:
+        """Store the chat if it is a new one."""
+        line = " ".join(title.split())[:_TITLE]
+        if not self.chat.id:
+            self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model))
+            self.store.set_preference(_DRAFT, "")
+        elif line and not self.chat.title:
+            self._retitle(line)
+
+    def _show_leaf(self) -> None:
+        self.store.show(self.chat.id, self.chat.tree.leaf)
+        self._tell(PathChanged())
