@@ -181,7 +181,7 @@ def test_commands_that_need_an_argument_are_begun_in_the_box(config: Path, tmp_p
 def test_the_palette_has_themes_and_the_keys_of_the_screen(config: Path, tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            assert "Theme" in await palette(chat, "theme")
+            assert await palette(chat, "theme") == ["Theme"]
             await chat.press("escape")
             assert (await palette(chat, "Figures"))[0] == "Figures"
             await chat.press("enter")
