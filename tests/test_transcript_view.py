@@ -40,7 +40,7 @@ class Host(App[None]):
     def on_transcript_selected(self, message: Transcript.Selected) -> None:
         self.heard.append(message)
 
-    def on_column_view_following(self, message: Transcript.Following) -> None:
+    def on_transcript_following(self, message: Transcript.Following) -> None:
         self.heard.append(message)
 
 
