@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from textual.app import App, ComposeResult
@@ -9,6 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from tui.transcript import Entry, Transcript, cache
+from tui.transcript.document import Document
 from tui.transcript.lines import Line
 from tui.transcript.palette import Palette
 from tui.transcript.pieces import Piece, Plain, shown
@@ -40,7 +42,7 @@ class Host(App[None]):
     def on_transcript_selected(self, message: Transcript.Selected) -> None:
         self.heard.append(message)
 
-    def on_column_view_following(self, message: Transcript.Following) -> None:
+    def on_transcript_following(self, message: Transcript.Following) -> None:
         self.heard.append(message)
 
 
@@ -143,6 +145,26 @@ def test_only_what_is_seen_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
         rendered.clear()
         view.set_text(300, text + " and more")
         assert len(rendered) == 1
+
+    on_screen(CHAT, test)
+
+
+def test_a_change_of_all_entries_parses_only_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a long conversation outgrows the context."""
+    parsed: list[str] = []
+    update = Document.update
+
+    def counted(document: Document, text: str, running: bool) -> None:
+        parsed.append(text)
+        update(document, text, running)
+
+    monkeypatch.setattr(Document, "update", counted)
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        parsed.clear()
+        view.show([replace(entry, unseen=True) for entry in CHAT])
+        await pilot.pause()
+        assert 0 < len(parsed) < 20
 
     on_screen(CHAT, test)
 
