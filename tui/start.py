@@ -3,6 +3,7 @@
 from edgellm.home import chats_file, log_file
 from tui.core.backend import EdgeBackend
 from tui.core.store import Store
+from tui.output import logged, recorded
 
 
 def start(model: str | None, plain: bool, resume: bool) -> None:
@@ -14,11 +15,11 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
     if plain:
         from tui.plain import Plain
 
-        Plain(store, EdgeBackend()).run(wanted, chat)
+        with recorded(log_file()):
+            Plain(store, EdgeBackend()).run(wanted, chat)
         return
     from tui.app import ChatApp
     from tui.composer.terminal import use_terminal_input
-    from tui.output import logged
 
     use_terminal_input()
     with logged(log_file()):

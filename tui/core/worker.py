@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from queue import SimpleQueue
+from threading import Event as ThreadEvent
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,12 @@ class Worker:
     def ask(self, question: Callable[[OpenModel], Event]) -> None:
         """Look at the model. The event that `question` makes follows, or a Notice of why not."""
         self._jobs.put(lambda: self._answer(question))
+
+    def done(self) -> ThreadEvent:
+        """Set as soon as everything is done that was asked for until now, and told."""
+        done = ThreadEvent()
+        self._jobs.put(done.set)
+        return done
 
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
@@ -121,6 +128,7 @@ class Worker:
             model.close()
 
     def _write(self, request: Request) -> None:
+        self._reply = None  # first: what `text` gives is always of the reply that is running
         self.running = request.message
         try:
             ended = self._written(request)
@@ -133,7 +141,6 @@ class Worker:
         self._tell(ended)
 
     def _written(self, request: Request) -> ReplyEnded:
-        self._reply = None
         if request.message in self._unwanted:
             return ReplyEnded(request.message, "", "cancelled")
         model = self._ready()
