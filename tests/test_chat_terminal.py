@@ -1,10 +1,12 @@
 """The chat in a real terminal, with the real engine and a tiny model: from opening it to its end, however it ends."""
 
 import json
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from random import uniform
 
 import pytest
 from chat_model import write_chat_model
@@ -198,3 +200,24 @@ def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
     log = (home / "chat.log").read_text()
     assert log.count("NOISE of a library") == 2
     assert log.count("NOISE of another") == 2
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_kill_takes_nothing_but_the_last_second(home: Path, attempt: int) -> None:
+    """The moments are drawn anew in each run, so that in time all are tried."""
+    with chat_in_terminal("one", home=home) as chat:
+        chat.until("● ready")
+        chat.say("hello")
+        chat.until("▼ writing")
+        chat.type("half a thou")
+        chat.read(uniform(0, 1))
+        shown = re.findall(r"w\d+", chat.text)
+        chat.read(1)
+        chat.signal(signal.SIGKILL)
+        assert chat.process.wait() == -signal.SIGKILL
+    reply = stored(home)[-1][1].split()
+    assert " ".join(shown[:-1]) in " ".join(reply)  # the last one may have been cut by the edge of the screen
+    with chat_in_terminal("--continue", home=home) as chat:
+        chat.until("● ready")
+        chat.until(reply[-1])
+        assert "half a thou" in bottom(chat)

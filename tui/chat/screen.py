@@ -51,7 +51,7 @@ class ChatScreen(FrontScreen):
         self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
-        self._searched = ""
+        self._searched = self._unsaved = ""
         self._deleted: list[int] = []
 
     def compose(self) -> ComposeResult:
@@ -139,8 +139,16 @@ class ChatScreen(FrontScreen):
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
-        if message.editing is None:
-            self.attempt(lambda: self.desk.save_draft(message.text))
+        if message.editing is not None:
+            return
+        problem = ""
+        try:
+            self.desk.save_draft(message.text)
+        except EdgeLLMError as error:
+            problem = str(error)
+        if problem not in ("", self._unsaved):  # said once, not for each key
+            self.say(problem, "error")
+        self._unsaved = problem
 
     @on(Sidebar.Search)
     def _search(self, message: Sidebar.Search) -> None:
