@@ -79,8 +79,17 @@ async def chatting(
     folder: Path, model: FakeModel | None = None, size: tuple[int, int] = (100, 30), chat: int | None = None
 ) -> AsyncIterator[Driven]:
     """The app with a store in `folder`, its model open."""
-    backend = FakeBackend(model or FakeModel())
-    app = ChatApp(Store(folder / "chats.db"), backend, "fake", chat)
+    async with driving(Store(folder / "chats.db"), model or FakeModel(), "fake", chat, size) as driven:
+        yield driven
+
+
+@asynccontextmanager
+async def driving(
+    store: Store, model: FakeModel, name: str, chat: int | None, size: tuple[int, int]
+) -> AsyncIterator[Driven]:
+    """The app with this store, its model open under this name."""
+    backend = FakeBackend(model)
+    app = ChatApp(store, backend, name, chat)
     async with app.run_test(size=size) as pilot:
         driven = Driven(app, pilot, backend.model)
         await driven.until(lambda: app.desk.opened)

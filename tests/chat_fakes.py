@@ -93,6 +93,7 @@ class FakeModel:
     asked: list[list[Mapping[str, str]]] = field(default_factory=list)
     options: list[Mapping[str, Any]] = field(default_factory=list)
     closed: bool = False
+    inspection: Any = None
 
     @property
     def devices(self) -> list[dict[str, Any]]:
@@ -105,7 +106,9 @@ class FakeModel:
         return FakeReply(pieces, self)
 
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Any:
-        raise EdgeLLMError("the fake model has nothing to inspect")
+        if self.inspection is None:
+            raise EdgeLLMError("the fake model has nothing to inspect")
+        return self.inspection
 
     def count(self, messages: Messages) -> int:
         return sum(len(message["content"].split()) for message in messages)

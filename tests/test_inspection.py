@@ -58,6 +58,7 @@ def test_a_prompt_by_hand(tokenizer: Tokenizer) -> None:
         *(start, *"system\n", "I", end, "\n", start, *"user\n", "he", " ", "\ufffd", "\ufffd", "!", end, "\n"),
         *(start, *"assistant\n"),
     ]
+    assert {found.pieces[found.ids.index(i)] for i in found.special} == {start, end}
     assert runs(tokenizer, found) == [
         ("template", f"{start}system\n"),
         ("system", "I"),

@@ -88,4 +88,9 @@ async def some_of_it(app: PickerApp, pilot: Pilot[None]) -> None:
 
 async def complete(app: PickerApp, pilot: Pilot[None]) -> None:
     """Wait until all models are known."""
-    await until(pilot, lambda: app.picker._shelf.complete)
+    await settled(app.picker, pilot)
+
+
+async def settled(picker: ModelsScreen, pilot: Pilot[Any]) -> None:
+    """The same for any picker."""
+    await until(pilot, lambda: picker._shelf.complete)

@@ -47,6 +47,7 @@ class ChatApp(App[None]):
         self.desk = Desk(store, backend, self._tell)
         self._model, self._chat = model, chat
         self.keys, self._problems = read_keys(config_file())
+        self.theme = first_theme(store.preference("theme", None), self.available_themes, os.environ)
 
     def _tell(self, event: Event) -> None:
         self.post_message(self.Heard(event))  # from any thread
@@ -54,7 +55,6 @@ class ChatApp(App[None]):
     def on_mount(self) -> None:
         """Show the screen; only then begin to open the model."""
         self.set_keymap(self.keys)
-        self.theme = first_theme(self.desk.store.preference("theme", None), self.available_themes, os.environ)
         if self._chat is not None:
             self.desk.open_chat(self._chat)
         self.push_screen(ChatScreen(self.desk))
@@ -80,10 +80,12 @@ class ChatApp(App[None]):
         """Let the desk take note, then show it."""
         self.desk.heard(message.event)
         for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen | View):
+            if isinstance(screen, ChatScreen):
                 screen.heard(message.event)
+            elif isinstance(screen, View):
+                screen.hear(message.event)
 
     def watch_theme(self, theme: str) -> None:
-        """Keep the theme that was chosen."""
+        """Keep the theme that was chosen; the first one was not."""
         if self.is_running:
             self.desk.store.set_preference("theme", theme)

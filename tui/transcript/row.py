@@ -65,9 +65,9 @@ class Row:
         self._known[number] = True
         return lines
 
-    def height_of(self, number: int, cache: LineCache) -> int:
-        """The height of a piece, which is rendered if it is not known."""
-        return self._heights[number] if self._known[number] else len(self.measure(number, cache))
+    def known(self, number: int) -> int | None:
+        """The height of a piece that was measured."""
+        return self._heights[number] if self._known[number] else None
 
 
 def _guess(text: str, width: int) -> int:

@@ -28,7 +28,7 @@ class ColumnView(ScrollView, can_focus=True):
 
     ALLOW_SELECT = True
 
-    selected: reactive[int | None] = reactive(None)
+    selected: reactive[int | None] = reactive(None, init=False)
     """The key of the entry that is marked."""
 
     class Following(Message):

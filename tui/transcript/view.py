@@ -51,12 +51,14 @@ class Transcript(ColumnView):
             self.step = step
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Show these entries. What is known of those that have not changed is kept."""
+        """Show these entries. What is known of those that have not changed is kept; of others, the end is shown."""
 
         def change() -> int:
             self._column.show(entries)
             return 0
 
+        if not any(self._column.row(entry.key) for entry in entries):
+            self._follow(True)
         self._change(change)
         if self.selected is not None and self._column.row(self.selected) is None:
             self.selected = None

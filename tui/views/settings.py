@@ -133,7 +133,7 @@ class SettingsScreen(View):
 
 
 def _about(setting: Setting) -> str:
-    return f"{setting.help}. Opens the model anew, with this panel" if setting.group is Group.LOAD else setting.help
+    return f"{setting.help}\nopens the model anew, when this is closed" if setting.group is Group.LOAD else setting.help
 
 
 def _text(value: Any) -> str:
