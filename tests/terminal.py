@@ -7,7 +7,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from time import monotonic
@@ -68,6 +68,7 @@ class Terminal:
             env=os.environ | {"TERM": "xterm-256color"} | dict(env),
             preexec_fn=lambda: os.login_tty(slave),
         )
+        self.written = b""
         self._slave = slave  # kept, so that what is left of the terminal can be looked at
 
     # What it shows
@@ -99,8 +100,9 @@ class Terminal:
         end = monotonic() + seconds
         while (left := end - monotonic()) > 0:
             if select.select([self.master], [], [], left)[0]:
-                with suppress(OSError):
-                    self._stream.feed(os.read(self.master, 1 << 16))
+                data = os.read(self.master, 1 << 16)
+                self.written += data
+                self._stream.feed(data)
 
     # What is done to it
 
@@ -135,22 +137,31 @@ class Terminal:
         self.read(0.1)
         return self.process.returncode
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
         """Close the window."""
+        for descriptor in {self.master, self._slave} - {-1}:
+            os.close(descriptor)
+        self.master = self._slave = -1
+
+    def close(self) -> None:
+        """End the program if it has not ended, and close the window."""
         if self.process.poll() is None:
             self.signal(signal.SIGKILL)
             self.process.wait()
-        os.close(self.master)
-        os.close(self._slave)
+        self.hang_up()
 
 
 @contextmanager
 def chat_in_terminal(
-    *arguments: str | Path, home: Path, columns: int = 100, rows: int = 30, **env: str
+    *arguments: str | Path,
+    home: Path,
+    columns: int = 100,
+    rows: int = 30,
+    program: Sequence[str] = ("-m", "edgellm"),
 ) -> Iterator[Terminal]:
-    """`edgellm chat` with these arguments, keeping what it keeps in `home`."""
-    command = [sys.executable, "-m", "edgellm", "chat", *arguments]
-    terminal = Terminal(command, {"EDGELLM_HOME": str(home), **env}, columns, rows)
+    """`edgellm chat` with these arguments, keeping what it keeps in `home`; `program` is what Python runs for it."""
+    command = [sys.executable, *program, "chat", *arguments]
+    terminal = Terminal(command, {"EDGELLM_HOME": str(home)}, columns, rows)
     try:
         yield terminal
     finally:

@@ -3,7 +3,6 @@
 import os
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
@@ -14,6 +13,7 @@ from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
+from tui.lasting import LastingApp
 from tui.views.keymap import read_keys, remarks
 from tui.views.themes import first_theme
 from tui.views.view import View
@@ -25,7 +25,7 @@ def _palette() -> type[Provider]:
     return Palette
 
 
-class ChatApp(App[None]):
+class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
@@ -71,10 +71,6 @@ class ChatApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, ChatScreen):
                 screen.leave()
-
-    def on_unmount(self) -> None:
-        """Stop what is written, and keep it."""
-        self.desk.close()
 
     def on_chat_app_heard(self, message: Heard) -> None:
         """Let the desk take note, then show it."""
