@@ -97,12 +97,14 @@ def bottom(terminal: Terminal) -> str:
     return "\n".join(terminal.text.splitlines()[-4:])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_and_the_reply_is_kept(chat: Terminal, home: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)]
+)
+def test_a_signal_ends_it_and_the_reply_is_kept(chat: Terminal, home: Path, number: int, code: int) -> None:
     chat.say("hello")
     chat.until("▼ writing")
     chat.signal(number)
-    assert chat.wait() == -number
+    assert chat.wait() == code
     assert restored(chat)
     assert [role for role, text in stored(home) if text] == ["user", "assistant"]
 
