@@ -169,11 +169,23 @@ def test_a_change_of_all_entries_parses_only_what_is_seen(monkeypatch: pytest.Mo
     on_screen(CHAT, test)
 
 
-def test_the_lines_kept_are_bounded() -> None:
-    kept = cache.LineCache(Palette.plain(), 80)
-    for number in range(10_000):
-        assert len(kept.lines(Plain(f"{number}\nsecond"))) == 2
-    assert sum(len(lines) for lines in kept._kept.values()) <= 3_000
+def test_lines_are_kept_for_what_was_shown_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Piece] = []
+
+    def counted(piece: Piece, palette: Palette, width: int) -> list[Line]:
+        rendered.append(piece)
+        return shown(piece, palette, width)
+
+    monkeypatch.setattr(cache, "shown", counted)
+    kept, pieces = cache.LineCache(Palette.plain(), 80), [Plain(f"{number}\nsecond") for number in range(5_000)]
+    for piece in pieces:
+        kept.lines(piece)
+    rendered.clear()
+    for piece in pieces[-1_000:]:
+        kept.lines(piece)
+    assert rendered == []
+    assert len(kept.lines(pieces[0])) == 2
+    assert rendered == [pieces[0]]
 
 
 def test_messages_are_selected_with_keys_and_come_into_view() -> None:
