@@ -5,10 +5,11 @@ from contextlib import suppress
 from queue import Empty, Queue
 
 from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable_lines
 from tui.commands import COMMANDS, run
 from tui.core.backend import Backend
 from tui.core.desk import Desk
-from tui.core.events import Event, Inspected, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.events import Event, Inspected, ModelFailed, ModelOpened, Notice, ReplyEnded, Settled
 from tui.core.files import with_files
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
@@ -75,7 +76,7 @@ class Plain:
     def _follow(self) -> None:
         """Write the reply, if there is one, as it comes; Ctrl-C stops it."""
         if (running := self.desk.running) is None:
-            self._drain()
+            self._settle()
             return
         shown = ""
         try:
@@ -105,10 +106,12 @@ class Plain:
         self._hear(event)
         return event
 
-    def _drain(self) -> None:
-        with suppress(Empty):
-            while True:
-                self._hear(self._told.get_nowait())
+    def _settle(self) -> None:
+        """Wait for what a command asked of the model: the next line may be about that."""
+        settled = Settled()
+        self.desk.worker.settle(settled)
+        while self._until(Settled) is not settled:
+            pass
 
     def _hear(self, event: Event) -> None:
         self.desk.heard(event)
@@ -121,7 +124,7 @@ class Plain:
 
     def say(self, text: str, severity: str = "information") -> None:
         """A line on stderr."""
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(printable_lines(text), file=sys.stderr, flush=True)  # noqa: T201
 
     def attach(self, name: str, text: str) -> None:
         """Put a file before the next message."""

@@ -75,6 +75,10 @@ class Worker:
         """Look at the model. The event that `question` makes follows, or a Notice of why not."""
         self._jobs.put(lambda: self._answer(question))
 
+    def settle(self, event: Event) -> None:
+        """Tell an event when all that was asked for before is done."""
+        self._jobs.put(lambda: self._tell(event))
+
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
         self._unwanted.add(message)
