@@ -244,3 +244,9 @@ def test_plain_answers_a_command_before_it_reads_the_next_line(plain: Say) -> No
 def test_plain_prints_nothing_that_a_terminal_acts_on(plain: Say) -> None:
     _, err = plain("/system \x1b[2J\n")
     assert "system prompt: \\x1b[2J" in err
+
+
+def test_plain_tells_why_there_is_no_reply(plain: Say) -> None:
+    out, err = plain("/model missing\nhello\n")
+    assert out == ""
+    assert "no model is open" in err.splitlines()[-1]

@@ -88,9 +88,11 @@ class Plain:
         except KeyboardInterrupt:
             self.desk.stop()
             self._until(ReplyEnded)
-        self._show(shown, self.desk.chat.tree.messages[running].text)
-        print(flush=True)  # noqa: T201
-        self.say(self._figures())
+        if self._show(shown, self.desk.chat.tree.messages[running].text):
+            print(flush=True)  # noqa: T201
+        self._settle()  # what is told about its end
+        if figures := self._figures():
+            self.say(figures)
 
     def _figures(self) -> str:
         last = self.desk.path[-1:]
