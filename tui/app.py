@@ -15,7 +15,7 @@ from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
 from tui.views.keymap import read_keys, remarks
-from tui.views.themes import first_theme
+from tui.views.themes import DARK, LIGHT, first_theme
 from tui.views.view import View
 
 
@@ -54,6 +54,8 @@ class ChatApp(App[None]):
     def on_mount(self) -> None:
         """Show the screen; only then begin to open the model."""
         self.set_keymap(self.keys)
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
         self.theme = first_theme(self.desk.store.preference("theme", None), self.available_themes, os.environ)
         if self._chat is not None:
             self.desk.open_chat(self._chat)
@@ -77,10 +79,10 @@ class ChatApp(App[None]):
         self.desk.close()
 
     def on_chat_app_heard(self, message: Heard) -> None:
-        """Let the desk take note, then show it."""
+        """Let the desk take note, then show it, unless the screens come or go just now."""
         self.desk.heard(message.event)
-        for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen | View):
+        for screen in self.screen_stack if self.is_running else ():
+            if isinstance(screen, ChatScreen | View) and screen.is_mounted:
                 screen.heard(message.event)
 
     def watch_theme(self, theme: str) -> None:
