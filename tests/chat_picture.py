@@ -30,8 +30,11 @@ def _strips(app: App[None]) -> list[Strip]:
 
 def _runs(strip: Strip, names: dict[str, str]) -> Iterator[str]:
     for look, same in groupby(strip, lambda segment: _look(segment.style)):
+        width = sum(segment.cell_length for segment in same)
+        if not width:
+            continue
         name = names.setdefault(look, _name(len(names)))
-        yield f"{sum(segment.cell_length for segment in same)}{name}"
+        yield f"{width}{name}"
 
 
 def _look(style: Style | None) -> str:

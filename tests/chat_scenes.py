@@ -46,8 +46,8 @@ What helps, in this order:
 
 > More cores do not: two of them wait for the same memory.
 """
-_WRITING = """Because nothing is computed twice. A token's keys and values depend on what stands **before** it alone, so \
-after an edit only the tokens after it are read anew:
+_WRITING = """Because nothing is computed twice. A token's keys and values depend on what stands **before** it \
+alone, so after an edit only the tokens after it are read anew:
 
 ```python
 shared = common_prefix(cache, prompt)
@@ -121,9 +121,7 @@ async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -
     store = Store(folder / "chats.db")
     store.set_preference("theme", theme)
     place = None if name == "empty" else store.put(conversation())
-    model = FakeModel(
-        MODEL, ctx=40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6, "top_k": 20}
-    )
+    model = FakeModel(MODEL, 40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6})
     with ExitStack() as frozen:
         frozen.enter_context(patch("tui.chat.screen.memory", lambda: MEMORY))
         frozen.enter_context(patch("tui.models.shelf.local_rows", lambda: iter(ROWS)))

@@ -9,11 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
 from tui.chat.front import FrontScreen
+from tui.chat.keys import Keys
 from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
 from tui.commands.completing import complete
@@ -36,6 +36,7 @@ class ChatScreen(FrontScreen):
 
     CSS_PATH = "screen.tcss"
     AUTO_FOCUS = "Editor"
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (16, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
@@ -69,7 +70,7 @@ class ChatScreen(FrontScreen):
                 yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
-        yield Footer(show_command_palette=False, compact=True)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
