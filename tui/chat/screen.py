@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
-from textual.widgets import Footer
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
 from tui.chat.front import FrontScreen
+from tui.chat.key_line import KeyLine
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
@@ -63,7 +63,7 @@ class ChatScreen(FrontScreen):
                 yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
