@@ -78,7 +78,7 @@ class Branches:
         while self._left:
             texts = [*needed, *(sequence.tokens for sequence in self._left)]
             room = min(2 * self._session.engine.ctx, max(_FEW, 2 * max(map(len, texts))))
-            if len(texts) <= self._most and _distinct(texts) <= room:
+            if _distinct(texts) <= room:
                 return
             del self._left[0]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.stats import Live, Stats
-from tui.core.backend import Messages, Say
+from tui.core.backend import Messages, Options, Say
 
 
 def stats(generated: int = 12) -> Stats:
@@ -93,6 +93,7 @@ class FakeModel:
     asked: list[list[Mapping[str, str]]] = field(default_factory=list)
     options: list[Mapping[str, Any]] = field(default_factory=list)
     closed: bool = False
+    inspection: Any = None
 
     @property
     def devices(self) -> list[dict[str, Any]]:
@@ -105,7 +106,9 @@ class FakeModel:
         return FakeReply(pieces, self)
 
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Any:
-        raise EdgeLLMError("the fake model has nothing to inspect")
+        if self.inspection is None:
+            raise EdgeLLMError("the fake model has nothing to inspect")
+        return self.inspection
 
     def count(self, messages: Messages) -> int:
         return sum(len(message["content"].split()) for message in messages)
@@ -119,18 +122,23 @@ class FakeModel:
 
 @dataclass
 class FakeBackend:
-    """Opens `model` under any name but `missing`; with `wait` it loads until that is set."""
+    """Opens `model` under any name but `missing`; with `wait` it loads until that is set.
+
+    `names` are those that paths have in lists.
+    """
 
     model: FakeModel = field(default_factory=FakeModel)
     wait: Event | None = None
     opened: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
 
-    def open(self, model: str, options: Mapping[str, Any], say: Say) -> FakeModel:
+    def open(self, model: str, options: Options, say: Say) -> FakeModel:
         say(f"opening {model}")
         if self.wait:
             assert self.wait.wait(20)
         if model == "missing":
             raise EdgeLLMError("missing: there is no such model; `edgellm list` shows all")
-        self.opened.append((model, options))
-        self.model.name, self.model.closed = model, False
+        name = self.names.get(model, model)
+        self.opened.append((name, options(name)))
+        self.model.name, self.model.closed = name, False
         return self.model

@@ -225,6 +225,19 @@ def test_llama_cpp_lets_go_of_old_branches_by_itself(path: Path) -> None:
         assert last.cached_tokens == last.prompt_tokens - 1
 
 
+def test_what_llama_cpp_let_go_of_is_not_counted_on(path: Path) -> None:
+    """Of two branches with a common trunk the one that would serve best has lost its state: the other one serves."""
+    pytest.importorskip("llama_cpp", reason="needs llama-cpp-python")
+    with Model.open(path, threads=1, engine="llama.cpp") as model:
+        chat = model.chat(**GREEDY)
+        for end in "BC":
+            chat.reply([user("A" * 60 + end * 20)]).completion()
+        slots: Any = vars(model.engine)["_slots"]
+        slots.make_room([])
+        again = chat.reply([user("A" * 60 + "B" * 20)]).completion().stats
+        assert 60 < again.cached_tokens < 80
+
+
 def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages for 200 tokens and no more: room for one of the prompts at a time."""
     monkeypatch.setattr("edgellm.engine.pages.CHUNK", 0)

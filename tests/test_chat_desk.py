@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
+from threading import Event as Flag
 
 import pytest
 from chat_fakes import FakeBackend, FakeModel
@@ -10,7 +11,9 @@ from chat_fakes import FakeBackend, FakeModel
 from edgellm.errors import EdgeLLMError, OptionError
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
-from tui.core.store import Store
+from tui.core.store import Chat, Store
+from tui.core.tree import Message, Tree
+from tui.core.worker import Worker
 
 
 class Front:
@@ -247,3 +250,122 @@ def test_a_model_that_fails_is_a_notice(make: Make) -> None:
     front.say("hello")
     assert "there is no such model" in front.notices[0]
     assert front.desk.path[0].text == "hello"
+
+
+def test_a_model_asked_for_while_another_loads_is_the_one_in_the_end(make: Make) -> None:
+    front = make()
+    front.open("first")
+    front.desk.set("ctx", "1024")  # so that settings of the two differ
+    front.until(ModelOpened)
+    front.open("second")
+    front.desk.open_model("first")
+    front.desk.open_model("second")
+    while front.desk.opened is None:
+        front.until(ModelOpened)
+    front.desk.worker.close()
+    front.desk.worker = Worker(front.backend, front.told.put)  # the fixture closes one
+    assert front.desk.model == front.desk.opened.name == "second"
+    assert front.backend.opened[-1] == ("second", {})
+    assert not [event for event in front.told.queue if isinstance(event, ModelOpened)]
+
+
+def test_a_model_by_its_path_is_opened_once_with_the_settings_of_its_name(make: Make) -> None:
+    front = make()
+    front.desk.store.save_settings("model", {"ctx": 512, "temp": 0.5})
+    front.backend.names["/there/model.gguf"] = "model"
+    front.desk.open_model("/there/model.gguf")
+    front.desk.send("typed while it loads")
+    front.until(ReplyEnded)
+    assert front.backend.opened == [("model", {"ctx": 512})]
+    assert (front.desk.model, front.desk.tuning.values) == ("model", {"ctx": 512, "temp": 0.5})
+    assert front.texts == ["typed while it loads", "You said: typed while it loads"]
+
+
+def test_a_message_that_waits_for_a_model_is_for_the_one_chosen_in_its_place(make: Make) -> None:
+    front = make()
+    front.backend.wait = Flag()
+    front.desk.open_model("first")
+    front.desk.send("hello")
+    front.desk.open_model("second")
+    front.backend.wait.set()
+    front.until(ReplyEnded)
+    assert front.texts == ["hello", "You said: hello"]
+    assert front.desk.model == "second"
+
+
+@pytest.mark.parametrize(
+    "call", ["remember", "show", "set_model", "set_preference", "preference", "settings", "update"]
+)
+def test_whatever_the_store_refuses_the_chat_goes_on(make: Make, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def refuses(*_: object) -> None:
+        raise EdgeLLMError(f"{call}: the disk is full")
+
+    front = make()
+    front.open()
+    monkeypatch.setattr(front.desk.store, call, refuses)
+    front.say("hello")
+    assert front.texts == ["hello", "You said: hello"]
+    front.desk.heard(ModelOpened("fake", 4096, True, asked="fake"))
+    front.desk.walk(front.desk.path[0].id, 1)
+    front.desk.new_chat()
+    assert front.desk.draft() == ""
+    while not front.told.empty():
+        if isinstance(event := front.told.get(), Notice):
+            front.notices.append(event.text)
+    assert any(f"{call}: the disk is full" in notice for notice in front.notices)
+    front.say("again")
+    assert front.texts == ["again", "You said: again"]
+
+
+@pytest.mark.parametrize("call", ["new_chat", "add"])
+def test_what_cannot_be_stored_is_not_half_sent(make: Make, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def refuses(*_: object) -> None:
+        raise EdgeLLMError(f"{call}: the disk is full")
+
+    front = make()
+    front.open()
+    with monkeypatch.context() as broken:
+        broken.setattr(front.desk.store, call, refuses)
+        with pytest.raises(EdgeLLMError, match="the disk is full"):
+            front.desk.send("hello")
+        assert front.desk.running is None
+    front.say("hello")
+    assert front.texts == ["hello", "You said: hello"]
+
+
+def test_a_message_of_another_chat_is_not_edited_here(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    message = front.desk.path[0].id
+    front.desk.new_chat()
+    with pytest.raises(EdgeLLMError, match="another chat"):
+        front.desk.edit(message, "two")
+
+
+def test_a_chat_that_begins_with_an_empty_reply_goes_on(make: Make) -> None:
+    front = make()
+    front.open()
+    front.desk.set_system("Be brief.")
+    chat = front.desk.store.put(Chat(0, "odd", "Be brief.", None, Tree([Message(1, None, "assistant", "", 0.0)], 1)))
+    front.desk.open_chat(chat)
+    front.say("hello")
+    said = [("system", "Be brief."), ("user", "hello")]
+    assert [(message["role"], message["content"]) for message in front.backend.model.asked[-1]] == said
+
+
+def test_what_a_reply_does_not_see_is_dimmed_while_it_is_written(make: Make) -> None:
+    model = FakeModel(replies=[[], ["two"], ["three"], ["four ", "more"]])
+    front = make(model)
+    front.open()
+    for text in ("no reply", "second", "third"):
+        front.say(text)
+    shown = [message.id for message in front.desk.path]
+    model.dropped, model.hold = (40, 2), 1
+    front.desk.send("fourth")
+    assert model.held.wait(20)
+    # The model gets no turn without a reply, so that the two it does not see are `second` and its reply.
+    assert front.desk.unseen() == frozenset(shown[:4])
+    model.go.set()
+    front.until(ReplyEnded)
+    assert front.desk.unseen() == frozenset(shown[:4])

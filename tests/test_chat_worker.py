@@ -3,15 +3,21 @@
 from collections.abc import Iterator
 from queue import Queue
 from threading import Event as Flag
+from threading import Thread
+from time import sleep
 
 import pytest
 from chat_fakes import FakeBackend, FakeModel
 
-from tui.core.events import Event, ModelFailed, ModelOpened, ReplyEnded
+from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
 from tui.core.worker import Request, Worker
 
 ASKED = [{"role": "user", "content": "hello"}]
+
+
+def no_options(name: str) -> dict[str, object]:
+    return {}
 
 
 class Desk:
@@ -34,8 +40,8 @@ def desk() -> Iterator[Desk]:
 
 
 def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
-    desk.worker.open("fake", {"ctx": 512})
-    assert desk.next() == ModelOpened("fake", 4096, True)
+    desk.worker.open("fake", lambda name: {"ctx": 512} if name == "fake" else {})
+    assert desk.next() == ModelOpened("fake", 4096, True, asked="fake")
     assert desk.backend.opened == [("fake", {"ctx": 512})]
     desk.worker.reply(Request(7, ASKED, {"temp": 0.0}))
     ended = desk.next()
@@ -50,7 +56,7 @@ def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
 
 def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: Desk) -> None:
     desk.backend.wait = Flag()
-    desk.worker.open("slow", {})
+    desk.worker.open("slow", no_options)
     desk.worker.reply(Request(1, ASKED))
     while desk.worker.reading().progress != "opening slow":
         pass
@@ -63,7 +69,7 @@ def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: De
 
 def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
     model = desk.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
-    desk.worker.open("fake", {})
+    desk.worker.open("fake", no_options)
     desk.next()
     desk.worker.reply(Request(1, ASKED))
     assert model.held.wait(20)
@@ -76,7 +82,7 @@ def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
 
 def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
     model = desk.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
-    desk.worker.open("fake", {})
+    desk.worker.open("fake", no_options)
     desk.next()
     desk.worker.reply(Request(1, ASKED))
     desk.worker.reply(Request(2, ASKED))
@@ -90,7 +96,7 @@ def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
 
 def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None:
     desk.backend.model.replies = [["some ", "BREAK"], ["fine"]]
-    desk.worker.open("fake", {})
+    desk.worker.open("fake", no_options)
     desk.next()
     desk.worker.reply(Request(1, ASKED))
     desk.worker.reply(Request(2, ASKED))
@@ -103,7 +109,7 @@ def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None
 
 
 def test_without_a_model_a_reply_says_so(desk: Desk) -> None:
-    desk.worker.open("missing", {})
+    desk.worker.open("missing", no_options)
     failed = desk.next()
     assert isinstance(failed, ModelFailed)
     assert "edgellm list" in failed.problem
@@ -117,11 +123,11 @@ def test_without_a_model_a_reply_says_so(desk: Desk) -> None:
 
 def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
     first = desk.backend.model
-    desk.worker.open("first", {})
+    desk.worker.open("first", no_options)
     desk.next()
     desk.backend.model = FakeModel()
-    desk.worker.open("second", {})
-    assert desk.next() == ModelOpened("second", 4096, True)
+    desk.worker.open("second", no_options)
+    assert desk.next() == ModelOpened("second", 4096, True, asked="second")
     assert first.closed
 
 
@@ -130,8 +136,77 @@ def test_the_text_is_saved_while_it_grows(desk: Desk, monkeypatch: pytest.Monkey
     monkeypatch.setattr("tui.core.worker.monotonic", lambda: float(next(times)))
     saved: list[str] = []
     desk.backend.model.replies = [["a", "b", "c"]]
-    desk.worker.open("fake", {})
+    desk.worker.open("fake", no_options)
     desk.next()
     desk.worker.reply(Request(1, ASKED, save=lambda _, text: saved.append(text)))
     desk.next()
     assert saved == ["a", "ab", "abc"]
+
+
+def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: Desk) -> None:
+    desk.backend.wait = Flag()
+    desk.worker.open("first", no_options)
+    while desk.worker.reading().progress != "opening first":
+        pass
+    desk.worker.open("second", no_options)
+    desk.worker.open("third", no_options)
+    desk.worker.reply(Request(1, ASKED))
+    desk.backend.wait.set()
+    while not isinstance(ended := desk.next(), ReplyEnded):
+        pass
+    assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
+    assert [name for name, _ in desk.backend.opened] == ["first", "third"]
+
+
+def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(desk: Desk) -> None:
+    desk.backend.wait = Flag()
+    desk.worker.open("first", no_options)
+    desk.worker.reply(Request(1, ASKED))
+    while desk.worker.reading().progress != "opening first":
+        pass
+    desk.worker.open("second", no_options)
+    desk.backend.wait.set()
+    told = [desk.next() for _ in range(3)]
+    assert [type(event) for event in told] == [ModelOpened, ModelOpened, ReplyEnded]
+    assert isinstance(ended := told[-1], ReplyEnded)
+    assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
+
+
+def test_closing_opens_nothing_more() -> None:
+    backend = FakeBackend(wait=Flag())
+    worker = Worker(backend, lambda event: None)
+    worker.open("first", no_options)
+    while worker.reading().progress != "opening first":
+        pass
+    worker.open("second", no_options)
+    Thread(target=lambda: (sleep(0.05), backend.wait and backend.wait.set())).start()
+    worker.close()
+    assert [name for name, _ in backend.opened] == ["first"]
+    assert backend.model.closed
+
+
+def test_whatever_fails_around_a_reply_the_next_one_is_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED, end=fails))
+    assert isinstance(notice := desk.next(), Notice)
+    assert "not saved" in notice.text
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert ended.message == 1
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.worker, "_tell", fails)
+        desk.worker.reply(Request(2, ASKED))
+        while desk.worker.running is not None or not desk.worker._jobs.empty():
+            pass
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.backend.model, "close", fails)
+        desk.worker.open("other", no_options)
+        while not isinstance(opened := desk.next(), ModelOpened):
+            pass
+    assert opened.name == "other"
+    desk.worker.reply(Request(3, ASKED))
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert (ended.message, ended.text) == (3, "You said: hello")

@@ -17,6 +17,7 @@ from edgellm.engine.protocol import Engine
 from edgellm.generation import Generation
 from edgellm.overflow import Overflow
 from edgellm.session import Session
+from edgellm.text import sampling
 from edgellm.text.template import Message
 
 CTX = 400
@@ -237,6 +238,17 @@ def test_the_sampled_text_does_not_depend_on_the_policy_before_the_context_is_fu
     one = model.chat(**options).reply(asked).completion()
     other = model.chat(**options).reply(asked, overflow="window", max_tokens=400).completion()
     assert other.tokens[: len(one.tokens)] == one.tokens
-    tail = other.tokens[len(one.tokens) :]
-    # Nor are the random numbers of the beginning used again where the text is as far from the beginning.
-    assert len({tuple(tail[i : i + 8]) for i in range(0, len(tail) - 8, 8)}) > 20
+
+
+def test_no_random_number_is_drawn_twice(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not where the text is as far from the beginning as it was before."""
+    drawn = []
+
+    def draw(distribution: Any, seed: int, sequence: int, position: int) -> int:
+        drawn.append(position)
+        return sampling.draw(distribution, seed, sequence, position)
+
+    monkeypatch.setattr("edgellm.decoding.draw", draw)
+    generation, _ = endless(model.chat(**GREEDY), talk_to("Q" * 20), 400)
+    assert drawn == list(range(drawn[0], drawn[0] + 400))
+    assert drawn[0] == generation.stats.prompt_tokens

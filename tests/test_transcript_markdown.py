@@ -1,6 +1,7 @@
 """The transcript's Markdown: growing texts, hostile texts, and what the blocks look like."""
 
 import unicodedata
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,22 +13,18 @@ from tui.transcript.document import Document
 from tui.transcript.lines import Line
 from tui.transcript.palette import Palette
 from tui.transcript.parser import Links, blocks
-from tui.transcript.pieces import Piece, Prose, shown
-from tui.transcript.steady import steady
+from tui.transcript.pieces import Code, Piece, Prose, shown
 
 PALETTE = Palette.plain()
-BLOCKS = [
-    "plain words in a line that is somewhat long, and **bold** `code` *slanted*\n",
-    "# Title\n", "## Two\n", "Under\n===\n", "Under\n---\n", "***\n", "\n", "\n\n", "   \n",
-    "- item\n", "- another **item**\n", "* star\n", "1. one\n", "2. two\n", "7) seven\n", "  - inner\n", "   continued\n",
-    "- [x] done\n", "-\n", "- \n", "    indented code\n", "\ttabbed\n",
-    "```python\n", "```\n", "````\n", "~~~\n", "  ```js\n", "x = '''a\n", "def f(x):\n    return 1\n\n" * 30, "   ```\n",
-    "> quoted\n", "> - in a quote\n", ">> deeper\n", "> ```\n",
-    "| a | b |\n", "|---|:-:|\n", "| 1 | 2 |\n", "a | b\n", "--- | ---\n",
-    "[ref]: http://a.b/c\n", "[ref]:\n", "see [ref] and [text](http://x.y)\n", '"title"\n', "<b>html</b>\n", "<!-- open\n",
-    "\r\n", "line\r\n", "a\x0bb\x1b[31m\n", "日本語。テスト\n", "\\*no\\* &amp; &#x202e;x\n",
-]  # fmt: skip
-TEXTS = st.lists(st.one_of(st.sampled_from(BLOCKS), st.text(max_size=12)), max_size=30).map("".join)
+BLOCKS = """plain words in a line that is somewhat long, and **bold** `code` *slanted*
+# Title|## Two|Under\\n===|Under\\n---|***||\\n|   |- item|- another **item**|* star|1. one|2. two|7) seven
+  - inner|   continued|- [x] done|-|- |    indented code|\ttabbed|```python|```|````|~~~|  ```js|x = '''a|   ```
+> quoted|> - in a quote|>> deeper|> ```|¦ a ¦ b ¦|¦---¦:-:¦|¦ 1 ¦ 2 ¦|a ¦ b|--- ¦ ---|[ref]: http://a.b/c|[ref]:
+see [ref] and [text](http://x.y)|"title"|<b>html</b>|<!-- open|line\r|\r|a\x0bb\x1b[31m
+日本語。テスト|\\*no\\* &amp; &#x202e;x"""
+LINES = [line.replace("¦", "|").replace("\\n", "\n") + "\n" for line in BLOCKS.replace("\n", "|").split("|")]
+CODE = "def f(x):\n    return 1\n\n" * 30
+TEXTS = st.lists(st.one_of(st.sampled_from([*LINES, CODE]), st.text(max_size=12)), max_size=30).map("".join)
 
 
 def pieces(text: str, running: bool = False) -> list[Piece]:
@@ -42,6 +39,10 @@ def lines(text: str, width: int = 40) -> list[Line]:
 
 def look(text: str, width: int = 40) -> list[str]:
     return [line.text.rstrip() for line in lines(text, width)]
+
+
+def marked(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if line.strip(" │▎")]
 
 
 def links_of(text: str) -> Links:
@@ -65,7 +66,7 @@ def test_a_text_that_grew_is_shown_like_one_that_was_there_at_once(text: str, st
 def test_pieces_show_what_the_text_parsed_as_a_whole_shows(text: str) -> None:
     """Blank lines aside: a list is cut into items, each loose or tight for itself."""
     whole = shown(Prose("\n".join(clean(text).split("\n")), gap=False, links=links_of(text)), PALETTE, 60)
-    assert [line for line in look(text, 60) if line] == [line.text.rstrip() for line in whole if line.text.rstrip()]
+    assert marked(look(text, 60)) == marked(line.text.rstrip() for line in whole)
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -75,3 +76,140 @@ def test_no_line_is_wider_than_asked_for_nor_holds_what_a_terminal_acts_on(text:
         assert cell_len(line.text) <= width
         assert not [char for char in line.text if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")]
         assert not set(line.text) & set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069\u200d\ufe0f")
+
+
+def test_what_the_blocks_look_like() -> None:
+    text = """# Big *title*
+Two
+lines with [a link](https://x.y), `code` and ![a picture](p.png)
+
+3. three
+4. four
+   - [x] done
+   - inner
+
+     loose
+
+> quoted
+> > twice
+
+| Left | Right |
+|------|------:|
+| a<br>b | 1 |
+
+```python
+def f():
+\treturn "x"
+```
+---
+"""
+    assert look(text, 30) == [
+        "Big title",
+        "━━━━━━━━━",
+        "",
+        "Two",
+        "lines with a link, code and [a",
+        "picture]",
+        "",
+        "3. three",
+        "4. four",
+        "   ☑ done",
+        "",
+        "   ◦ inner",
+        "",
+        "     loose",
+        "",
+        "▎ quoted",
+        "▎",
+        "▎ ▎ twice",
+        "",
+        "Left │ Right",
+        "─────┼──────",
+        "a    │     1",
+        "b    │",
+        "",
+        "│ python               copy 1",
+        "│ def f():",
+        '│     return "x"',
+        "",
+        "─" * 30,
+    ]
+
+
+def test_a_table_that_does_not_fit_is_broken_in_its_cells_and_then_into_records() -> None:
+    text = "| Name | Meaning |\n|---|---|\n| one | the first of all numbers |\n| two | the second |\n"
+    assert look(text, 24) == [
+        "Name │ Meaning",
+        "─────┼──────────────────",
+        "one  │ the first of all",
+        "     │ numbers",
+        "─────┼──────────────────",
+        "two  │ the second",
+    ]
+    assert look(text, 12) == [
+        "Name: one",
+        "Meaning: the",
+        "first of all",
+        "numbers",
+        "",
+        "Name: two",
+        "Meaning: the",
+        "second",
+    ]
+
+
+def links_in(document: Document) -> list[tuple[str, str]]:
+    segments = (part for piece in document.pieces for line in shown(piece, PALETTE, 200) for part in line.segments)
+    return [(part.text, part.style.link) for part in segments if part.style and part.style.link]
+
+
+def test_links_lead_only_to_the_web_and_to_mail() -> None:
+    document = Document()
+    document.update("[web](https://a.b/c) [mail](mailto:a@b) [f](file:///x) <https://d.e> [s](ssh://x)", running=False)
+    assert links_in(document) == [("web", "https://a.b/c"), ("mail", "mailto:a@b"), ("https://d.e", "https://d.e")]
+
+
+def test_a_reference_is_a_link_wherever_it_is_defined() -> None:
+    text = "see [it] here\n\nmore\n\nand more\n\n"
+    document = Document()
+    document.update(text, running=True)
+    assert links_in(document) == []
+    document.update(text + "[it]: https://x.y\n", running=True)
+    assert links_in(document) == [("it", "https://x.y")]
+
+
+def test_what_nobody_wrote_by_hand_is_shown_as_it_is() -> None:
+    for text in (">" * 500, "- " * 500 + "a", "[" * 5000, "![[" * 2000, "x" * 100_000, "**a" * 10_000):
+        assert "".join(line.text for line in lines(text, 50)).replace(" ", "") == text.replace(" ", "")
+
+
+def test_code_is_cut_only_where_no_string_goes_on() -> None:
+    code = ["def f():", '    """Text', *["    more"] * 60, '    """', "", "def g():", "    pass"] * 3
+    parts = [piece for piece in pieces("```python\n" + "\n".join(code) + "\n```\n") if isinstance(piece, Code)]
+    assert "\n".join(piece.source for piece in parts).split("\n") == code
+    assert len(parts) > 3
+    assert [piece.label for piece in parts] == [1] + [None] * (len(parts) - 1)
+    plain = "\n".join(["x = 1", "def f(x):", "    return x", ""] * 60)
+    starts = [piece.source.split("\n")[0] for piece in pieces(f"```python\n{plain}\n```\n") if isinstance(piece, Code)]
+    assert len(starts) > 3
+    assert set(starts) <= {"x = 1", "def f(x):"}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("Some text\n-", ["Some text"]),
+        ("Some text\n\n1.", ["Some text"]),
+        ("**bold wo", ["bold wo"]),
+        ("*slanted and **bold", ["slanted and bold"]),
+        ("`code **", ["code **"]),
+        ("2 * 3 and 4*5", ["2 * 3 and 4*5"]),
+        ("see [the page](http://x.y/lo", ["see the page"]),
+        ("| a | b |", ["a │ b", "──┼──"]),
+        ("| a | b |\n|--", ["a │ b", "──┼──"]),
+        ("```py\nx = [\n``", ["│ py                          copy 1", "│ x = ["]),
+    ],
+)
+def test_what_is_unfinished_looks_as_it_will(source: str, expected: list[str]) -> None:
+    shown_lines = [line for piece in pieces(source, running=True) for line in shown(piece, PALETTE, 37)]
+    assert [line.text.rstrip() for line in shown_lines] == expected

@@ -1,1 +1,1 @@
-"""The terminal chat. It knows the public names of `edgellm` and nothing below them."""
+"""The terminal chat: `core` without a screen, `app` and its widgets, and `plain` in lines."""

@@ -3,7 +3,6 @@
 import os
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
@@ -14,6 +13,7 @@ from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
+from tui.lasting import LastingApp
 from tui.views.keymap import read_keys, remarks
 from tui.views.themes import DARK, LIGHT, first_theme
 from tui.views.view import View
@@ -25,7 +25,7 @@ def _palette() -> type[Provider]:
     return Palette
 
 
-class ChatApp(App[None]):
+class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
@@ -47,6 +47,9 @@ class ChatApp(App[None]):
         self.desk = Desk(store, backend, self._tell)
         self._model, self._chat = model, chat
         self.keys, self._problems = read_keys(config_file())
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
+        self.theme = first_theme(store.preference("theme", None), self.available_themes, os.environ)
 
     def _tell(self, event: Event) -> None:
         self.post_message(self.Heard(event))  # from any thread
@@ -54,9 +57,6 @@ class ChatApp(App[None]):
     def on_mount(self) -> None:
         """Show the screen; only then begin to open the model."""
         self.set_keymap(self.keys)
-        for theme in (DARK, LIGHT):
-            self.register_theme(theme)
-        self.theme = first_theme(self.desk.store.preference("theme", None), self.available_themes, os.environ)
         if self._chat is not None:
             self.desk.open_chat(self._chat)
         self.push_screen(ChatScreen(self.desk))
@@ -74,18 +74,16 @@ class ChatApp(App[None]):
             if isinstance(screen, ChatScreen):
                 screen.leave()
 
-    def on_unmount(self) -> None:
-        """Stop what is written, and keep it."""
-        self.desk.close()
-
     def on_chat_app_heard(self, message: Heard) -> None:
         """Let the desk take note, then show it, unless the screens come or go just now."""
         self.desk.heard(message.event)
         for screen in self.screen_stack if self.is_running else ():
-            if isinstance(screen, ChatScreen | View) and screen.is_mounted:
+            if isinstance(screen, ChatScreen) and screen.is_mounted:
                 screen.heard(message.event)
+            elif isinstance(screen, View):
+                screen.hear(message.event)
 
     def watch_theme(self, theme: str) -> None:
-        """Keep the theme that was chosen."""
+        """Keep the theme that was chosen; the first one was not."""
         if self.is_running:
             self.desk.store.set_preference("theme", theme)

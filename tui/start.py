@@ -1,8 +1,11 @@
 """From the command to a running chat: the store, the log, and the model that is wanted."""
 
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
 from edgellm.home import chats_file, log_file
 from tui.core.backend import EdgeBackend
 from tui.core.store import Store
+from tui.output import logged, recorded
 
 
 def start(model: str | None, plain: bool, resume: bool) -> None:
@@ -14,12 +17,25 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
     if plain:
         from tui.plain import Plain
 
-        Plain(store, EdgeBackend()).run(wanted, chat)
+        with recorded(log_file()):
+            Plain(store, EdgeBackend()).run(wanted, chat)
         return
+    _show(store, wanted, chat)
+
+
+def _show(store: Store, model: str, chat: int | None) -> None:
+    """The chat on the whole screen; the terminal is its person's again before the model has ended."""
     from tui.app import ChatApp
     from tui.composer.terminal import use_terminal_input
-    from tui.output import logged
 
     use_terminal_input()
+    app = ChatApp(store, EdgeBackend(), model, chat)
     with logged(log_file()):
-        ChatApp(store, EdgeBackend(), wanted, chat).run()
+        try:
+            app.run()
+        finally:
+            app.desk.close()
+    app.die_as_asked()
+    if app.broken:
+        advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"
+        raise EdgeLLMError(f"the screen broke ({printable(app.broken, 200)}), and all that was said is kept: {advice}")

@@ -18,14 +18,16 @@ class Inspection:
     """A prompt: its `text`, `ids`, and the text of each id in `pieces`, special ones as they are written.
 
     `roles` has, for each id, the role of the message that it or a part of it comes from, or "template"; it is None
-    where that cannot be told. `stop_tokens` are the ids that end a reply, with their texts. `warnings` are lines about
-    what may be wrong. A prompt that cannot be made is empty, and a warning tells why.
+    where that cannot be told. `special` are those of the ids that are control tokens, `stop_tokens` the ids that end a
+    reply, with their texts. `warnings` are lines about what may be wrong. A prompt that cannot be made is empty, and a
+    warning tells why.
     """
 
     text: str
     ids: list[int]
     pieces: list[str]
     roles: list[str] | None
+    special: frozenset[int]
     bos_id: int | None
     eos_id: int | None
     stop_tokens: dict[int, str]
@@ -53,6 +55,7 @@ def inspect(
         ids=ids,
         pieces=[_piece(tokenizer, i) for i in ids],
         roles=found,
+        special=frozenset(tokenizer.control_texts.values()).intersection(ids),
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,
         stop_tokens={i: _piece(tokenizer, i) for i in sorted(tokenizer.eog_ids)},

@@ -15,7 +15,10 @@ Messages = Sequence[Mapping[str, str]]
 """A conversation as `edgellm.Chat` has it: `role` and `content`, the system prompt first."""
 
 Say = Callable[[str], None]
-"""Is told what is being done, in a few words."""
+"""Is told what is being done, in a few words. Raises when that is not wanted any more."""
+
+Options = Callable[[str], Mapping[str, Any]]
+"""The fields of `LoadOptions` for a model, by the name that it has in lists."""
 
 
 class Reply(Protocol):
@@ -77,8 +80,8 @@ class OpenModel(Protocol):
 class Backend(Protocol):
     """Opens models."""
 
-    def open(self, model: str, options: Mapping[str, Any], say: Say) -> OpenModel:
-        """Open what MODEL means, with the fields of `LoadOptions`. Raises EdgeLLMError."""
+    def open(self, model: str, options: Options, say: Say) -> OpenModel:
+        """Open what MODEL means, with the fields of `LoadOptions` for its name. Raises EdgeLLMError."""
 
 
 class EdgeModel:
@@ -115,7 +118,7 @@ class EdgeModel:
 class EdgeBackend:
     """Opens model files with edgellm."""
 
-    def open(self, model: str, options: Mapping[str, Any], say: Say) -> OpenModel:
+    def open(self, model: str, options: Options, say: Say) -> OpenModel:
         """Open a path, a name of `edgellm list`, or `builtin`. Raises EdgeLLMError."""
         say("starting the engine")
         from edgellm.model import Model
@@ -125,5 +128,6 @@ class EdgeBackend:
             say(f"compiling kernels for this CPU, once: {done} of {total}")
 
         path = resolve(model)
+        name = name_of(path.absolute())
         say(f"opening {path.name}")
-        return EdgeModel(name_of(path.absolute()), Model.open(path, progress=compiling, **options))
+        return EdgeModel(name, Model.open(path, progress=compiling, **options(name)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend, OpenModel
@@ -47,8 +48,10 @@ class Conversation:
 
     def edit(self, message: int, text: str) -> None:
         """Say something else in place of an earlier message; that one stays, as another version."""
+        if not (edited := self.chat.tree.messages.get(message)):
+            raise EdgeLLMError("the message that was edited is in another chat: open that one to edit it")
         self.stop()
-        self._ask(self.chat.tree.messages[message].parent, text)
+        self._ask(edited.parent, text)
 
     def regenerate(self, message: int | None = None) -> None:
         """Another reply in place of `message`, or of the last one; that one stays, as another version."""
@@ -65,22 +68,36 @@ class Conversation:
         for reply in self._pending:
             self.worker.stop(reply)
 
-    def walk(self, message: int, step: int) -> None:
-        """Show an earlier or later version of a message."""
-        self.chat.tree.walk(message, step)
+    def walk(self, message: int | None, step: int) -> None:
+        """Show an earlier or later version of a message, or of the last one that has several."""
+        tree = self.chat.tree
+        several = [m.id for m in self.path if len(tree.versions(m.id)) > 1]
+        if message is None and not several:
+            raise EdgeLLMError("nothing here has another version; /edit and /regen make one")
+        tree.walk(several[-1] if message is None else message, step)
         self._show_leaf()
 
     def unseen(self) -> frozenset[int]:
         """The messages on the path that the last reply did not see, as they were outside its window."""
-        path = self.path
-        for place in range(len(path) - 1, -1, -1):
-            if path[place].id in self._dropped:
-                return frozenset(m.id for m in path[: self._dropped[path[place].id]])
+        for reply in reversed(self.path):
+            if (dropped := self._dropped_before(reply.id)) is not None:
+                return self._left_out(reply, dropped) if dropped else frozenset()
         return frozenset()
+
+    def _left_out(self, reply: Message, dropped: int) -> frozenset[int]:
+        said = [message for message in self._turns(reply.parent) if message.role != "system"]
+        seen = {message.id for message in said[dropped:]} | {reply.id}
+        older = takewhile(lambda message: message.id not in seen, self.path)
+        return frozenset(message.id for message in older if message.role != "system")
+
+    def _dropped_before(self, reply: int) -> int | None:
+        if reply in self._pending and reply == self.worker.running:
+            return self.worker.dropped_messages()
+        return self._dropped.get(reply)
 
     def _ask(self, parent: int | None, text: str) -> None:
         asked = self.store.add(self.chat.id, parent, "user", text)
-        self.store.remember(text)
+        self._keep(lambda: self.store.remember(text))
         self.chat.tree.put(asked)
         self._reply(asked.id)
 
@@ -113,21 +130,29 @@ class Conversation:
         )
 
     def _save(self, message: Message) -> None:
-        """Save a message; where that fails, say so, but lose nothing of what is shown."""
+        self._keep(lambda: self.store.update(message))
+
+    def _keep(self, save: Callable[[], None]) -> None:
+        """Keep something; where that fails, say so, but go on, and lose nothing of what is shown."""
         try:
-            self.store.update(message)
+            save()
         except EdgeLLMError as error:
-            self._tell(Notice(f"this reply is not saved: {error}", "error"))
+            self._tell(Notice(f"not saved: {error}", "error"))
 
     def messages(self, to: int | None = None) -> list[dict[str, str]]:
         """The conversation as the model gets it, up to the message `to` or to the end of what is shown."""
         said = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
+        return said + [{"role": message.role, "content": message.text} for message in self._turns(to)]
+
+    def _turns(self, to: int | None) -> list[Message]:
+        """The messages to one, but for those that got no reply at all: templates want turns that alternate."""
+        turns: list[Message] = []
         for message in self.chat.tree.path(to):
-            if message.role == "assistant" and not message.text:
-                said.pop()  # what got no reply at all; templates want turns that alternate
-            else:
-                said.append({"role": message.role, "content": message.text})
-        return said
+            if message.role != "assistant" or message.text:
+                turns.append(message)
+            elif turns and turns[-1].role == "user":
+                turns.pop()
+        return turns
 
     def inspect(self) -> None:
         """Look at what the model would get of this conversation; Inspected follows."""
@@ -156,7 +181,11 @@ class Conversation:
 
     def draft(self) -> str:
         """What was typed in this chat and not sent."""
-        return self.chat.draft if self.chat.id else str(self.store.preference(_DRAFT, ""))
+        if self.chat.id:
+            return self.chat.draft
+        kept: list[object] = []
+        self._keep(lambda: kept.append(self.store.preference(_DRAFT, "")))
+        return str(kept[0]) if kept else ""
 
     def save_draft(self, text: str) -> None:
         """Keep what is typed and not yet sent."""
@@ -175,10 +204,10 @@ class Conversation:
         line = " ".join(title.split())[:_TITLE]
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model))
-            self.store.set_preference(_DRAFT, "")
+            self._keep(lambda: self.store.set_preference(_DRAFT, ""))
         elif line and not self.chat.title:
-            self._retitle(line)
+            self._keep(lambda: self._retitle(line))
 
     def _show_leaf(self) -> None:
-        self.store.show(self.chat.id, self.chat.tree.leaf)
+        self._keep(lambda: self.store.show(self.chat.id, self.chat.tree.leaf))
         self._tell(PathChanged())

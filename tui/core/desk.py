@@ -36,11 +36,10 @@ class Desk(Conversation):
     # Models and settings
 
     def open_model(self, name: str) -> None:
-        """Open a model in place of the one that is open; the conversation goes on with it."""
-        self.stop()
-        self.model, self.opened = name, None
+        """Open a model in place of the one that is open; the conversation goes on with it, and what waits is for it."""
         self.tuning.recall(name)
-        self.worker.open(name, self.tuning.for_loading())
+        self.model, self.opened = name, None
+        self.worker.open(name, self.tuning.loading)
         self._tell(SettingsChanged())
 
     def set(self, name: str, text: str) -> None:
@@ -93,22 +92,18 @@ class Desk(Conversation):
         """Take note of what the worker told. The front passes each event on, in its own thread."""
         if isinstance(event, ReplyEnded):
             self._note_end(event)
-        elif isinstance(event, ModelOpened):
+        elif isinstance(event, ModelOpened) and event.asked == self.model:  # and no other is wanted by now
             self._note_model(event)
         elif isinstance(event, ModelFailed):
-            self.opened = None
             self._tell(Notice(event.problem, "error"))
 
     def _note_model(self, event: ModelOpened) -> None:
         """A model may be opened by a path; its settings are kept under the name that it has in lists."""
-        used = self.tuning.for_loading()
         self.opened, self.model = event, event.name
-        self.tuning.recall(event.name)
-        self.store.set_preference("model", event.name)
+        self._keep(lambda: self.tuning.recall(event.name))
+        self._keep(lambda: self.store.set_preference("model", event.name))
         if self.chat.id:
-            self.store.set_model(self.chat.id, event.name)
-        if self.tuning.for_loading() != used:
-            self.reopen()
+            self._keep(lambda: self.store.set_model(self.chat.id, event.name))
 
     # Chats
 

@@ -17,13 +17,15 @@ class Event:
 class ModelOpened(Event):
     """A model is ready. `ctx` is in tokens; `thinking`: its template can switch thinking on and off.
 
-    `defaults` are the options of replies for which its file brings values of its own.
+    `defaults` are the options of replies for which its file brings values of its own. `asked` is what was to be
+    opened: a path, or a name.
     """
 
     name: str
     ctx: int
     thinking: bool
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,10 @@ class Tuning:
         """What differs of `LoadOptions`."""
         return known.chosen(self.values, Group.LOAD)
 
+    def loading(self, model: str) -> dict[str, Any]:
+        """The same for any model, as it is kept; from any thread."""
+        return known.chosen(known.valid(self._store.settings(model)), Group.LOAD)
+
     def for_replies(self) -> dict[str, Any]:
         """What a reply is asked for with."""
         options = known.chosen(self.values, Group.GENERATION, Group.CHAT)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from queue import SimpleQueue
+from threading import Event as ThreadEvent
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,14 @@ from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase, Reading
 
 if TYPE_CHECKING:
-    from tui.core.backend import Backend, Messages, OpenModel, Reply
+    from tui.core.backend import Backend, Messages, OpenModel, Options, Reply
 
 Tell = Callable[[Event], None]
 _SAVE_S = 0.5
+
+
+class _NotWantedError(Exception):
+    """Another model is wanted by now, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +51,22 @@ class Worker:
         self._reply: Reply | None = None
         self._phase, self._progress, self._name = Phase.CLOSED, "", ""
         self._unwanted: set[int] = set()
+        self._opening = self._opened = 0
+        self._closing = False
         self.running: int | None = None
         self._thread = Thread(target=self._work, name="model worker", daemon=True)
         self._thread.start()
 
-    def open(self, model: str, options: Mapping[str, Any]) -> None:
-        """Open a model in place of the one that is open. ModelOpened or ModelFailed follows."""
-        self._jobs.put(lambda: self._open(model, options))
+    def open(self, model: str, options: Options) -> None:
+        """Open a model in place of the one that is open. ModelOpened or ModelFailed follows, or the next `open`.
+
+        The reply that is being written ends; those that wait are for the new model. `options` is called in the
+        worker's thread.
+        """
+        self._opening = opening = self._opening + 1
+        self._jobs.put(lambda: self._open(model, options, opening))
+        if self.running is not None:
+            self.stop(self.running)
 
     def reply(self, request: Request) -> None:
         """Write a reply. ReplyEnded follows."""
@@ -61,6 +75,12 @@ class Worker:
     def ask(self, question: Callable[[OpenModel], Event]) -> None:
         """Look at the model. The event that `question` makes follows, or a Notice of why not."""
         self._jobs.put(lambda: self._answer(question))
+
+    def done(self) -> ThreadEvent:
+        """Set as soon as everything is done that was asked for until now, and told."""
+        done = ThreadEvent()
+        self._jobs.put(done.set)
+        return done
 
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
@@ -88,8 +108,13 @@ class Worker:
             gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
         )
 
+    def dropped_messages(self) -> int:
+        """How many messages, as `ReplyEnded` counts them, the reply that is being written does not see."""
+        return self._reply.dropped_messages if self._reply else 0
+
     def close(self) -> None:
-        """Stop what is being written, let go of the model and end the thread."""
+        """Stop what is being written or opened, let go of the model and end the thread."""
+        self._closing = True
         if self.running is not None:
             self.stop(self.running)
         self._jobs.put(None)
@@ -97,30 +122,47 @@ class Worker:
 
     def _work(self) -> None:
         while job := self._jobs.get():
-            job()
+            try:
+                job()
+            except Exception:  # of what is told: the next job has nothing to do with it
+                logging.getLogger(__name__).exception("unexpected")
         self._let_go()
 
-    def _open(self, name: str, options: Mapping[str, Any]) -> None:
+    def _open(self, name: str, options: Options, opening: int) -> None:
+        def say(progress: str) -> None:
+            if self._closing or opening != self._opening:
+                raise _NotWantedError
+            self._progress = progress
+
         self._let_go()
+        self._opened = opening
         self._phase, self._name = Phase.LOADING, name
+        told: Event | None = None
         try:
-            self._model = model = self._backend.open(name, options, self._say)
-        except Exception as error:
+            say("")
+            self._model = model = self._backend.open(name, options, say)
+            told = ModelOpened(model.name, model.ctx, model.thinking, model.defaults, asked=name)
+            self._phase, self._name = Phase.READY, model.name
+        except _NotWantedError:
             self._phase = Phase.CLOSED
-            self._tell(ModelFailed(name, line(error)))
-            return
-        self._phase, self._name = Phase.READY, model.name
-        self._tell(ModelOpened(model.name, model.ctx, model.thinking, model.defaults))
-
-    def _say(self, progress: str) -> None:
-        self._progress = progress
+        except Exception as error:
+            self._phase, told = Phase.CLOSED, ModelFailed(name, line(error))
+        if told:
+            self._tell(told)
 
     def _let_go(self) -> None:
         model, self._model, self._reply = self._model, None, None
-        if model:
-            model.close()
+        try:
+            if model:
+                model.close()
+        except Exception as error:
+            self._tell(Notice(line(error), "error"))
 
     def _write(self, request: Request) -> None:
+        if self._waits(request):
+            self._jobs.put(lambda: self._write(request))
+            return
+        self._reply = None  # first: what `text` gives is always of the reply that is running
         self.running = request.message
         try:
             ended = self._written(request)
@@ -129,11 +171,18 @@ class Worker:
             ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
         self._phase = Phase.READY if self._model else Phase.CLOSED
         self.running = None
-        request.end(ended)
+        self._unwanted.discard(request.message)
+        try:
+            request.end(ended)
+        except Exception as error:
+            self._tell(Notice(f"this reply is not saved: {line(error)}", "error"))
         self._tell(ended)
 
+    def _waits(self, request: Request) -> bool:
+        """Whether a model is to be opened before a reply that is still wanted; the job for that stands in the queue."""
+        return self._opened != self._opening and not self._closing and request.message not in self._unwanted
+
     def _written(self, request: Request) -> ReplyEnded:
-        self._reply = None
         if request.message in self._unwanted:
             return ReplyEnded(request.message, "", "cancelled")
         model = self._ready()

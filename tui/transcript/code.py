@@ -5,7 +5,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui.transcript.highlight import highlight
-from tui.transcript.lines import Line, wrap
+from tui.transcript.lines import Line, decoration, wrap
 from tui.transcript.palette import Palette
 
 _BAR = "│ "
@@ -18,7 +18,7 @@ def code_label(language: str, number: int, palette: Palette, width: int) -> Line
     name = language[: max(0, width - len(hint) - 4)]
     space = " " * (width - len(_BAR) - cell_len(name) - len(hint) - 1)
     parts = (Segment(_BAR, palette.code + palette.rule), Segment(name + space + hint + " ", style))
-    return Line(parts, sum(len(part.text) for part in parts))
+    return decoration(*parts)
 
 
 def code_lines(code: str, language: str, palette: Palette, width: int) -> list[Line]:

@@ -92,20 +92,19 @@ class Column:
         if not 0 <= y < tops[-1]:
             return None
         number = bisect_right(tops, y) - 1
-        row = self.rows[number]
-        inner = row.tops(self.width)
-        if inner[-1] != tops[number + 1] - tops[number]:  # it was cut into pieces just now
-            self._tops = None
+        inner = self._inner(number)
         local = min(y - tops[number], inner[-1] - 1)
         piece = bisect_right(inner, local) - 1
-        return Place(number, row.shown.entry.key, piece, local - inner[piece], inner[piece + 1] - inner[piece])
+        return Place(
+            number, self.rows[number].shown.entry.key, piece, local - inner[piece], inner[piece + 1] - inner[piece]
+        )
 
     def y(self, place: Place) -> int:
         """Where the line is now. Where its entry is gone, the one that took its place counts."""
         if not self.rows:
             return 0
         number = min(self._index.get(place.key, place.row), len(self.rows) - 1)
-        inner = self.rows[number].tops(self.width)
+        inner = self._inner(number)
         piece = min(place.piece, len(inner) - 2)
         height = inner[piece + 1] - inner[piece]
         line = place.line if height == place.height else place.line * height // max(1, place.height)
@@ -125,27 +124,39 @@ class Column:
 
     def line(self, place: Place) -> Line:
         """What is shown there."""
-        lines = self.rows[place.row].measure(place.piece, self._cache)
+        lines = self._lines(self.rows[place.row], place.piece)
         return lines[place.line] if place.line < len(lines) else BLANK
 
     def _measure(self, pieces: Iterator[tuple[Row, int]], lines: int) -> None:
         while lines > 0 and (found := next(pieces, None)):
             row, piece = found
-            before = row.height(self.width)
-            lines -= row.height_of(piece, self._cache)
-            if row.height(self.width) != before:
-                self._tops = None
+            lines -= row.known(piece) or len(self._lines(row, piece))
+
+    def _lines(self, row: Row, piece: int) -> list[Line]:
+        before = row.height(self.width)
+        lines = row.measure(piece, self._cache)
+        if row.height(self.width) != before:
+            self._tops = None
+        return lines
 
     def _after(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
-        for row in self.rows[number:]:
-            for at in range(piece, len(row.tops(self.width)) - 1):
-                yield row, at
+        for at in range(number, len(self.rows)):
+            for inner in range(piece, len(self._inner(at)) - 1):
+                yield self.rows[at], inner
             piece = 0
 
     def _before(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
-        if number < len(self.rows):
-            for at in range(piece - 1, -1, -1):
-                yield self.rows[number], at
-        for row in reversed(self.rows[:number]):
-            for at in range(len(row.tops(self.width)) - 2, -1, -1):
-                yield row, at
+        for inner in range(piece - 1, -1, -1):
+            yield self.rows[number], inner
+        for at in range(number - 1, -1, -1):
+            for inner in range(len(self._inner(at)) - 2, -1, -1):
+                yield self.rows[at], inner
+
+    def _inner(self, number: int) -> list[int]:
+        """Where the pieces of a row begin. It may be cut into them only now, and is then seldom as high as guessed."""
+        row = self.rows[number]
+        guess = row.height(self.width)
+        inner = row.tops(self.width)
+        if inner[-1] != guess:
+            self._tops = None
+        return inner

@@ -39,7 +39,12 @@ class Fence:
 
     def body(self, lines: Sequence[str]) -> list[str]:
         """Lines of code, without the indentation that the fence itself has."""
-        return [line[min(self.indent, len(line) - len(line.lstrip(" "))) :] for line in lines]
+        return [self._dedented(line) for line in lines] if self.indent else list(lines)
+
+    def _dedented(self, line: str) -> str:
+        code = line.lstrip(" \t")
+        space = line[: len(line) - len(code)].expandtabs(4)
+        return space[self.indent :] + code
 
 
 class Cutter:

@@ -8,7 +8,7 @@ from rich.style import Style
 from tui.transcript.clean import clean
 from tui.transcript.code import code_label, code_lines, language_of
 from tui.transcript.inline import spans
-from tui.transcript.lines import BLANK, Line, Span, wrap
+from tui.transcript.lines import BLANK, Line, Span, decoration, wrap
 from tui.transcript.palette import Palette
 from tui.transcript.table import table_lines
 
@@ -59,7 +59,7 @@ class Markdown:
             case "table_open":
                 return self._table(inner, width, style)
             case "hr":
-                return [Line((Segment("─" * width, self._palette.rule),), width)]
+                return [decoration(Segment("─" * width, self._palette.rule))]
         return wrap([(clean(token.content), style)], width)
 
     def _inline(self, token: "Token", style: Style) -> list[Span]:
@@ -70,7 +70,7 @@ class Markdown:
         lines = wrap(self._inline(inner[0], style + own), width)
         if tag == "h1":
             under = max(sum(segment.cell_length for segment in line.segments) for line in lines)
-            lines.append(Line((Segment("━" * under, self._palette.title),), under))
+            lines.append(decoration(Segment("━" * under, self._palette.title)))
         return lines
 
     def _list(self, token: "Token", inner: list["Token"], width: int, style: Style, depth: int) -> list[Line]:

@@ -11,7 +11,7 @@ Links = tuple[tuple[str, str], ...]
 """Definitions of link references: the label as markdown-it normalizes it, and the address."""
 
 _DEEPEST = 60  # levels of nesting, two of them for a list in a list; what is deeper than the parser's limit it drops
-_LONGEST = 16_384  # characters of which some patterns take markdown-it seconds, growing with the square
+_LONGEST = 16_384  # characters in one block; some patterns of them take markdown-it seconds, growing with the square
 _MOST_BRACKETS = 400
 
 
@@ -27,13 +27,20 @@ def blocks(source: str) -> tuple[list["Token"], Links]:
 
 def parse(source: str, links: Links) -> list["Token"] | None:
     """All tokens of some blocks; None for a text that nobody wrote by hand, which is shown as it is."""
-    if len(source) > _LONGEST or source.count("[") > _MOST_BRACKETS:
+    tokens, _ = blocks(source)
+    inline = [token for token in tokens if token.type == "inline"]
+    if any(token.level >= _DEEPEST for token in tokens) or any(_endless(token.content) for token in inline):
         return None
     environment = {"references": {label: {"href": href, "title": ""} for label, href in links}}
-    tokens = _parser().parse(source, environment)
-    if any(token.level >= _DEEPEST for token in tokens):
-        return None
+    parser = _parser()
+    for token in inline:
+        token.children = []
+        parser.inline.parse(token.content, parser, environment, token.children)
     return tokens
+
+
+def _endless(content: str) -> bool:
+    return len(content) > _LONGEST or content.count("[") > _MOST_BRACKETS
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
-from tui.transcript.lines import BLANK, Line, Span, wrap
+from tui.transcript.lines import BLANK, Line, Span, decoration, wrap
 from tui.transcript.palette import Palette
 
 Cell = list[Span]
@@ -21,8 +21,7 @@ def table_lines(rows: Sequence[Sequence[Cell]], aligns: Sequence[str], palette: 
     if widths is None:
         return _records(rows, palette, width)
     head, *body = [_row(row, widths, aligns, palette) for row in rows]
-    rule = Segment("─┼─".join("─" * column for column in widths), palette.rule)
-    line = Line((rule,), len(rule.text))
+    line = decoration(Segment("─┼─".join("─" * column for column in widths), palette.rule))
     apart = any(len(row) > 1 for row in body)  # rows of several lines are told apart by a rule
     lines = [*head, line]
     for number, row in enumerate(body):

@@ -51,12 +51,14 @@ class Transcript(ColumnView):
             self.step = step
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Show these entries. What is known of those that have not changed is kept."""
+        """Show these entries. What is known of those that have not changed is kept; of others, the end is shown."""
 
         def change() -> int:
             self._column.show(entries)
             return 0
 
+        if not any(self._column.row(entry.key) for entry in entries):
+            self._follow(True)
         self._change(change)
         if self.selected is not None and self._column.row(self.selected) is None:
             self.selected = None
@@ -132,7 +134,8 @@ class Transcript(ColumnView):
 
     def on_click(self, event: events.Click) -> None:
         """Act on a version marker, a folded thought, or the label of a block of code."""
-        place = self._column.place(self.scroll_offset.y + event.y)
+        at = event.get_content_offset(self)
+        place = None if at is None else self._column.place(self.scroll_offset.y + at.y)
         if place is None:
             return
         meta = event.style.meta

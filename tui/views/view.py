@@ -31,6 +31,10 @@ class View(ModalScreen[None]):
         """What is in the frame, over the keys."""
         yield from ()
 
+    def hear(self, event: Event) -> None:
+        """Pass an event on to `heard` as soon as this screen stands, if it then still does."""
+        self.call_later(lambda: self.heard(event) if self in self.app.screen_stack else None)
+
     def heard(self, event: Event) -> None:
         """The desk or its worker told something."""
 

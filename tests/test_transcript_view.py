@@ -1,0 +1,288 @@
+"""The transcript on a screen: following, scrolling, resizing, selecting, copying."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+from tui.transcript import Entry, Transcript, cache
+from tui.transcript.document import Document
+from tui.transcript.lines import Line
+from tui.transcript.palette import Palette
+from tui.transcript.pieces import Piece, Plain, shown
+
+REPLY = "Some **words**.\n\n- one\n- two\n\n```python\nx = 1\n```\n\n> quote\n\nA long line: " + "word " * 30
+CHAT = [
+    Entry(key, "user" if key % 2 else "assistant", f"number {key}\n\n" + REPLY * (key % 5)) for key in range(1, 201)
+]
+
+
+class Host(App[None]):
+    """An application with nothing but the transcript, which keeps the messages that come from it."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        super().__init__()
+        self.entries = entries
+        self.heard: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+    def on_mount(self) -> None:
+        self.query_one(Transcript).show(self.entries)
+        self.query_one(Transcript).focus()
+
+    def on_transcript_walk(self, message: Transcript.Walk) -> None:
+        self.heard.append(message)
+
+    def on_transcript_selected(self, message: Transcript.Selected) -> None:
+        self.heard.append(message)
+
+    def on_transcript_following(self, message: Transcript.Following) -> None:
+        self.heard.append(message)
+
+
+Test = Callable[[Host, Transcript, Pilot[None]], Awaitable[None]]
+
+
+def on_screen(entries: Sequence[Entry], test: Test, size: tuple[int, int] = (80, 24)) -> None:
+    async def run() -> None:
+        app = Host(entries)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await test(app, app.query_one(Transcript), pilot)
+
+    asyncio.run(run())
+
+
+def seen(view: Transcript) -> list[str]:
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+def test_a_reply_that_streams_looks_like_one_that_was_there_at_once_and_its_end_is_seen() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        for end in range(0, len(REPLY * 3), 17):
+            view.set_text(2, (REPLY * 3)[:end])
+            await pilot.pause(0)
+        view.replace(Entry(2, "assistant", REPLY * 3, figures="45 t/s"))
+        streamed = seen(view)
+        assert streamed[-1].strip() == "45 t/s"
+        view.show([])
+        view.show([Entry(1, "user", "Hi"), Entry(2, "assistant", REPLY * 3, figures="45 t/s")])
+        assert seen(view) == streamed
+
+    on_screen([Entry(1, "user", "Hi"), Entry(2, "assistant", "", running=True)], test)
+
+
+def test_scrolling_up_stops_following_and_the_end_begins_it_again() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        assert view.following
+        await pilot.press("pageup")
+        assert not view.following
+        before = seen(view)
+        view.set_text(200, CHAT[-1].text + "\n\nmore" * 50)
+        await pilot.pause()
+        assert seen(view) == before
+        await pilot.press("end")
+        assert view.following
+        assert seen(view)[-1].strip() == "more"
+        await pilot.press("up")
+        await pilot.press("down")
+        assert view.following
+        assert [message.following for message in app.heard if isinstance(message, Transcript.Following)] == [
+            *(False, True, False, True)
+        ]
+
+    on_screen(CHAT, test)
+
+
+@pytest.mark.parametrize("width", [30, 80, 150])
+def test_scrolling_moves_what_is_seen_by_the_lines_asked_for(width: int) -> None:
+    """Over entries whose heights are guesses until they come into view."""
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        for step in [-1] * 40 + [-3] * 40 + [-20] * 10 + [3] * 30:
+            before = seen(view)
+            view.scroll_y += step
+            after = seen(view)
+            assert after[-step:] == before[:step] if step < 0 else after[:-step] == before[step:]
+
+    on_screen(CHAT, test, (width, 24))
+
+
+def test_a_resize_keeps_the_place() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        view.scroll_to(y=900)
+        await pilot.pause()
+        while "number" not in (heading := seen(view)[0]):
+            view.scroll_y -= 1
+        for width in (40, 120, 33, 80):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+            assert seen(view)[0] == heading
+
+    on_screen(CHAT, test)
+
+
+def test_only_what_is_seen_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Piece] = []
+
+    def counted(piece: Piece, palette: Palette, width: int) -> list[Line]:
+        rendered.append(piece)
+        return shown(piece, palette, width)
+
+    monkeypatch.setattr(cache, "shown", counted)
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        assert len(rendered) < 40
+        rendered.clear()
+        text = REPLY * 50
+        view.show([*CHAT, Entry(300, "assistant", text, running=True)])
+        rendered.clear()
+        view.set_text(300, text + " and more")
+        assert len(rendered) == 1
+
+    on_screen(CHAT, test)
+
+
+def test_a_change_of_all_entries_parses_only_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a long conversation outgrows the context."""
+    parsed: list[str] = []
+    update = Document.update
+
+    def counted(document: Document, text: str, running: bool) -> None:
+        parsed.append(text)
+        update(document, text, running)
+
+    monkeypatch.setattr(Document, "update", counted)
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        parsed.clear()
+        view.show([replace(entry, unseen=True) for entry in CHAT])
+        await pilot.pause()
+        assert 0 < len(parsed) < 20
+
+    on_screen(CHAT, test)
+
+
+def test_lines_are_kept_for_what_was_shown_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Piece] = []
+
+    def counted(piece: Piece, palette: Palette, width: int) -> list[Line]:
+        rendered.append(piece)
+        return shown(piece, palette, width)
+
+    monkeypatch.setattr(cache, "shown", counted)
+    kept, pieces = cache.LineCache(Palette.plain(), 80), [Plain(f"{number}\nsecond") for number in range(5_000)]
+    for piece in pieces:
+        kept.lines(piece)
+    rendered.clear()
+    for piece in pieces[-1_000:]:
+        kept.lines(piece)
+    assert rendered == []
+    assert len(kept.lines(pieces[0])) == 2
+    assert rendered == [pieces[0]]
+
+
+def test_messages_are_selected_with_keys_and_come_into_view() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        for key in range(200, 190, -1):
+            await pilot.press("alt+up")
+            assert view.selected == key
+            assert any(f"number {key}" in line and line.startswith("┃") for line in seen(view))
+        await pilot.press(*["alt+down"] * 10)
+        assert view.selected is None
+        assert view.following
+        keys = [message.key for message in app.heard if isinstance(message, Transcript.Selected)]
+        assert keys == [*range(200, 190, -1), *range(192, 201), None]
+
+    on_screen(CHAT, test)
+
+
+def test_code_and_messages_are_copied_as_written() -> None:
+    text = "<think>\n```\nno\n```\n</think>\nText\n```sh\nls\t-l\n\n```\n- item\n  ```\n  nested\n  ```\n"
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        assert view.code_blocks(2) == ["ls\t-l\n", "nested"]
+        for key, copied in (("c", "nested"), ("1", "ls\t-l\n"), ("2", "nested"), ("y", "Bye  **now**")):
+            await pilot.press(key)
+            assert app.clipboard == copied
+        await pilot.press("alt+up", "alt+up", "y")
+        assert app.clipboard == text.partition("</think>")[2].strip()
+        line = next(y for y, line in enumerate(seen(view)) if "copy 1" in line)
+        await pilot.click(offset=(20, line))
+        assert app.clipboard == "ls\t-l\n"
+
+    on_screen([Entry(1, "user", "Hi"), Entry(2, "assistant", text), Entry(3, "user", "Bye  **now**")], test)
+
+
+def test_a_thought_is_folded_until_it_is_opened() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        assert "  ▸ thinking: 2 words" in seen(view)
+        view.replace(Entry(1, "assistant", "<think>\nSome deep words\n</think>\n\nThe answer"))
+        folded = seen(view)
+        assert [line.strip() for line in folded if line][1:] == ["▸ thought for 3 words", "The answer"]
+        await pilot.press("t")
+        assert [line.strip() for line in seen(view) if line][1:] == [
+            "▾ thought for 3 words",
+            "Some deep words",
+            "The answer",
+        ]
+        await pilot.click(offset=(5, next(y for y, line in enumerate(seen(view)) if "▾" in line)))
+        assert seen(view) == folded
+
+    on_screen([Entry(1, "assistant", "<think>\nSome deep</thi", running=True)], test)
+
+
+def test_a_click_on_the_version_marker_asks_for_another_version() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        line = next(y for y, line in enumerate(seen(view)) if "2/3" in line)
+        at = seen(view)[line].index("‹")
+        await pilot.click(offset=(at, line))
+        await pilot.click(offset=(at + 6, line))
+        assert [(message.key, message.step) for message in app.heard if isinstance(message, Transcript.Walk)] == [
+            *((7, -1), (7, 1))
+        ]
+
+    on_screen([Entry(7, "assistant", "Hello", version=2, versions=3)], test)
+
+
+def test_what_the_mouse_selects_is_copied_without_decoration_and_line_breaks_of_the_screen() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        lines = seen(view)
+        start = next(y for y, line in enumerate(lines) if "item" in line)
+        end = next(y for y, line in enumerate(lines) if "code" in line)
+        await pilot.mouse_down(offset=(lines[start].index("item"), start))
+        await pilot.hover(offset=(5, start + 1))
+        await pilot.hover(offset=(lines[end].index("code") + 3, end))
+        await pilot.mouse_up(offset=(lines[end].index("code") + 3, end))
+        assert view.screen.get_selected_text() == "item " + "word " * 30 + "end\n\ncode"
+
+    text = "- item " + "word " * 30 + "end\n\n```text\ncode line\n```\n"
+
+    on_screen([Entry(1, "assistant", text)], test)
+
+
+def test_what_a_user_wrote_is_shown_as_it_is() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        assert [line for line in seen(view) if line] == ["▎ You", "▎ # no title", "▎   - *a*  b", "▎ ␛[31m"]
+
+    on_screen([Entry(1, "user", "# no title\n  - *a*  b\n\x1b[31m")], test)
+
+
+def test_another_theme_changes_the_colours() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        def colours() -> set[str]:
+            parts = (part for strip in view.render_lines(view.size.region) for part in strip)
+            return {part.style.color.name for part in parts if part.style and part.style.color}
+
+        dark = colours()
+        app.theme = "textual-light"
+        await pilot.pause()
+        assert not dark & colours()
+
+    on_screen([Entry(1, "assistant", REPLY)], test)
