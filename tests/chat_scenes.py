@@ -121,9 +121,7 @@ async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -
     store = Store(folder / "chats.db")
     store.set_preference("theme", theme)
     place = None if name == "empty" else store.put(conversation())
-    model = FakeModel(
-        MODEL, ctx=40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6, "top_k": 20}
-    )
+    model = FakeModel(MODEL, 40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6})
     with ExitStack() as frozen:
         frozen.enter_context(patch("tui.chat.screen.memory", lambda: MEMORY))
         frozen.enter_context(patch("tui.models.shelf.local_rows", lambda: iter(ROWS)))

@@ -17,7 +17,8 @@ from tui.core.store import Store
 
 _PARAGRAPH = (
     "A token's **keys and values** depend on what stands before it alone, so after an edit only the `tokens` after it "
-    "are read anew.\n\n- first, the weights\n- then the cache\n\n```python\nfor token in reply:\n    print(token)\n```\n\n"
+    "are read anew.\n\n- first, the weights\n- then the cache\n\n"
+    "```python\nfor token in reply:\n    print(token)\n```\n\n"
 )
 _TOKENS = [_PARAGRAPH[i : i + 4] for i in range(0, len(_PARAGRAPH), 4)]
 _SHORT, _LONG = 40, 800
@@ -35,10 +36,9 @@ class PacedReply(FakeReply):
 
     def __iter__(self) -> Iterator[str]:
         begun, spent = monotonic(), thread_time()
-        for self.count in range(1, self._tokens + 1):
+        while self.count < self._tokens and not self._cancelled:
+            self.count += 1
             sleep(max(0.0, begun + self.count / self._paced.rate - monotonic()))
-            if self._cancelled:
-                break
             piece = _TOKENS[self.count % len(_TOKENS)]
             self.text += piece
             yield piece
@@ -99,7 +99,7 @@ class SoakApp(ChatApp):
         wall, cpu = monotonic() - self.set_off[0], process_time() - self.set_off[1]
         own = cpu - self.model.spent_s
         lines = [
-            f"{self.turns} turns, {self.model.written:,} tokens in {wall:.1f} s: {self.model.written / wall:.0f} a second",
+            f"{self.turns} turns, {self.model.written:,} tokens in {wall:.1f} s",
             f"app {own:.2f} s of CPU, {own / wall:.1%} of a core (the fake model {self.model.spent_s:.2f} s)",
             f"worst pause {self.pause_s * 1e3:.0f} ms",
             "memory " + ", ".join(f"{turn}: {mb:.1f} MB" for turn, mb in self.memory),

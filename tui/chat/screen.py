@@ -35,7 +35,7 @@ class ChatScreen(FrontScreen):
 
     CSS_PATH = "screen.tcss"
     AUTO_FOCUS = "Editor"
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
