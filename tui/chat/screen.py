@@ -1,18 +1,20 @@
 """The screen of the conversation: it connects the widgets with the desk, and runs what a person asks for."""
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
+from textual.widget import Widget
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
 from tui.chat.front import FrontScreen
-from tui.chat.key_line import KeyLine
+from tui.chat.keys import Keys
+from tui.chat.sizes import Sizes
+from tui.chat.welcome import Welcome
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
@@ -25,6 +27,7 @@ from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 20, 2.0
+_FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
 
 class ChatScreen(FrontScreen):
@@ -32,6 +35,7 @@ class ChatScreen(FrontScreen):
 
     CSS_PATH = "screen.tcss"
     AUTO_FOCUS = "Editor"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
@@ -52,6 +56,7 @@ class ChatScreen(FrontScreen):
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
         self._searched = self._unsaved = ""
+        self._unseen: frozenset[int] = frozenset()
         self._deleted: list[int] = []
 
     def compose(self) -> ComposeResult:
@@ -59,16 +64,20 @@ class ChatScreen(FrontScreen):
         with Horizontal(id="middle"):
             yield Sidebar()
             with Vertical(id="conversation"):
-                yield Transcript()
+                with Container(id="talk"):
+                    yield Transcript()
+                    yield Welcome()
                 yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
-        yield KeyLine()
+        yield Keys()
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
+        sizes = Sizes(list(self.query(Widget).filter(_FITTED)))
+        self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
-        composer.set_history(self.desk.store.history())
+        self.attempt(lambda: composer.set_history(self.desk.store.history()))
         composer.set_completer(lambda text, cursor: complete(text, cursor, lambda: self.models))
         composer.text = self.desk.draft()
         self._ticker = self.set_interval(_TICK_S, self._look)
@@ -93,23 +102,33 @@ class ChatScreen(FrontScreen):
     def _hint(self) -> str:
         if self.desk.opened:
             return "Say something, or / for commands"
-        return "Type while the model loads: it goes off when it is ready"
+        if self.desk.reading().phase is Phase.LOADING:
+            return "Type while the model loads: it goes off when it is ready"
+        return "No model is open; F3 shows them"
 
     def _show_path(self) -> None:
-        self.query_one(Transcript).show(entries(self.desk))
+        self._unseen = self.desk.unseen()
+        shown = entries(self.desk)
+        self.query_one(Welcome).display = not shown
+        self.query_one(Transcript).show(shown)
+        self.refresh_bindings()
 
     def _show_chats(self) -> None:
         sidebar = self.query_one(Sidebar)
         if sidebar.display:
-            sidebar.show(self.desk.chats(self._searched), self.desk.chat.id)
+            self.attempt(lambda: sidebar.show(self.desk.chats(self._searched), self.desk.chat.id))
 
     def _look(self) -> None:
         """Show how far the reply is and what the instruments read; rests while nothing happens."""
         reading, running = self.desk.reading(), self.desk.running
         if running is not None and self.desk.worker.running == running:
             self.query_one(Transcript).set_text(running, self.desk.worker.text())
+        if self.desk.unseen() != self._unseen:
+            self._show_path()
         self.query_one(StatusLine).show(reading, self._memory)
         self.query_one(Panel).show(reading, self._memory)
+        if (welcome := self.query_one(Welcome)).display:
+            welcome.show(reading)
         if self._ticker:
             busy = running is not None or reading.phase is Phase.LOADING
             self._ticker.resume() if busy else self._ticker.pause()
@@ -122,16 +141,17 @@ class ChatScreen(FrontScreen):
 
     @on(Composer.Sent)
     def _sent(self, message: Composer.Sent) -> None:
+        composer = self.query_one(Composer)
         text = with_files(message.text, ((each.name, each.text) for each in message.attachments))
         try:
             if message.editing is None:
                 self.desk.send(text)
             else:
                 self.desk.edit(message.editing, text)
-            self.desk.save_draft("")
         except EdgeLLMError as error:
             self.say(str(error), "error")
-            self.query_one(Composer).text = text
+            composer.give_back(message)
+        self.attempt(lambda: self.desk.save_draft(composer.unsent))
 
     @on(Composer.Command)
     def _command(self, message: Composer.Command) -> None:
@@ -139,8 +159,6 @@ class ChatScreen(FrontScreen):
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
-        if message.editing is not None:
-            return
         problem = ""
         try:
             self.desk.save_draft(message.text)
@@ -157,7 +175,8 @@ class ChatScreen(FrontScreen):
 
     @on(Sidebar.Open)
     def _open(self, message: Sidebar.Open) -> None:
-        self._open_chat(message.chat)
+        self.move(lambda: self.desk.open_chat(message.chat))
+        self.query_one(Composer).focus()
 
     @on(Sidebar.Rename)
     def _rename(self, message: Sidebar.Rename) -> None:
@@ -165,9 +184,12 @@ class ChatScreen(FrontScreen):
 
     @on(Sidebar.Delete)
     def _delete(self, message: Sidebar.Delete) -> None:
-        self.attempt(lambda: self.desk.delete_chat(message.chat))
-        self._deleted.append(message.chat)
-        self.say("deleted; Ctrl+Z brings it back")
+        def delete() -> None:
+            self.desk.delete_chat(message.chat)
+            self._deleted.append(message.chat)
+            self.say("deleted; Ctrl+Z brings it back")
+
+        self.move(delete)
 
     @on(Sidebar.Undo)
     def _undo(self) -> None:
@@ -197,21 +219,30 @@ class ChatScreen(FrontScreen):
         """Open a view."""
         self.show(view)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Offer to stop only what runs."""
+        return action != "stop" or self.desk.running is not None
+
     def action_stop(self) -> None:
         """Stop the reply."""
         self.desk.stop()
 
     def action_clear(self) -> None:
         """Begin a new chat."""
-        self._switch(self.desk.new_chat)
+        self.move(self.desk.new_chat)
+        self.query_one(Composer).focus()
 
     def action_regenerate(self) -> None:
         """Reply once more."""
         self.attempt(self.desk.regenerate)
 
     def action_edit(self) -> None:
-        """Edit the selected message, or the last one."""
-        self.command("/edit")
+        """Edit the selected message, if it is the person's, or their last one."""
+        selected = self.desk.chat.tree.messages.get(self.query_one(Transcript).selected or 0)
+        if selected and selected.role == "user":
+            self.edit(selected.id)
+        else:
+            self.command("/edit")
 
     def action_walk(self, step: int) -> None:
         """Show another version of the selected message, or of the last one that has several."""
@@ -220,15 +251,3 @@ class ChatScreen(FrontScreen):
     def action_panel(self) -> None:
         """Show or hide the figures."""
         self.query_one(Panel).toggle_class("shown")
-
-    def _open_chat(self, chat: int) -> None:
-        """Go on with a stored chat, with what was typed in it."""
-        self._switch(lambda: self.desk.open_chat(chat))
-
-    def _switch(self, act: Callable[[], None]) -> None:
-        """Go to another chat; what is typed stays with the one that is left."""
-        composer = self.query_one(Composer)
-        self.attempt(lambda: self.desk.save_draft(composer.text))
-        self.attempt(act)
-        composer.text = self.desk.draft()
-        composer.focus()

@@ -5,7 +5,7 @@ from pathlib import Path
 from chat_app import chatting, run
 from textual.geometry import Offset
 
-from tui.chat.key_line import KeyLine
+from tui.chat.keys import Keys
 from tui.instruments import Panel
 from tui.transcript import Transcript
 
@@ -13,7 +13,7 @@ from tui.transcript import Transcript
 def test_keys_are_those_of_what_has_the_focus(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            line = chat.screen.query_one(KeyLine)
+            line = chat.screen.query_one(Keys)
             assert "⏎ Send" in line.render().plain
             assert "esc Stop" in line.render().plain
             chat.screen.query_one(Transcript).focus()
@@ -27,7 +27,7 @@ def test_keys_are_those_of_what_has_the_focus(tmp_path: Path) -> None:
 def test_a_click_presses_the_key(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=(120, 40)) as chat:
-            line = chat.screen.query_one(KeyLine)
+            line = chat.screen.query_one(Keys)
             await chat.pilot.click(line, offset=Offset(line.render().plain.index("Figures"), 0))
             assert chat.screen.query_one(Panel).display
             await chat.pilot.click(line, offset=Offset(119, 0))  # no key there: nothing happens
