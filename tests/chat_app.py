@@ -90,10 +90,13 @@ async def driving(
     """The app with this store, its model open under this name."""
     backend = FakeBackend(model)
     app = ChatApp(store, backend, name, chat)
-    async with app.run_test(size=size) as pilot:
-        driven = Driven(app, pilot, backend.model)
-        await driven.until(lambda: app.desk.opened)
-        yield driven
+    try:
+        async with app.run_test(size=size) as pilot:
+            driven = Driven(app, pilot, backend.model)
+            await driven.until(lambda: app.desk.opened)
+            yield driven
+    finally:
+        app.desk.close()
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

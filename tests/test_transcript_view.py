@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from textual.app import App, ComposeResult
@@ -9,6 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from tui.transcript import Entry, Transcript, cache
+from tui.transcript.document import Document
 from tui.transcript.lines import Line
 from tui.transcript.palette import Palette
 from tui.transcript.pieces import Piece, Plain, shown
@@ -40,7 +42,7 @@ class Host(App[None]):
     def on_transcript_selected(self, message: Transcript.Selected) -> None:
         self.heard.append(message)
 
-    def on_column_view_following(self, message: Transcript.Following) -> None:
+    def on_transcript_following(self, message: Transcript.Following) -> None:
         self.heard.append(message)
 
 
@@ -147,11 +149,43 @@ def test_only_what_is_seen_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
     on_screen(CHAT, test)
 
 
-def test_the_lines_kept_are_bounded() -> None:
-    kept = cache.LineCache(Palette.plain(), 80)
-    for number in range(10_000):
-        assert len(kept.lines(Plain(f"{number}\nsecond"))) == 2
-    assert sum(len(lines) for lines in kept._kept.values()) <= 3_000
+def test_a_change_of_all_entries_parses_only_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a long conversation outgrows the context."""
+    parsed: list[str] = []
+    update = Document.update
+
+    def counted(document: Document, text: str, running: bool) -> None:
+        parsed.append(text)
+        update(document, text, running)
+
+    monkeypatch.setattr(Document, "update", counted)
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        parsed.clear()
+        view.show([replace(entry, unseen=True) for entry in CHAT])
+        await pilot.pause()
+        assert 0 < len(parsed) < 20
+
+    on_screen(CHAT, test)
+
+
+def test_lines_are_kept_for_what_was_shown_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Piece] = []
+
+    def counted(piece: Piece, palette: Palette, width: int) -> list[Line]:
+        rendered.append(piece)
+        return shown(piece, palette, width)
+
+    monkeypatch.setattr(cache, "shown", counted)
+    kept, pieces = cache.LineCache(Palette.plain(), 80), [Plain(f"{number}\nsecond") for number in range(5_000)]
+    for piece in pieces:
+        kept.lines(piece)
+    rendered.clear()
+    for piece in pieces[-1_000:]:
+        kept.lines(piece)
+    assert rendered == []
+    assert len(kept.lines(pieces[0])) == 2
+    assert rendered == [pieces[0]]
 
 
 def test_messages_are_selected_with_keys_and_come_into_view() -> None:

@@ -157,8 +157,12 @@ def test_defaults_come_back_by_keys(tmp_path: Path) -> None:
             await chat.press("ctrl+r")
             assert chat.app.desk.tuning.values == {"top_k": 9, "overflow": "drop"}
             assert line(chat, "temp") == "temp 0.8 default 0.8, edgellm's"
+            chat.app.desk.think(False)
+            await with_focus(chat, "thinking")
             await chat.press("ctrl+t")
             assert chat.app.desk.tuning.values == {}
+            assert chat.app.desk.tuning.thinking is None
+            assert line(chat, "thinking") == "thinking ‹ automatic › default automatic, by the template"
             assert line(chat, "overflow") == "overflow ‹ stop › default stop, edgellm's"
             assert chat.app.desk.chat.system == "Be brief."
 
@@ -229,5 +233,16 @@ def test_defaults_of_a_model_that_is_still_loading_come_later(tmp_path: Path) ->
             backend.wait.set()
             await chat.until(lambda: chat.app.desk.opened)
             assert line(chat, "temp") == "temp 0.6 default 0.6, from the model"
+
+    run(test())
+
+
+def test_a_name_with_markup_is_only_a_name(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, size=SIZE) as chat:
+            chat.app.desk.open_model("[/b]x[red]")
+            await chat.until(lambda: chat.app.desk.opened)
+            await opened(chat)
+            assert "Settings of [/b]x[red]" in chat.shown()
 
     run(test())

@@ -3,20 +3,20 @@
 import os
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.notifications import SeverityLevel
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable_lines
 from edgellm.home import config_file
 from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
+from tui.lasting import LastingApp
+from tui.transcript.clean import clean
 from tui.views.keymap import read_keys, remarks
 from tui.views.themes import first_theme
 from tui.views.view import View
@@ -28,7 +28,7 @@ def _palette() -> type[Provider]:
     return Palette
 
 
-class ChatApp(App[None]):
+class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
@@ -85,17 +85,13 @@ class ChatApp(App[None]):
         markup: bool = False,
     ) -> None:
         """Show a notice. Whatever it quotes is text, and harmless to the terminal."""
-        super().notify(printable_lines(message), title=title, severity=severity, timeout=timeout, markup=False)
+        super().notify(clean(message), title=title, severity=severity, timeout=timeout, markup=False)
 
     async def action_quit(self) -> None:
         """Leave, with what is typed kept."""
         for screen in self.screen_stack:
             if isinstance(screen, ChatScreen):
                 screen.leave()
-
-    def on_unmount(self) -> None:
-        """Stop what is written, and keep it."""
-        self.desk.close()
 
     def on_chat_app_heard(self, message: Heard) -> None:
         """Let the desk take note, then show it."""

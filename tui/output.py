@@ -4,16 +4,35 @@ wgpu, Mesa and llama.cpp write to file descriptors 1 and 2 themselves, past Pyth
 numbers keep their words off the screen.
 """
 
+from __future__ import annotations
+
 import faulthandler
+import io
 import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _ROTATE = 1 << 20
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _Terminal(io.FileIO):
+    """Where 1 led. When the window is closed, what is written to it is lost: the driver's thread would end by an
+    error, and the app wait for it without end.
+    """
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write it if there is anybody to read it."""
+        with suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
 
 
 @contextmanager
@@ -28,23 +47,39 @@ def logged(log: Path) -> Iterator[None]:
     descriptor = _open(log)
     kept = [os.dup(1), os.dup(2)]
     python = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
-    with open(os.dup(kept[0]), "w", encoding="utf-8") as terminal, os.fdopen(descriptor, "a") as file:  # noqa: PTH123
+    terminal = io.TextIOWrapper(io.BufferedWriter(_Terminal(os.dup(kept[0]), "w")), encoding="utf-8")
+    with terminal, os.fdopen(descriptor, "a", encoding="utf-8") as file:
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         sys.__stdout__ = sys.__stderr__ = terminal  # type: ignore[misc]
-        logging.basicConfig(stream=file, level=logging.WARNING, format=_FORMAT, force=True)
-        logging.captureWarnings(True)
         faulthandler.enable(file)
         try:
-            yield
+            with _recorded(file):
+                yield
         finally:
             faulthandler.disable()
-            logging.captureWarnings(False)
-            logging.basicConfig(handlers=[logging.NullHandler()], force=True)
             sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = python  # type: ignore[misc]
             for place, descriptor in enumerate(kept, 1):
                 os.dup2(descriptor, place)
                 os.close(descriptor)
+
+
+@contextmanager
+def recorded(log: Path) -> Iterator[None]:
+    """While inside, warnings and errors in full go to `log`; descriptors stay as they are."""
+    with os.fdopen(_open(log), "a", encoding="utf-8") as file, _recorded(file):
+        yield
+
+
+@contextmanager
+def _recorded(file: TextIO) -> Iterator[None]:
+    logging.basicConfig(stream=file, level=logging.WARNING, format=_FORMAT, force=True)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        logging.basicConfig(handlers=[logging.NullHandler()], force=True)
 
 
 def _open(log: Path) -> int:

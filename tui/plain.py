@@ -1,132 +1,157 @@
 """`edgellm chat --plain`: the chat in lines, for pipes and screen readers. Replies go to stdout, all else to stderr."""
 
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from queue import Empty, Queue
 
+import click
+
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable_lines
+from edgellm.home import log_file
 from tui.commands import COMMANDS, run
+from tui.composer.slash import command_of, message_of
 from tui.core.backend import Backend
 from tui.core.desk import Desk
-from tui.core.events import Event, Inspected, ModelFailed, ModelOpened, Notice, ReplyEnded, Settled
+from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded
 from tui.core.files import with_files
+from tui.core.reading import Phase
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
-from tui.plain_views import VIEWS, inspection_lines
+from tui.plain_input import Input
+from tui.plain_views import VIEWS, inspection_lines, place_lines
+from tui.transcript.clean import clean
 
 _LOOK_S = 0.03
-_QUOTES = '"""'
 
 
 class Plain:
-    """A front of lines. A message is one line, or all between two lines of three quotes; a slash begins a command."""
+    """A front of lines: what is asked for is waited for, and only then the next line is read."""
 
     def __init__(self, store: Store, backend: Backend) -> None:
         self._told: Queue[Event] = Queue()
         self.desk = Desk(store, backend, self._told.put)
+        self._input = Input(store.history())
         self._attached: list[tuple[str, str]] = []
-        self._leaving = False
-        self._live = sys.stdin.isatty()
+        self._shown = 0
+        self._doing = ""
+        self._leaving = self._failed = False
+        self._on_screen = bool(sys.stdout and sys.stdout.isatty())
+        if sys.stdout:
+            sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
     def run(self, model: str, chat: int | None = None) -> None:
-        """Talk until the input ends. Raises EdgeLLMError if the model cannot be opened, and KeyboardInterrupt."""
+        """Talk until the input ends. Raises KeyboardInterrupt, and SystemExit with 1 if there is no model.
+
+        Where nobody sits in front of it, SystemExit also tells that something failed on the way.
+        """
         try:
-            if chat is not None:
-                self.desk.open_chat(chat)
-            self.desk.open_model(model)
-            failed = self._until(ModelOpened, ModelFailed)
-            if isinstance(failed, ModelFailed):
-                raise EdgeLLMError(failed.problem)
-            if self._live:
-                self.say(f"{self.desk.model} is ready; /help shows the commands, Ctrl-D leaves")
-            while not self._leaving and (text := self._read()) is not None:
-                self._take(text)
+            if self._start(model, chat):
+                while not self._leaving and (text := self._input.read()) is not None:
+                    self._take(text)
         finally:
             self.desk.close()
+        if self._failed and not (self._input.live and self.desk.opened):
+            raise SystemExit(1)
 
-    def _read(self) -> str | None:
-        """The next message or command; None at the end of the input."""
-        line = self._line("> ")
-        if line is None or line.strip() != _QUOTES:
-            return line
-        lines = []
-        while (line := self._line(". ")) is not None and line.strip() != _QUOTES:
-            lines.append(line)
-        return "\n".join(lines)
-
-    def _line(self, prompt: str) -> str | None:
-        if self._live:
-            print(prompt, end="", file=sys.stderr, flush=True)  # noqa: T201
-        line = sys.stdin.readline()
-        return line.rstrip("\r\n") if line else None
+    def _start(self, model: str, chat: int | None) -> bool:
+        if chat is not None:
+            self.desk.open_chat(chat)
+        self.desk.open_model(model)
+        self._attend()
+        if chat is not None and self.desk.opened:
+            self._say_lines(place_lines(self.desk))
+        return self.desk.opened is not None
 
     def _take(self, text: str) -> None:
-        with suppress(KeyboardInterrupt):
-            try:
-                if text.startswith("/"):
-                    run(COMMANDS, self, text)
-                elif text.strip():
-                    self.desk.send(with_files(text, self._attached))
-                    self._attached.clear()
-                self._follow()
-            except EdgeLLMError as error:
-                self.say(str(error), "error")
+        try:
+            if command := command_of(text):
+                self._command(command)
+            elif text.strip():
+                self.desk.send(with_files(message_of(text), self._attached))
+                self._attached.clear()
+            self._follow()
+        except EdgeLLMError as error:
+            self.say(str(error), "error")
+
+    def _command(self, line: str) -> None:
+        before = self.desk.path
+        run(COMMANDS, self, line)
+        if self.desk.running is None and self.desk.path != before:
+            self._say_lines(place_lines(self.desk))
+
+    # What happens
 
     def _follow(self) -> None:
-        """Write the reply, if there is one, as it comes; Ctrl-C stops it."""
-        if (running := self.desk.running) is None:
-            self._settle()
-            return
-        shown = ""
+        """Attend to what was asked for. Ctrl-C stops the reply, and a second one leaves."""
         try:
-            while self.desk.running == running:
-                with suppress(Empty):
-                    self._hear(self._told.get(timeout=_LOOK_S))
-                if self.desk.worker.running == running:
-                    shown = self._show(shown, self.desk.worker.text())
+            self._attend()
         except KeyboardInterrupt:
             self.desk.stop()
-            self._until(ReplyEnded)
-        if self._show(shown, self.desk.chat.tree.messages[running].text):
-            print(flush=True)  # noqa: T201
-        self._settle()  # what is told about its end
-        if figures := self._figures():
-            self.say(figures)
+            self._attend()
 
-    def _figures(self) -> str:
-        last = self.desk.path[-1:]
-        return next((figures_line(m.stats, m.finish_reason, m.dropped_tokens) for m in last if m.stats), "")
+    def _attend(self) -> None:
+        """Wait until the worker has nothing left to do, and nothing to tell from which more would follow."""
+        heard = True
+        while heard:
+            done = self.desk.worker.done()
+            while not done.wait(_LOOK_S):
+                self._look()
+            heard = self._hear_all()
 
-    def _show(self, shown: str, text: str) -> str:
-        print(text[len(shown) :], end="", flush=True)  # noqa: T201
-        return text
+    def _look(self) -> None:
+        """Say what has come of the reply, and what is being done before there can be one."""
+        self._hear_all()
+        running = self.desk.running
+        if running is not None and self.desk.worker.running == running:
+            self._write(self.desk.worker.text())
+        reading = self.desk.reading()
+        doing = reading.progress.partition(":")[0] if reading.phase is Phase.LOADING else ""
+        if doing not in ("", self._doing):
+            self.say(doing)
+        self._doing = doing
 
-    def _until(self, *kinds: type[Event]) -> Event:
-        while not isinstance(event := self._told.get(), kinds):
-            self._hear(event)
-        self._hear(event)
-        return event
-
-    def _settle(self) -> None:
-        """Wait for what a command asked of the model: the next line may be about that."""
-        settled = Settled()
-        self.desk.worker.settle(settled)
-        while self._until(Settled) is not settled:
-            pass
+    def _hear_all(self) -> bool:
+        """Take note of what was told; whether there was anything."""
+        heard = False
+        with suppress(Empty):
+            while True:
+                self._hear(self._told.get_nowait())
+                heard = True
+        return heard
 
     def _hear(self, event: Event) -> None:
         self.desk.heard(event)
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
         elif isinstance(event, Inspected):
-            self.say("\n".join(inspection_lines(event.inspection)))
+            self._say_lines(inspection_lines(event.inspection))
+        elif isinstance(event, ModelOpened):
+            self.say(f"{event.name} is ready; /help shows the commands")
+        elif isinstance(event, ReplyEnded):
+            self._write(event.text)
+            self._shown = 0
+            if event.text:
+                click.echo()
+            self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
+
+    def _write(self, text: str) -> None:
+        """Write what is new of a reply; on a terminal, nothing that it would act on."""
+        new, self._shown = text[self._shown :], len(text)
+        if new:
+            click.echo(clean(new) if self._on_screen else new, nl=False)
+
+    def _say_lines(self, lines: Iterable[str]) -> None:
+        self.say("\n".join(lines))
 
     # What commands ask for
 
     def say(self, text: str, severity: str = "information") -> None:
-        """A line on stderr."""
-        print(printable_lines(text), file=sys.stderr, flush=True)  # noqa: T201
+        """Lines on stderr."""
+        if severity == "error":
+            self._failed = True
+        if text:
+            click.echo(clean(f"edgellm: {text}" if severity == "error" else text), err=True)
 
     def attach(self, name: str, text: str) -> None:
         """Put a file before the next message."""
@@ -135,20 +160,17 @@ class Plain:
     def edit(self, message: int) -> None:
         """Ask for other words in place of an earlier message."""
         self.say(f"instead of: {self.desk.chat.tree.messages[message].text}")
-        if text := self._read():
+        if text := self._input.read():
             self.desk.edit(message, text)
 
     def show(self, view: str) -> None:
         """Print what a view of the screen would show."""
         if view == "inspector":
             self.desk.inspect()
-            self._until(Inspected, Notice)
-        elif view == "stats":
-            self.say(self._figures() or "no reply yet")
         elif view == "log":
-            self.say("here, libraries print to stderr; there is no log")
+            self.say(f"errors in full are in {log_file()}; what libraries print is on stderr")
         else:
-            self.say("\n".join(VIEWS[view](self.desk)))
+            self._say_lines(VIEWS[view](self.desk))
 
     def leave(self) -> None:
         """End after this line."""

@@ -8,7 +8,12 @@ from edgellm.gguf.printable import printable, size
 from edgellm.tables import table
 from tui.commands import COMMANDS
 from tui.core.desk import Desk
+from tui.core.machine import memory
 from tui.core.settings import SETTINGS
+from tui.instruments.entries import SECTIONS
+from tui.instruments.figures import figures_line
+from tui.instruments.rows import Figure
+from tui.instruments.values import values
 
 if TYPE_CHECKING:
     from edgellm.text.inspection import Inspection
@@ -50,6 +55,26 @@ def _models(_: Desk) -> Iterator[str]:
     yield from table(("name", "size", "type", ""), rows)
 
 
+def _stats(desk: Desk) -> Iterator[str]:
+    """The line of the last reply, and below it all that the panel of the screen knows."""
+    last = next((m for m in reversed(desk.path) if m.stats), None)
+    yield figures_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
+    known = values(desk.reading(), memory())
+    labels = {entry.name: entry.label for entries in SECTIONS.values() for entry in entries if entry.label}
+    rows = ((label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], Figure))
+    yield from table(("figure", ""), rows)
+
+
+def place_lines(desk: Desk) -> Iterator[str]:
+    """Where in a conversation one is: its title, and what was said last."""
+    path = desk.path
+    yield f"{desk.chat.title or 'an empty chat'}, {len(path)} messages" if path else "a new chat"
+    for message in path[-2:]:
+        versions = desk.chat.tree.versions(message.id)
+        number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
+        yield f"{'you' if message.role == 'user' else message.model or message.role}{number}: {message.text}"
+
+
 def inspection_lines(inspection: "Inspection") -> Iterator[str]:
     """What the model gets: the text, its tokens, and what is odd about it."""
     yield inspection.text
@@ -63,5 +88,6 @@ VIEWS: Mapping[str, Callable[[Desk], Iterator[str]]] = {
     "settings": _settings,
     "chats": _chats,
     "models": _models,
+    "stats": _stats,
 }
 """The views that are lists, by the names that commands have for them."""

@@ -1,13 +1,15 @@
 """From the command to a running chat: the store, the log, and the model that is wanted."""
 
 from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
 from edgellm.home import chats_file, log_file
 from tui.core.backend import EdgeBackend
 from tui.core.store import Store
+from tui.output import logged, recorded
 
 
 def start(model: str | None, plain: bool, resume: bool) -> None:
-    """Run the chat until the person leaves. Raises EdgeLLMError if the stored chats cannot be opened."""
+    """Run the chat until the person leaves. Raises EdgeLLMError where the stored chats cannot be opened."""
     store = Store(chats_file())
     wanted = model or str(store.preference("model", "builtin"))
     last = store.chats()[:1] if resume else []
@@ -15,16 +17,25 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
     if plain:
         from tui.plain import Plain
 
-        Plain(store, EdgeBackend()).run(wanted, chat)
+        with recorded(log_file()):
+            Plain(store, EdgeBackend()).run(wanted, chat)
         return
+    _show(store, wanted, chat)
+
+
+def _show(store: Store, model: str, chat: int | None) -> None:
+    """The chat on the whole screen; the terminal is its person's again before the model has ended."""
     from tui.app import ChatApp
     from tui.composer.terminal import use_terminal_input
-    from tui.output import logged
 
     use_terminal_input()
+    app = ChatApp(store, EdgeBackend(), model, chat)
     with logged(log_file()):
-        app = ChatApp(store, EdgeBackend(), wanted, chat)
-        app.run()
-    if app.return_code:  # Textual has written to the log what it was
-        advice = "every message is kept: go on with `edgellm chat --continue`"
-        raise EdgeLLMError(f"the chat ended over a fault of its own, told in {log_file()}; {advice}")
+        try:
+            app.run()
+        finally:
+            app.desk.close()
+    app.die_as_asked()
+    if app.broken:
+        advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"
+        raise EdgeLLMError(f"the screen broke ({printable(app.broken, 200)}), and all that was said is kept: {advice}")

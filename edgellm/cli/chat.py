@@ -1,5 +1,6 @@
 """`edgellm chat`: the terminal chat."""
 
+import os
 import sys
 
 import click
@@ -16,8 +17,15 @@ def command(model: str | None, plain: bool, resume: bool) -> None:
 
     Everything that is said is kept, also when the program is killed. F1 shows the keys, /help the commands.
     """
+    if not plain:
+        _check_terminal()
     from tui.start import start  # the screen's modules take a while
 
-    if not plain and not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-        raise click.UsageError("the chat needs a terminal; --plain reads lines from stdin and writes to stdout.")
     start(model, plain, resume)
+
+
+def _check_terminal() -> None:
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise click.UsageError("the chat needs a terminal; --plain reads lines from stdin and writes to stdout.")
+    if os.environ.get("TERM") == "dumb":
+        raise click.UsageError("this terminal shows lines only (TERM=dumb); --plain is the chat in lines.")

@@ -220,10 +220,8 @@ class ChatScreen(FrontScreen):
             self.command("/edit")
 
     def action_walk(self, step: int) -> None:
-        """Show another version of the selected message, or of the last one."""
-        message = self.query_one(Transcript).selected or self.desk.chat.tree.leaf
-        if message:
-            self.desk.walk(message, step)
+        """Show another version of the selected message, or of the last one that has several."""
+        self.attempt(lambda: self.desk.walk(self.query_one(Transcript).selected or None, step))
 
     def action_panel(self) -> None:
         """Show or hide the figures."""

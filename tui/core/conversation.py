@@ -68,9 +68,13 @@ class Conversation:
         for reply in self._pending:
             self.worker.stop(reply)
 
-    def walk(self, message: int, step: int) -> None:
-        """Show an earlier or later version of a message."""
-        self.chat.tree.walk(message, step)
+    def walk(self, message: int | None, step: int) -> None:
+        """Show an earlier or later version of a message, or of the last one that has several."""
+        tree = self.chat.tree
+        several = [m.id for m in self.path if len(tree.versions(m.id)) > 1]
+        if message is None and not several:
+            raise EdgeLLMError("nothing here has another version; /edit and /regen make one")
+        tree.walk(several[-1] if message is None else message, step)
         self._show_leaf()
 
     def unseen(self) -> frozenset[int]:

@@ -75,11 +75,6 @@ class SettingsChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(Event):
-    """The worker has done all that it was asked before."""
-
-
-@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """A line for the person. `severity` is one of `information warning error`."""
 

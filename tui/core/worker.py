@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from queue import SimpleQueue
+from threading import Event as ThreadEvent
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -75,9 +76,11 @@ class Worker:
         """Look at the model. The event that `question` makes follows, or a Notice of why not."""
         self._jobs.put(lambda: self._answer(question))
 
-    def settle(self, event: Event) -> None:
-        """Tell an event when all that was asked for before is done."""
-        self._jobs.put(lambda: self._tell(event))
+    def done(self) -> ThreadEvent:
+        """Set as soon as everything is done that was asked for until now, and told."""
+        done = ThreadEvent()
+        self._jobs.put(done.set)
+        return done
 
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
@@ -159,6 +162,7 @@ class Worker:
         if self._waits(request):
             self._jobs.put(lambda: self._write(request))
             return
+        self._reply = None  # first: what `text` gives is always of the reply that is running
         self.running = request.message
         try:
             ended = self._written(request)
@@ -179,7 +183,6 @@ class Worker:
         return self._opened != self._opening and not self._closing and request.message not in self._unwanted
 
     def _written(self, request: Request) -> ReplyEnded:
-        self._reply = None
         if request.message in self._unwanted:
             return ReplyEnded(request.message, "", "cancelled")
         model = self._ready()

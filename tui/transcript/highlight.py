@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Tokens = list[tuple[tuple[str, ...], str]]
 """Kinds as Pygments writes them, ("Name", "Function"), with their texts."""
 
-CHUNK = 48
+CHUNK = 32
 """Lines of code that are highlighted as one: what a growing block of code costs is bound by it."""
 
 _LONGEST = 20_000  # characters of a chunk; some lexers take a time that grows with its square

@@ -47,6 +47,8 @@ def decoration(*segments: Segment) -> Line:
 def wrap(spans: Sequence[Span], width: int) -> list[Line]:
     """Spans of text as lines of at most `width` cells (2 or more), broken between words where there are any."""
     text = "".join(part for part, _ in spans)
+    if "\n" not in text and cell_len(text) <= width:  # as most are
+        return [Line(tuple(Segment(part, style) for part, style in spans if part))]
     lines = []
     pieces = iter(spans)
     part, style = next(pieces, ("", Style.null()))

@@ -28,10 +28,15 @@ def blocks(source: str) -> tuple[list["Token"], Links]:
 def parse(source: str, links: Links) -> list["Token"] | None:
     """All tokens of some blocks; None for a text that nobody wrote by hand, which is shown as it is."""
     tokens, _ = blocks(source)
-    if any(token.level >= _DEEPEST or (token.type == "inline" and _endless(token.content)) for token in tokens):
+    inline = [token for token in tokens if token.type == "inline"]
+    if any(token.level >= _DEEPEST for token in tokens) or any(_endless(token.content) for token in inline):
         return None
     environment = {"references": {label: {"href": href, "title": ""} for label, href in links}}
-    return _parser().parse(source, environment)
+    parser = _parser()
+    for token in inline:
+        token.children = []
+        parser.inline.parse(token.content, parser, environment, token.children)
+    return tokens
 
 
 def _endless(content: str) -> bool:

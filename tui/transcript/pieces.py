@@ -9,7 +9,7 @@ from rich.style import Style
 
 from tui.transcript.clean import clean
 from tui.transcript.code import code_label, code_lines
-from tui.transcript.lines import BLANK, Line, wrap
+from tui.transcript.lines import BLANK, Line, decoration, wrap
 from tui.transcript.markdown import Markdown
 from tui.transcript.palette import Palette
 from tui.transcript.parser import Links, parse
@@ -122,7 +122,7 @@ class Fold:
         """One line."""
         what = "thinking:" if self.running else "thought for"
         text = f"{'▾' if self.opened else '▸'} {what} {self.words:,} word{'s' if self.words != 1 else ''}"
-        return [Line((Segment(text[:width], palette.muted + Style(meta={"fold": True})),), len(text))]
+        return [decoration(Segment(text[:width], palette.muted + Style(meta={"fold": True})))]
 
 
 @dataclass(frozen=True, slots=True)

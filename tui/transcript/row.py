@@ -30,7 +30,7 @@ class Row:
     def tops(self, width: int) -> list[int]:
         """Where each piece begins, counted from the top of the row, and after the last one where the row ends."""
         if self._pieces is None:
-            self.renew(width)
+            self._look(width)
         if self._tops is None:
             self._tops = [0, *accumulate(self._heights)]
         return self._tops
@@ -41,8 +41,12 @@ class Row:
         return self._pieces[number]
 
     def renew(self, width: int) -> int:
-        """Look at the pieces again after the entry has changed; return which is the first that is not the same. What
-        is the same keeps its height."""
+        """Take note that the entry has changed; return the first piece that is not the same. What is the same keeps
+        its height."""
+        self._guess = None
+        return 0 if self._pieces is None else self._look(width)
+
+    def _look(self, width: int) -> int:
         before, pieces = self._pieces or [], self.shown.pieces
         pairs = enumerate(zip(before, pieces, strict=False))
         same = next((at for at, (old, new) in pairs if old is not new and old != new), min(len(before), len(pieces)))

@@ -31,7 +31,7 @@ class ColumnView(ScrollView, can_focus=True):
     selected: reactive[int | None] = reactive(None, init=False)
     """The key of the entry that is marked."""
 
-    class Following(Message):
+    class Following(Message, namespace="transcript"):
         """The view begins to follow what is new, or stops."""
 
         def __init__(self, following: bool) -> None:

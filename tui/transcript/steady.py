@@ -4,6 +4,7 @@ import re
 
 _MARKERS = re.compile(r"(?:\A|\n)[ \t>]*(?:[-+*=_#|:`~]+|\d{1,9}[.)])[ \t]*\Z")
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
+_FENCE = re.compile(r"^(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?:```|~~~)", re.MULTILINE)
 _RUN = re.compile(r"\\.|`+|\*{1,3}|~~", re.DOTALL)
 _DELIMITERS = re.compile(r"[|:\- \t]*")
 
@@ -16,8 +17,8 @@ def steady(source: str) -> str:
     """
     source = _MARKERS.sub("", source)
     at = source.rfind("\n\n") + 1
-    block = source[at:]
-    if re.search(r"^ {0,3}(?:```|~~~)", block, re.MULTILINE):  # code, which has no emphasis
+    block = source[at:].rstrip()
+    if _FENCE.search(block):  # code, which has no emphasis
         return source
     block = _LINK.sub(r"[\1](#)", block)
     return source[:at] + _table(block + _closing(block))

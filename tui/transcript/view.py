@@ -134,7 +134,8 @@ class Transcript(ColumnView):
 
     def on_click(self, event: events.Click) -> None:
         """Act on a version marker, a folded thought, or the label of a block of code."""
-        place = self._column.place(self.scroll_offset.y + event.y)
+        at = event.get_content_offset(self)
+        place = None if at is None else self._column.place(self.scroll_offset.y + at.y)
         if place is None:
             return
         meta = event.style.meta

@@ -35,15 +35,14 @@ def _page(keys: Mapping[str, str], width: int) -> Iterator[Line]:
     for command in COMMANDS.values():
         yield from _entry(f"/{command.name} {command.argument}".rstrip(), command.help, width)
     for heading, declared in bindings():
-        if declared:
-            yield ()
-            yield ((heading, "title"),)
+        yield ()
+        yield ((heading, "title"),)
         for binding in declared:
             shown = ", ".join(keys.get(binding.id or "", binding.key).split(","))
             yield from _entry(shown, binding.description, width, binding.id or "")
     yield ()
     yield (("Other keys", "title"),)
-    yield from _paragraph("Every key can be another one: write its name, which stands at the right, into", width)
+    yield from _paragraph("Every key can be another one. Write the name at its right into", width)
     yield ((f"  {printable(str(config_file()), 400)}", "key"),)
     yield from _paragraph(
         "and what it shall be, several with commas between them; it holds from the next start on:", width

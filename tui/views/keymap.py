@@ -1,31 +1,32 @@
 """Which keys there are, and the config file that gives others."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unicodedata import lookup
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
 from edgellm.gguf.printable import printable
 
-PLACES = (
-    ("Everywhere", "tui.app", "ChatApp"),
-    ("Chat", "tui.chat.screen", "ChatScreen"),
-    ("Conversation", "tui.transcript", "Transcript"),
-    ("Input", "tui.composer", "Composer"),
-    ("Chats", "tui.sidebar", "Sidebar"),
-    ("Models", "tui.models.screen", "ModelsScreen"),
-    ("Views", "tui.views.view", "View"),
-    ("Settings", "tui.views.settings", "SettingsScreen"),
-    ("Prompt", "tui.views.inspector", "InspectorScreen"),
-    ("Log", "tui.views.log", "LogScreen"),
-)
-"""A heading, and the class whose bindings belong under it."""
+PLACES = {
+    "Everywhere": ("tui.app:ChatApp",),
+    "Chat": ("tui.chat.screen:ChatScreen",),
+    "Conversation": ("tui.transcript:Transcript",),
+    "Input": ("tui.composer:Composer", "tui.composer.box:Box"),
+    "Chats": ("tui.sidebar:Sidebar",),
+    "Models": ("tui.models.screen:ModelsScreen", "tui.models.filter:Filter"),
+    "Views": ("tui.views.view:View",),
+    "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice:Choice"),
+    "Prompt": ("tui.views.inspector:InspectorScreen",),
+    "Log": ("tui.views.log:LogScreen",),
+}
+"""Headings, and the classes whose own bindings belong under them."""
 
 _MODIFIERS = {"ctrl", "alt", "shift", "super", "hyper", "meta"}
 _KEYS = {key.value.rpartition("+")[2] for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
@@ -33,9 +34,14 @@ _KEYS = {key.value.rpartition("+")[2] for key in Keys} | {*KEY_NAME_REPLACEMENTS
 
 def bindings() -> Iterator[tuple[str, list[Binding]]]:
     """All bindings that have an id, by place. Imports all screens."""
-    for heading, module, name in PLACES:
-        declared = vars(getattr(import_module(module), name)).get("BINDINGS", ())
+    for heading, classes in PLACES.items():
+        declared = chain.from_iterable(_declared(*name.split(":")) for name in classes)
         yield heading, [binding for binding in declared if isinstance(binding, Binding) and binding.id]
+
+
+def _declared(module: str, name: str) -> Iterable[BindingType]:
+    declared: Iterable[BindingType] = vars(getattr(import_module(module), name)).get("BINDINGS", ())
+    return declared
 
 
 def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:

@@ -43,7 +43,7 @@ class LogScreen(View):
         try:
             self._text, cut = _tail(self._path)
         except OSError as error:
-            self._text, where = "", f"{self._path}: {error.strerror or error}; it comes with the first line for it"
+            self._text, where = "", f"{error.strerror or error}: {self._path}"
         else:
             where = f"{'the end of ' if cut else ''}{self._path}; older lines are in {self._path.name}.1"
         about.update(where)

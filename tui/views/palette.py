@@ -10,6 +10,9 @@ from tui.commands import COMMANDS
 
 _Entry = tuple[str, str, Callable[[], object]]
 
+_SAID = 0.5
+"""The score of words that are not in the name: below that of most names they might be in."""
+
 
 class Palette(Provider):
     """Where the conversation is on top, the slash commands; everywhere, the keys that do something there."""
@@ -20,10 +23,11 @@ class Palette(Provider):
             yield DiscoveryHit(name, act, help=about)
 
     async def search(self, query: str) -> Hits:
-        """What fits the words typed, in its name or in what is said of it."""
-        matcher = self.matcher(query)
+        """What has a name like that, or all of the words in what is said of it."""
+        matcher, words = self.matcher(query), query.casefold().split()
         for name, about, act in self._entries():
-            if score := max(matcher.match(name), matcher.match(about)):
+            said = _SAID if all(word in about.casefold() for word in words) else 0
+            if score := max(matcher.match(name), said):
                 yield Hit(score, matcher.highlight(name), act, help=about)
 
     def _entries(self) -> Iterator[_Entry]:

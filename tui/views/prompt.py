@@ -73,8 +73,7 @@ class Prompt(Sequence[Line]):
                 continue
             for place in places:
                 yield pieces[place], self._style(place)
-                found = text.find(pieces[place], at, at + _NEAR + len(pieces[place]))
-                at = found + len(pieces[place]) if found >= 0 else at
+                at = _after(pieces[place], text, at)
 
     def _style(self, place: int) -> str:
         seen = self._seen
@@ -82,3 +81,11 @@ class Prompt(Sequence[Line]):
             return "special"
         role = seen.roles[place] if seen.roles else "plain"
         return role if role in STYLES else "muted" if role == "template" else "plain"
+
+
+def _after(piece: str, text: str, at: int) -> int:
+    """Where in the text a piece ends that begins at about `at`, perhaps without the space that tokenizers put first."""
+    for words in (piece, piece.lstrip()):
+        if words and (found := text.find(words, at, at + _NEAR + len(words))) >= 0:
+            return found + len(words)
+    return at

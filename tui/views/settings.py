@@ -6,6 +6,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
 
 from edgellm.gguf.printable import printable
@@ -60,7 +61,7 @@ class SettingsScreen(View):
 
     def _show(self) -> None:
         desk = self._desk
-        self.query_one("#frame").border_title = f"Settings of {printable(desk.model or 'no model', 40)}"
+        self.query_one("#frame").border_title = escape(f"Settings of {printable(desk.model or 'no model', 40)}")
         self._thinking.display = bool(desk.opened and desk.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
@@ -103,7 +104,7 @@ class SettingsScreen(View):
 
     def action_reset_all(self) -> None:
         """All settings of the model as they come; the system prompt belongs to the chat, and stays."""
-        for row in self._rows:
+        for row in (self._thinking, *self._rows):
             row.text = ""
         self.attempt(self._desk.reset)
         self._loaded = {}

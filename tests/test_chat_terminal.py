@@ -1,0 +1,198 @@
+"""The chat in a real terminal, with the real engine and a tiny model: from opening it to its end, however it ends."""
+
+import json
+import signal
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chat_model import write_chat_model
+from terminal import Terminal, chat_in_terminal
+
+_MODES = {7, 25}  # lines wrap, and the cursor is seen: all that a terminal has set by itself
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for seed, name in enumerate(("one", "two")):
+        write_chat_model(folder / f"{name}.gguf", seed=seed)
+    return folder
+
+
+@pytest.fixture
+def home(models: Path, tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/models").symlink_to(models)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def chat(home: Path) -> Iterator[Terminal]:
+    with chat_in_terminal("one", home=home) as terminal:
+        terminal.until("● ready")
+        yield terminal
+
+
+def restored(terminal: Terminal) -> bool:
+    """Whether the terminal is as it was before the program: its lines, its cursor, its mouse, its keys."""
+    return terminal.modes == _MODES and terminal.attributes == terminal.sane and not terminal.screen.cursor.hidden
+
+
+def stored(home: Path) -> list[tuple[str, str]]:
+    with sqlite3.connect(home / "chats.db") as db:
+        return db.execute("SELECT role, text FROM messages ORDER BY id").fetchall()
+
+
+def test_the_main_path(home: Path, tmp_path: Path) -> None:
+    """Open, chat, stop, edit, walk between the versions, switch the model, quit, go on, export."""
+    with chat_in_terminal("one", home=home) as chat:
+        chat.say("a long one")  # typed while the model loads
+        chat.until("▼ writing")
+        chat.press("escape")
+        chat.until("stopped by you")
+        chat.say("/set max_tokens 5")
+        chat.until("max_tokens: 5")
+        chat.press("f2")
+        chat.until(lambda: "a long one" in bottom(chat))
+        chat.type("\x15")
+        chat.say("a short one")
+        chat.until("5 tokens")
+        chat.until("2/2")
+        chat.press("alt+left")
+        chat.until("stopped by you")
+        chat.press("alt+right")
+        chat.until("cut off at the token limit")
+        chat.say("/model two")
+        chat.until(lambda: "two" in bottom(chat) and "● ready" in bottom(chat))
+        chat.say("and you?")
+        chat.until(lambda: chat.text.count("cut off") == 2)
+        chat.type("half a thou")
+        chat.press("ctrl+q")
+        assert chat.wait() == 0
+        assert restored(chat)
+        assert chat.text.strip() == ""
+    with chat_in_terminal("--continue", home=home) as chat:
+        chat.until("● ready")
+        for words in ("a short one", "and you?", "half a thou", "two"):
+            assert words in chat.text
+        chat.type("\x15")
+        chat.say(f"/export {tmp_path}/chat.json")
+        chat.until("written to")
+        chat.press("ctrl+q")
+        assert chat.wait() == 0
+    exported = json.loads((tmp_path / "chat.json").read_text())
+    assert [m["text"] for m in exported["messages"] if m["role"] == "user"] == ["a long one", "a short one", "and you?"]
+    assert [m["model"] for m in exported["messages"] if m["role"] == "assistant"] == ["one", "one", "two"]
+
+
+def bottom(terminal: Terminal) -> str:
+    """The input box and what is below it."""
+    return "\n".join(terminal.text.splitlines()[-4:])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_the_reply_is_kept(chat: Terminal, home: Path, number: signal.Signals) -> None:
+    chat.say("hello")
+    chat.until("▼ writing")
+    chat.signal(number)
+    assert chat.wait() == -number
+    assert restored(chat)
+    assert [role for role, text in stored(home) if text] == ["user", "assistant"]
+
+
+def test_a_window_that_is_closed_ends_it(chat: Terminal, home: Path) -> None:
+    chat.say("hello")
+    chat.until("▼ writing")
+    chat.hang_up()
+    assert chat.process.wait(20) == -signal.SIGHUP
+    assert [role for role, text in stored(home) if text] == ["user", "assistant"]
+
+
+def test_it_can_be_put_aside_and_taken_up_again(chat: Terminal) -> None:
+    chat.say("hello")
+    chat.until("▼ writing")
+    chat.signal(signal.SIGTSTP)
+    chat.until(lambda: restored(chat))
+    chat.signal(signal.SIGCONT)
+    chat.until("▼ writing")
+    chat.press("escape")
+    chat.until("stopped by you")
+
+
+def test_it_follows_the_size_of_the_terminal(chat: Terminal) -> None:
+    for columns, rows in ((20, 5), (140, 40), (1, 1), (80, 24)):
+        chat.resize(columns, rows)
+        chat.read(0.5)
+        assert chat.process.poll() is None
+    chat.until("● ready")
+    assert "Say something" in chat.text.splitlines()[-3]
+
+
+def test_it_opens_in_a_tiny_terminal(home: Path) -> None:
+    with chat_in_terminal("one", home=home, columns=20, rows=5) as chat:
+        chat.until("Say something")
+        chat.say("hello")
+        chat.until(lambda: stored(home))
+        chat.press("ctrl+q")
+        assert chat.wait() == 0
+
+
+_BREAKING = """
+import sys
+from tui.instruments.status_line import StatusLine
+def breaks(self):
+    secret = "not for the screen"
+    raise ValueError("a widget broke")
+StatusLine.on_click = breaks
+from edgellm.cli import main
+main()
+"""
+
+
+def test_an_error_in_a_widget_is_one_line_and_the_rest_is_in_the_log(home: Path) -> None:
+    with chat_in_terminal("one", home=home, program=("-c", _BREAKING)) as chat:
+        chat.until("● ready")
+        chat.say("hello")
+        chat.until("▼ writing")
+        chat.type("\x1b[<0;3;29M\x1b[<0;3;29m")  # a click on the status line
+        assert chat.wait() == 1
+        assert restored(chat)
+        said = " ".join(chat.text.split())
+        assert said.startswith("edgellm: the screen broke (ValueError: a widget broke)")
+        assert "Traceback" not in said
+        assert "secret" not in said
+        assert "Traceback" in (home / "chat.log").read_text()
+    assert [role for role, text in stored(home) if text] == ["user", "assistant"]
+
+
+_PRINTING = """
+import ctypes, os, sys
+from tui.core.backend import EdgeBackend, EdgeModel
+def noisily(act):
+    def run(*args):
+        os.write(1, b"NOISE of a library\\n")
+        ctypes.CDLL(None).write(2, b"NOISE of another\\n", 17)
+        print("NOISE of Python", flush=True)
+        print("NOISE of its errors", file=sys.stderr, flush=True)
+        return act(*args)
+    return run
+EdgeBackend.open, EdgeModel.reply = noisily(EdgeBackend.open), noisily(EdgeModel.reply)
+from edgellm.cli import main
+main()
+"""
+
+
+def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
+    with chat_in_terminal("one", home=home, program=("-c", _PRINTING)) as chat:
+        chat.say("/set max_tokens 5")
+        chat.say("hello")
+        chat.until("5 tokens")
+        chat.press("ctrl+q")
+        assert chat.wait() == 0
+        assert b"NOISE" not in chat.written
+    log = (home / "chat.log").read_text()
+    assert log.count("NOISE of a library") == 2
+    assert log.count("NOISE of another") == 2
