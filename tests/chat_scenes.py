@@ -18,9 +18,10 @@ from tui.core.tree import Message, Tree
 from tui.models.row import ModelRow
 from tui.models.screen import ModelsScreen
 from tui.sidebar import Sidebar
+from tui.views.themes import DARK, LIGHT
 
 MODEL = "qwen3-1.7b-q4_k_m"
-THEMES = ("textual-dark", "textual-light")
+THEMES = (DARK.name, LIGHT.name)
 
 _THOUGHT = "<think>\nThey ask about speed. A table says it best, and a short function shows the sum.\n</think>\n\n"
 _ANSWER = """Each token takes reading **all weights once**. So the memory sets the pace:
@@ -45,8 +46,8 @@ What helps, in this order:
 
 > More cores do not: two of them wait for the same memory.
 """
-_WRITING = """Because nothing is computed twice. A token's keys and values depend on what stands **before** it alone, so \
-after an edit only the tokens after it are read anew:
+_WRITING = """Because nothing is computed twice. A token's keys and values depend on what stands **before** it \
+alone, so after an edit only the tokens after it are read anew:
 
 ```python
 shared = common_prefix(cache, prompt)
@@ -120,9 +121,7 @@ async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -
     store = Store(folder / "chats.db")
     store.set_preference("theme", theme)
     place = None if name == "empty" else store.put(conversation())
-    model = FakeModel(
-        MODEL, ctx=40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6, "top_k": 20}
-    )
+    model = FakeModel(MODEL, 40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6})
     with ExitStack() as frozen:
         frozen.enter_context(patch("tui.chat.screen.memory", lambda: MEMORY))
         frozen.enter_context(patch("tui.models.shelf.local_rows", lambda: iter(ROWS)))
@@ -132,9 +131,17 @@ async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -
         async with driving(store, model, MODEL, place, size) as chat:
             chat.screen._look_at_memory()
             await SCENES[name](chat)
-            await chat.pilot.pause()
+            await _settled(chat)
             yield chat
             model.go.set()
+
+
+async def _settled(chat: Driven) -> None:
+    """Wait until the screen has looked the same for some time."""
+    seen, same = "", 0
+    while same < 4:
+        await chat.pilot.pause(0.03)
+        seen, same = (shown, 0) if (shown := chat.shown()) != seen else (seen, same + 1)
 
 
 def conversation() -> Chat:

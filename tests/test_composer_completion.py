@@ -146,12 +146,12 @@ def test_it_lies_over_what_is_above_and_shows_help() -> None:
         await pilot.press("/")
         await pilot.pause()
         rows = shown(app)
-        assert [row.split()[:3] for row in rows[15:23]] == [[f"/c{n}", "help", f"{n}"] for n in range(8)]
-        assert rows[23].split() == ["▌", "/"]
+        assert [row.split()[:3] for row in rows[13:21]] == [[f"/c{n}", "help", f"{n}"] for n in range(8)]
+        assert rows[22].split() == ["│", "/", "│"]
         assert app.query_one("#above").region == above
         await pilot.press("up")
         await pilot.pause()
-        assert shown(app)[22].split()[0] == "/c19"
+        assert shown(app)[20].split()[0] == "/c19"
 
     drive(test)
 
@@ -162,8 +162,8 @@ def test_it_stays_on_a_small_screen() -> None:
         await pilot.press("/")
         await pilot.pause()
         rows = shown(app)
-        assert rows[-1].split() == ["▌", "/"]
-        assert [row.split()[0] for row in rows[:-1]] == [f"/c{n}" for n in range(5)]
+        assert rows[4].split() == ["│", "/", "│"]
+        assert [row.split()[0] for row in rows[:3]] == [f"/c{n}" for n in range(3)]
 
     drive(test, size=(20, 6))
 

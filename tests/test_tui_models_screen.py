@@ -126,7 +126,7 @@ def test_the_open_model_is_marked_and_highlighted() -> None:
 def test_a_click_chooses(no_pull: list[str]) -> None:
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await complete(app, pilot)
-        await pilot.click(OptionList, offset=(5, 5))  # two headings and three models are above it
+        await pilot.click(OptionList, offset=(5, 6))  # two headings, three models and a space are above it
         await pilot.click(OptionList, offset=(5, 0))  # a heading is nothing
         await pilot.click(OptionList, offset=(5, 2))
 

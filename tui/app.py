@@ -18,7 +18,7 @@ from tui.core.store import Store
 from tui.lasting import LastingApp
 from tui.transcript.clean import clean
 from tui.views.keymap import read_keys, remarks
-from tui.views.themes import first_theme
+from tui.views.themes import DARK, LIGHT, first_theme
 from tui.views.view import View
 
 
@@ -50,6 +50,8 @@ class ChatApp(LastingApp):
         self.desk = Desk(store, backend, self._tell)
         self._model, self._chat = model, chat
         self.keys, self._problems = read_keys(config_file())
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
         self.theme = first_theme(store.preference("theme", None), self.available_themes, os.environ)
 
     def _tell(self, event: Event) -> None:
@@ -94,10 +96,10 @@ class ChatApp(LastingApp):
                 screen.leave()
 
     def on_chat_app_heard(self, message: Heard) -> None:
-        """Let the desk take note, then show it."""
+        """Let the desk take note, then show it, unless the screens come or go just now."""
         self.desk.heard(message.event)
-        for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen):
+        for screen in self.screen_stack if self.is_running else ():
+            if isinstance(screen, ChatScreen) and screen.is_mounted:
                 screen.heard(message.event)
             elif isinstance(screen, View):
                 screen.hear(message.event)

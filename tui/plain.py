@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from queue import Empty, Queue
+from time import monotonic
 
 import click
 
@@ -22,7 +23,7 @@ from tui.plain_input import Input
 from tui.plain_views import VIEWS, inspection_lines, place_lines
 from tui.transcript.clean import clean
 
-_LOOK_S = 0.03
+_LOOK_S, _PATIENCE_S = 0.03, 2.0
 
 
 class Plain:
@@ -34,7 +35,7 @@ class Plain:
         self._input = Input(store.history())
         self._attached: list[tuple[str, str]] = []
         self._shown = 0
-        self._doing = ""
+        self._since, self._doing = monotonic(), ""
         self._leaving = self._failed = False
         self._on_screen = bool(sys.stdout and sys.stdout.isatty())
         if sys.stdout:
@@ -105,11 +106,18 @@ class Plain:
         running = self.desk.running
         if running is not None and self.desk.worker.running == running:
             self._write(self.desk.worker.text())
+        self._say_progress()
+
+    def _say_progress(self) -> None:
+        """Say what keeps one waiting, each thing once: no line may be taken back here."""
         reading = self.desk.reading()
-        doing = reading.progress.partition(":")[0] if reading.phase is Phase.LOADING else ""
-        if doing not in ("", self._doing):
-            self.say(doing)
-        self._doing = doing
+        if reading.phase is not Phase.LOADING:
+            self._since, self._doing = monotonic(), ""
+        elif monotonic() - self._since > _PATIENCE_S:
+            doing = reading.progress.partition(":")[0]
+            if doing != self._doing:
+                self.say(doing)
+            self._doing = doing
 
     def _hear_all(self) -> bool:
         """Take note of what was told; whether there was anything."""

@@ -5,13 +5,16 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
-from textual.widgets import Footer
+from textual.widget import Widget
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.entries import entries
 from tui.chat.front import FrontScreen
+from tui.chat.keys import Keys
+from tui.chat.sizes import Sizes
+from tui.chat.welcome import Welcome
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
@@ -24,6 +27,7 @@ from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 20, 2.0
+_FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
 
 class ChatScreen(FrontScreen):
@@ -31,6 +35,7 @@ class ChatScreen(FrontScreen):
 
     CSS_PATH = "screen.tcss"
     AUTO_FOCUS = "Editor"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+n", "clear", "New chat", id="chat.new"),
@@ -50,7 +55,7 @@ class ChatScreen(FrontScreen):
         self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
-        self._searched = ""
+        self._searched = self._unsaved = ""
         self._unseen: frozenset[int] = frozenset()
         self._deleted: list[int] = []
 
@@ -59,14 +64,18 @@ class ChatScreen(FrontScreen):
         with Horizontal(id="middle"):
             yield Sidebar()
             with Vertical(id="conversation"):
-                yield Transcript()
+                with Container(id="talk"):
+                    yield Transcript()
+                    yield Welcome()
                 yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
-        yield Footer(show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
+        sizes = Sizes(list(self.query(Widget).filter(_FITTED)))
+        self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
         composer.set_completer(lambda text, cursor: complete(text, cursor, lambda: self.models))
@@ -99,7 +108,10 @@ class ChatScreen(FrontScreen):
 
     def _show_path(self) -> None:
         self._unseen = self.desk.unseen()
-        self.query_one(Transcript).show(entries(self.desk))
+        shown = entries(self.desk)
+        self.query_one(Welcome).display = not shown
+        self.query_one(Transcript).show(shown)
+        self.refresh_bindings()
 
     def _show_chats(self) -> None:
         sidebar = self.query_one(Sidebar)
@@ -115,6 +127,8 @@ class ChatScreen(FrontScreen):
             self._show_path()
         self.query_one(StatusLine).show(reading, self._memory)
         self.query_one(Panel).show(reading, self._memory)
+        if (welcome := self.query_one(Welcome)).display:
+            welcome.show(reading)
         if self._ticker:
             busy = running is not None or reading.phase is Phase.LOADING
             self._ticker.resume() if busy else self._ticker.pause()
@@ -145,7 +159,14 @@ class ChatScreen(FrontScreen):
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
-        self.attempt(lambda: self.desk.save_draft(message.text))
+        problem = ""
+        try:
+            self.desk.save_draft(message.text)
+        except EdgeLLMError as error:
+            problem = str(error)
+        if problem not in ("", self._unsaved):  # said once, not for each key
+            self.say(problem, "error")
+        self._unsaved = problem
 
     @on(Sidebar.Search)
     def _search(self, message: Sidebar.Search) -> None:
@@ -197,6 +218,10 @@ class ChatScreen(FrontScreen):
     def action_show(self, view: str) -> None:
         """Open a view."""
         self.show(view)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Offer to stop only what runs."""
+        return action != "stop" or self.desk.running is not None
 
     def action_stop(self) -> None:
         """Stop the reply."""

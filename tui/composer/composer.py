@@ -30,8 +30,8 @@ class Composer(Box):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "Send", id="composer.send"),
-        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", id="composer.newline"),
+        Binding("enter", "send", "Send", show=False, id="composer.send"),
+        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", show=False, id="composer.newline"),
         Binding("tab", "complete", "Complete", show=False, id="composer.complete"),
         Binding("up", "walk(-1)", "Previous message", show=False, id="composer.previous"),
         Binding("down", "walk(1)", "Next message", show=False, id="composer.next"),

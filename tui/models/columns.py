@@ -53,14 +53,14 @@ HERE: Columns = (
 OFFERED: Columns = (
     _SIZE,
     _FIT,
-    Column("good at", 42, 2, lambda row: row.note, right=False, style=lambda row: "$text-muted"),
+    Column("good at", 42, 2, lambda row: row.note, right=False, style=lambda row: "$foreground-muted"),
 )
 
 
 def broken(width: int) -> Columns:
     """For what cannot be opened: the reason has all the room but the name's."""
     room = max(1, width - _LEAST_NAME - len(_GAP))
-    return (Column("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$text-muted"),)
+    return (Column("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$foreground-muted"),)
 
 
 def visible(columns: Columns, width: int) -> list[Column]:

@@ -81,7 +81,9 @@ class ModelList(OptionList, can_focus=False):
         return next((place for place, row in rows if not (row.offered and self._looking)), None)
 
     def _lines_of(self, width: int) -> Iterator[tuple[ModelRow | None, Option]]:
-        for title, columns, rows in self._sections(width):
+        for number, (title, columns, rows) in enumerate(self._sections(width)):
+            if number:
+                yield None, Option("", disabled=True)
             yield None, Option(heading(title, columns, width), disabled=True)
             for row in rows:
                 yield row, Option(row_line(row, columns, width, row.name == self._current and not row.offered))

@@ -10,7 +10,7 @@ from tui.core.store.rows import ChatRow
 
 def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:
     """The title, and below it when it was used and its model, or the words that were found."""
-    about = chat.snippet or f"{when(chat.updated, now or datetime.now())} · {chat.messages} · {chat.model or ''}"
+    about = chat.snippet or " · ".join(filter(None, (when(chat.updated, now or datetime.now()), chat.model)))
     title = Content.styled(printable(chat.title) or "untitled", "bold" if open else "")
     return Content("\n").join([title, Content.styled(f"  {printable(about, 28)}", "$foreground-muted")])
 

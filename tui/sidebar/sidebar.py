@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from tui.core.store.rows import ChatRow
 from tui.sidebar.row import row
 
-_KEYS = "Enter opens · F2 renames · Del deletes · Ctrl+Z brings back"
+_KEYS = "Enter opens · F2 renames\nDel deletes · Ctrl+Z undoes"
 _SEARCH, _RENAME = "Search chats", "New title, then Enter"
 
 

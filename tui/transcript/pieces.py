@@ -133,8 +133,14 @@ class Figures:
     gap: bool = True
 
     def lines(self, palette: Palette, width: int) -> list[Line]:
-        """The figures, quietly."""
-        return wrap([(clean(self.source).replace("\n", " "), palette.muted)], width)
+        """The figures, quietly. A line ends between two of them."""
+        rows: list[str] = []
+        for figure in clean(self.source).replace("\n", " ").split(" · "):
+            if rows and cell_len(longer := f"{rows[-1]} · {figure}") <= width:
+                rows[-1] = longer
+            else:
+                rows.append(figure)
+        return [line for row in rows for line in wrap([(row, palette.muted)], width)]
 
 
 def shown(piece: Piece, palette: Palette, width: int) -> list[Line]:

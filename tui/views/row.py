@@ -67,6 +67,14 @@ class Row(Vertical):
         self._editor.placeholder = default
         self._default.update(f"default {default}{f', {source}' if source else ''}")
 
+    def on_descendant_focus(self) -> None:
+        """Stand out. A rule for `:focus-within` is not looked up again for what else is in the row."""
+        self.add_class("focused")
+
+    def on_descendant_blur(self) -> None:
+        """Stand back."""
+        self.remove_class("focused")
+
     @on(Input.Changed)
     def _typed(self, message: Input.Changed) -> None:
         message.stop()

@@ -1,0 +1,49 @@
+"""The keys below the conversation, on one line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from textual.binding import Binding
+from textual.content import Content
+from textual.screen import Screen
+from textual.style import Style
+from textual.widget import Widget
+
+
+class Keys(Widget):
+    """Names what keys do here, as many as there is room for; a click presses one.
+
+    Textual's Footer has a widget for each key, and makes them all anew whenever one comes or goes.
+    """
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+    ALLOW_SELECT = False
+
+    def on_mount(self) -> None:
+        """Follow the focus and what runs."""
+        self._shown: tuple[tuple[str, str, str], ...] = ()
+        self.screen.bindings_updated_signal.subscribe(self, self._look)
+
+    def _look(self, screen: Screen[None]) -> None:
+        shown = tuple(self._entries(screen))
+        if shown != self._shown:
+            self._shown = shown
+            self.refresh()
+
+    def _entries(self, screen: Screen[None]) -> Iterator[tuple[str, str, str]]:
+        shown: dict[str, Binding] = {}
+        for active in screen.active_bindings.values():
+            if active.binding.show and active.enabled:
+                shown.setdefault(active.binding.action, active.binding)  # one key of those that do the same
+        for binding in shown.values():
+            yield binding.key, self.app.get_key_display(binding), binding.description
+
+    def render(self) -> Content:
+        """The line."""
+        line, room = Content(), self.size.width
+        for key, display, description in self._shown:
+            entry = Content.assemble((display, "bold $footer-key-foreground"), f" {description}")
+            if entry.cell_length <= room:
+                line += entry.stylize(Style.from_meta({"@click": f"app.simulate_key({key!r})"})) + Content(" ")
+                room -= entry.cell_length + 1
+        return line

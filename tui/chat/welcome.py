@@ -1,0 +1,82 @@
+"""What an empty chat shows: which model is open, and the few keys that matter."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from edgellm.gguf.printable import printable
+from tui.core.reading import Phase, Reading
+from tui.instruments.values import state
+
+_KEYS = (
+    ("composer.send", "send", "chat.chats", "earlier chats"),
+    ("composer.newline", "new line", "chat.models", "other models"),
+    ("/", "commands", "chat.help", "help, all keys"),
+)
+"""In two columns: the id of a key or the key itself, and what it does."""
+_NARROW = 48
+_QUIET = "$foreground-muted"
+
+
+class Welcome(Widget):
+    """A quiet card in the middle of the screen, until something is said."""
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._reading = Reading()
+        self._shown = Content()
+
+    def compose(self) -> ComposeResult:
+        """The card."""
+        yield Static()
+
+    def show(self, reading: Reading) -> None:
+        """Say which model is open, or what it waits for."""
+        self._reading = reading
+        card = Content("\n").join(self._lines())
+        if card != self._shown:
+            self._shown = card
+            self.query_one(Static).update(card)
+
+    def on_resize(self) -> None:
+        """On a narrow screen the keys stand one under the other."""
+        self.show(self._reading)
+
+    def _lines(self) -> Iterator[Content]:
+        yield Content.styled("edgellm", "bold $text-primary")
+        yield Content.styled("Nothing that you say here leaves this machine.", _QUIET)
+        yield Content()
+        yield from self._model()
+        yield Content()
+        yield from self._keys()
+
+    def _model(self) -> Iterator[Content]:
+        reading = self._reading
+        mark = (state(reading).text[:2], state(reading).style)
+        if reading.phase is Phase.CLOSED:
+            yield Content.assemble(mark, f"no model is open: {self._key('chat.models')} chooses one")
+            return
+        yield Content.assemble(mark, (printable(reading.model, 44), "bold"))
+        about = f"{reading.context:,} tokens of context" if reading.context else printable(reading.progress, 44)
+        yield Content.styled(f"  {about}", _QUIET)
+
+    def _keys(self) -> Iterator[Content]:
+        narrow = self.size.width < _NARROW
+        for left, does, right, opens in _KEYS:
+            first, second = self._entry(left, does), self._entry(right, opens)
+            yield from (first, second) if narrow else (first.pad_right(24 - first.cell_length) + second,)
+
+    def _entry(self, key: str, does: str) -> Content:
+        return Content.assemble((self._key(key).ljust(7), "$text-accent"), does)
+
+    def _key(self, name: str) -> str:
+        """How the key of a binding is called, or the name itself where none has it."""
+        bindings = (active.binding for active in self.screen.active_bindings.values())
+        shown = next((self.app.get_key_display(each) for each in bindings if each.id == name), name)
+        return shown.replace("⏎", "enter")
