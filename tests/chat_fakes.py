@@ -110,7 +110,7 @@ class FakeModel:
             raise EdgeLLMError("the fake model has nothing to inspect")
         return self.inspection
 
-    def count(self, messages: Messages) -> int:
+    def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
         return sum(len(message["content"].split()) for message in messages)
 
     def count_text(self, text: str) -> int:

@@ -196,6 +196,33 @@ def test_what_a_reply_did_not_see_is_known(make: Make) -> None:
     front.say("two")
     assert front.desk.unseen() == {m.id for m in front.desk.path[:2]}
     assert front.desk.path[-1].dropped_tokens == 1204
+    again = make()
+    again.desk.open_chat(front.desk.chat.id)
+    assert again.desk.unseen() == front.desk.unseen()
+
+
+def test_a_message_right_after_esc_follows_what_had_come(make: Make) -> None:
+    front = make(FakeModel(replies=[["one ", "two"], ["fine"]], hold=1))
+    front.open()
+    front.desk.send("count")
+    assert front.backend.model.held.wait(20)
+    front.desk.stop()
+    front.desk.send("go on")
+    front.until(ReplyEnded)
+    front.until(ReplyEnded)
+    assert front.texts == ["count", "one ", "go on", "fine"]
+    assert [m["content"] for m in front.backend.model.asked[1]] == ["count", "one ", "go on"]
+
+
+def test_what_has_come_of_a_reply_is_exported_and_forked(make: Make, tmp_path: Path) -> None:
+    front = make(FakeModel(replies=[["one ", "two"]], hold=1))
+    front.open()
+    front.desk.send("count")
+    assert front.backend.model.held.wait(20)
+    front.desk.export(tmp_path / "chat.md")
+    assert "one" in (tmp_path / "chat.md").read_text()
+    front.desk.fork(front.desk.path[-1].id)
+    assert front.texts == ["count", "one "]
 
 
 def test_a_fork_has_all_up_to_a_message(make: Make) -> None:

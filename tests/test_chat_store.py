@@ -56,7 +56,7 @@ def test_what_was_saved_is_there_again(chats: Store) -> None:
     reply = chats.add(chat, question.id, "assistant", "", "qwen")
     assert (reply.text, reply.finish_reason, reply.parent) == ("", None, question.id)
     chats.update(replace(reply, text="Count"))
-    whole = replace(reply, text="Count them.", finish_reason="eog", stats=FIGURES, dropped_tokens=7)
+    whole = replace(reply, text="Count them.", finish_reason="eog", stats=FIGURES, dropped_tokens=7, dropped_messages=2)
     chats.update(whole)
     chats.show(chat, reply.id)
     chats.set_draft(chat, "and th")
@@ -276,7 +276,7 @@ def test_all_figures_of_a_reply_and_all_fields_of_a_message_are_known() -> None:
         checked.STATS({field.name: None for field in fields(Stats) if "tokens" not in field.name} | FIGURES)
     ) == {field.name for field in fields(Stats)}
     values = {**{field.name: None for field in fields(Message)}, "id": 1, "role": "user", "text": "", "created": 0.0}
-    assert checked.message({**values, "dropped_tokens": 0}) == Message(1, None, "user", "", 0.0)
+    assert checked.message({**values, "dropped_tokens": 0, "dropped_messages": 0}) == Message(1, None, "user", "", 0.0)
 
 
 def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_json_says_what_it_is() -> None:
 def document(**changes: Any) -> dict[str, Any]:
     """A chat of two messages as JSON has it, with some fields changed; those of `second` in the second message."""
     first = {"id": 1, "parent": None, "role": "user", "text": "a", "created": 1.5, "model": None}
-    first |= {"finish_reason": None, "stats": None, "dropped_tokens": 0}
+    first |= {"finish_reason": None, "stats": None, "dropped_tokens": 0, "dropped_messages": 0}
     second = {**first, "id": 2, "parent": 1, "role": "assistant", "stats": STATS, **changes.pop("second", {})}
     head = {"format": "edgellm-chat", "version": 1, "title": "t", "system": None, "model": "m", "leaf": 2}
     return {**head, "messages": [first, second], **changes}

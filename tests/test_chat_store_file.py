@@ -222,7 +222,17 @@ def test_a_conversation_that_another_program_broke_is_told(path: Path) -> None:
 
 COLUMNS = {
     "chats": ("title", "system", "model", "leaf", "draft", "updated", "deleted"),
-    "messages": ("parent", "role", "text", "created", "model", "finish_reason", "stats", "dropped_tokens"),
+    "messages": (
+        "parent",
+        "role",
+        "text",
+        "created",
+        "model",
+        "finish_reason",
+        "stats",
+        "dropped_tokens",
+        "dropped_messages",
+    ),
     "settings": ("model", "value"),
     "preferences": ("name", "value"),
     "history": ("text",),

@@ -67,7 +67,7 @@ class OpenModel(Protocol):
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get. Raises EdgeLLMError."""
 
-    def count(self, messages: Messages) -> int:
+    def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
         """The tokens of a conversation. Raises EdgeLLMError."""
 
     def count_text(self, text: str) -> int:
@@ -102,9 +102,9 @@ class EdgeModel:
         """What the model would get."""
         return self._chat.inspect(messages, **options)
 
-    def count(self, messages: Messages) -> int:
+    def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
         """The tokens of a conversation. Raises EdgeLLMError."""
-        return self._chat.count(messages)
+        return self._chat.count(messages, **{name: options[name] for name in ("template_args",) if name in options})
 
     def count_text(self, text: str) -> int:
         """The tokens of a text alone."""

@@ -26,7 +26,7 @@ class Conversation:
         self.model: str | None = None
         self.chat = Chat(0)
         self._pending: dict[int, Message] = {}
-        self._dropped: dict[int, int] = {}
+        self._stopped: set[int] = set()
 
     @property
     def path(self) -> list[Message]:
@@ -40,9 +40,10 @@ class Conversation:
 
     def send(self, text: str) -> None:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
-        if self.running is not None:
+        if self.running is not None and self.running not in self._stopped:
             raise EdgeLLMError("a reply is being written: Esc stops it")
         self.stop()
+        self.take_written()
         self._begun(text)
         self._ask(self.chat.tree.leaf, text)
 
@@ -66,7 +67,13 @@ class Conversation:
     def stop(self) -> None:
         """End the reply that is being written; what has come stays."""
         for reply in self._pending:
+            self._stopped.add(reply)
             self.worker.stop(reply)
+
+    def take_written(self) -> None:
+        """Take what has come so far of the reply that is being written into the conversation."""
+        if (reply := self._pending.get(self.worker.running or 0)) and reply.id in self.chat.tree.messages:
+            self.chat.tree.put(replace(reply, text=self.worker.text()))
 
     def walk(self, message: int | None, step: int) -> None:
         """Show an earlier or later version of a message, or of the last one that has several."""
@@ -80,7 +87,8 @@ class Conversation:
     def unseen(self) -> frozenset[int]:
         """The messages on the path that the last reply did not see, as they were outside its window."""
         for reply in reversed(self.path):
-            if (dropped := self._dropped_before(reply.id)) is not None:
+            if reply.role == "assistant":
+                dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
                 return self._left_out(reply, dropped) if dropped else frozenset()
         return frozenset()
 
@@ -89,11 +97,6 @@ class Conversation:
         seen = {message.id for message in said[dropped:]} | {reply.id}
         older = takewhile(lambda message: message.id not in seen, self.path)
         return frozenset(message.id for message in older if message.role != "system")
-
-    def _dropped_before(self, reply: int) -> int | None:
-        if reply in self._pending and reply == self.worker.running:
-            return self.worker.dropped_messages()
-        return self._dropped.get(reply)
 
     def _ask(self, parent: int | None, text: str) -> None:
         asked = self.store.add(self.chat.id, parent, "user", text)
@@ -127,6 +130,7 @@ class Conversation:
             finish_reason=event.finish_reason,
             stats=event.stats,
             dropped_tokens=event.dropped_tokens,
+            dropped_messages=event.dropped_messages,
         )
 
     def _save(self, message: Message) -> None:
@@ -161,10 +165,10 @@ class Conversation:
 
     def count(self, text: str) -> None:
         """Count the tokens of a text, or of this conversation if it is empty; a Notice follows."""
-        messages = self.messages()
+        messages, options = self.messages(), self.tuning.for_replies()
 
         def counted(model: OpenModel) -> Notice:
-            n = model.count_text(text) if text else model.count(messages)
+            n = model.count_text(text) if text else model.count(messages, options)
             return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
 
         self.worker.ask(counted)
@@ -172,9 +176,9 @@ class Conversation:
     def _note_end(self, event: ReplyEnded) -> None:
         ended = self._ended(event)
         del self._pending[ended.id]
+        self._stopped.discard(ended.id)
         if ended.id in self.chat.tree.messages:
             self.chat.tree.put(ended)
-            self._dropped[ended.id] = event.dropped_messages
         if event.problem:
             self._tell(Notice(event.problem, "error"))
         self._tell(PathChanged())

@@ -18,6 +18,7 @@ from tui.core.events import (
     ReplyEnded,
     SettingsChanged,
 )
+from tui.core.files import write_new
 from tui.core.reading import Reading
 from tui.core.settings import Group, Setting
 from tui.core.store import Chat, ChatRow, Store
@@ -131,6 +132,8 @@ class Desk(Conversation):
 
     def fork(self, message: int) -> None:
         """A new chat with everything up to a message; this one stays."""
+        self.take_written()
+        self._save(self.chat.tree.messages[message])
         self.open_chat(self.store.fork(self.chat.id, message))
 
     def delete_chat(self, chat: int) -> None:
@@ -157,12 +160,8 @@ class Desk(Conversation):
         """Write this chat to a file that is not there yet: Markdown, or JSON where the name ends in .json."""
         from tui.core.store.export import to_json, to_markdown
 
-        text = (to_json if path.suffix.lower() == ".json" else to_markdown)(self.chat)
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise EdgeLLMError(f"{path}: {error.strerror or error}; give another name to /export") from error
+        self.take_written()
+        write_new(path, (to_json if path.suffix.lower() == ".json" else to_markdown)(self.chat))
 
     def import_chat(self, text: str) -> None:
         """Open a chat that was exported as JSON. Raises EdgeLLMError for anything else."""
@@ -181,7 +180,6 @@ class Desk(Conversation):
         return self.worker.reading()
 
     def _opened_chat(self) -> None:
-        self._dropped.clear()
         self._tell(PathChanged())
         self._tell(ChatsChanged())
         self._tell(SettingsChanged())

@@ -33,6 +33,19 @@ def text_of(name: str, advice: str) -> str:
     return decode(read(str(path)), name, advice)
 
 
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet, all of it or nothing. Raises EdgeLLMError."""
+    made = False
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            made = True
+            file.write(text)
+    except OSError as error:
+        if made:
+            path.unlink(missing_ok=True)
+        raise EdgeLLMError(f"{printable(str(path), 400)}: {error.strerror or error}; give another name") from error
+
+
 def with_files(text: str, files: Iterable[tuple[str, str]]) -> str:
     """A message as the model gets it: each file with its name, fenced, and below them what was typed."""
     return "\n\n".join(part for part in [*(_fenced(*file) for file in files), text] if part)

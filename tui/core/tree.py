@@ -11,7 +11,8 @@ class Message:
 
     `parent` is the message before it, None at the beginning. `finish_reason` of a reply is None while it is written
     (or where the program was killed over it), then one of `eog stop length cancelled error`. `stats` are the fields of
-    `edgellm.stats.Stats`. `dropped_tokens` counts the tokens of the conversation that a reply did not see. `created`
+    `edgellm.stats.Stats`. `dropped_tokens` counts the tokens of the conversation that a reply did not see,
+    `dropped_messages` the messages, from the first one on without the system prompt. `created`
     is in seconds since the epoch.
     """
 
@@ -24,6 +25,7 @@ class Message:
     finish_reason: str | None = None
     stats: Mapping[str, Any] | None = None
     dropped_tokens: int = 0
+    dropped_messages: int = 0
 
 
 class Tree:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tui.core.backend import Backend, Messages, OpenModel, Options, Reply
 
 Tell = Callable[[Event], None]
-_SAVE_S = 0.5
+_SAVE_S, _PATIENCE_S = 0.5, 3.0
 
 
 class _NotWantedError(Exception):
@@ -118,7 +118,7 @@ class Worker:
         if self.running is not None:
             self.stop(self.running)
         self._jobs.put(None)
-        self._thread.join()
+        self._thread.join(_PATIENCE_S)  # a file on a slow disk is opened in one go, and nothing waits for it
 
     def _work(self) -> None:
         while job := self._jobs.get():

@@ -97,6 +97,7 @@ _MESSAGE = having(
     finish_reason=optional(among(REASONS)),
     stats=optional(STATS),
     dropped_tokens=COUNT,
+    dropped_messages=COUNT,
 )
 
 

@@ -11,7 +11,7 @@ from tui.core.tree import Message
 
 FIELDS = tuple(field.name for field in fields(Message))
 _COLUMNS = [name for name in FIELDS if name != "id"]
-_GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens")
+_GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens", "dropped_messages")
 
 
 def insert_row(run: Run, chat: int, message: Message) -> int:

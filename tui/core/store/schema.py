@@ -40,6 +40,7 @@ MIGRATIONS = (
         finish_reason TEXT,
         stats TEXT,
         dropped_tokens INTEGER NOT NULL,
+        dropped_messages INTEGER NOT NULL,
         UNIQUE (chat, id),
         FOREIGN KEY (chat, parent) REFERENCES messages (chat, id)
     );
