@@ -28,6 +28,7 @@ from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 20, 2.0
+_ROOM_FOR_ALL = 110  # columns, below which the list of chats and the figures take turns
 _FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
 
@@ -196,6 +197,8 @@ class ChatScreen(FrontScreen):
         """Show the list of chats and look for one."""
         sidebar = self.query_one(Sidebar)
         sidebar.display = True
+        if self.size.width < _ROOM_FOR_ALL:
+            self.query_one(Panel).remove_class("shown")
         self._show_chats()
         sidebar.search()
 
@@ -229,7 +232,10 @@ class ChatScreen(FrontScreen):
 
     def action_panel(self) -> None:
         """Show or hide the figures."""
-        self.query_one(Panel).toggle_class("shown")
+        shown = self.query_one(Panel).toggle_class("shown").has_class("shown")
+        if shown and self.size.width < _ROOM_FOR_ALL:
+            self.query_one(Sidebar).display = False
+            self.query_one(Composer).focus()
 
     def _open_chat(self, chat: int) -> None:
         """Go on with a stored chat, with what was typed in it."""
