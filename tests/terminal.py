@@ -29,6 +29,7 @@ KEYS = {
     "alt+right": "\x1b[1;3C",
 }
 _ALTERNATE = 1049
+_PAUSE_S = 0.015
 _PRIVATE = 5  # pyte keeps private modes shifted so far
 
 
@@ -96,13 +97,12 @@ class Terminal:
             self.read(0.05)
 
     def read(self, seconds: float) -> None:
-        """Take what comes, for so long."""
+        """Take what comes, for so long, and then to the end of a frame: until nothing comes for a moment."""
         end = monotonic() + seconds
-        while (left := end - monotonic()) > 0:
-            if select.select([self.master], [], [], left)[0]:
-                data = os.read(self.master, 1 << 16)
-                self.written += data
-                self._stream.feed(data)
+        while select.select([self.master], [], [], max(_PAUSE_S, end - monotonic()))[0]:
+            data = os.read(self.master, 1 << 16)
+            self.written += data
+            self._stream.feed(data)
 
     # What is done to it
 
@@ -158,10 +158,11 @@ def chat_in_terminal(
     columns: int = 100,
     rows: int = 30,
     program: Sequence[str] = ("-m", "edgellm"),
+    **env: str,
 ) -> Iterator[Terminal]:
     """`edgellm chat` with these arguments, keeping what it keeps in `home`; `program` is what Python runs for it."""
     command = [sys.executable, *program, "chat", *arguments]
-    terminal = Terminal(command, {"EDGELLM_HOME": str(home)}, columns, rows)
+    terminal = Terminal(command, {"EDGELLM_HOME": str(home), **env}, columns, rows)
     try:
         yield terminal
     finally:

@@ -226,3 +226,23 @@ def test_lines_are_edited_and_recalled(tiny: Path, tmp_path: Path) -> None:
         terminal.until("> hello")
         terminal.type("\x15\x04")
         assert terminal.wait() == 0
+
+
+_FAKED = """
+import sys
+sys.path.insert(0, {tests!r})
+import tui.start
+from chat_fakes import FakeBackend, FakeModel
+reply = ["red \\x1b[31m bell \\x07", " home \\x1b[H", "\\x9b2J end"]
+tui.start.EdgeBackend = lambda: FakeBackend(FakeModel(replies=[reply]))
+from edgellm.cli import main
+main()
+"""
+
+
+def test_generated_text_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    program = ("-c", _FAKED.format(tests=str(Path(__file__).parent)))
+    with chat_in_terminal("--plain", home=tmp_path, program=program) as terminal:
+        terminal.until("is ready")
+        terminal.say("hello")
+        terminal.until("red ␛[31m bell ␇ home ␛[H\ufffd2J end")

@@ -98,7 +98,7 @@ def test_each_chat_has_its_own_draft(tmp_path: Path) -> None:
             await chat.press("ctrl+n")
             assert chat.composer.text == ""
             assert chat.texts == []
-            chat.screen._open_chat(first)
+            chat.screen.command(f"/chats {first}")
             assert chat.composer.text == "to be continued"
             assert chat.texts == ["first", "You said: first"]
 

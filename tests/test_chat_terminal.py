@@ -1,11 +1,12 @@
 """The chat in a real terminal, with the real engine and a tiny model: from opening it to its end, however it ends."""
 
 import json
+import re
 import signal
 import sqlite3
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import uniform
 
 import pytest
 from chat_model import write_chat_model
@@ -49,7 +50,8 @@ def stored(home: Path) -> list[tuple[str, str]]:
 def test_the_main_path(home: Path, tmp_path: Path) -> None:
     """Open, chat, stop, edit, walk between the versions, switch the model, quit, go on, export."""
     with chat_in_terminal("one", home=home) as chat:
-        chat.say("a long one")  # typed while the model loads
+        chat.until("context")  # as long as the model may take to load, what is sent waits for it
+        chat.say("a long one")
         chat.until("▼ writing")
         chat.press("escape")
         chat.until("stopped by you")
@@ -67,8 +69,10 @@ def test_the_main_path(home: Path, tmp_path: Path) -> None:
         chat.until("cut off at the token limit")
         chat.say("/model two")
         chat.until(lambda: "two" in bottom(chat) and "● ready" in bottom(chat))
+        chat.say("/set max_tokens 200")  # settings are the model's; and these are more lines than there is room for
+        chat.until("max_tokens: 200")
         chat.say("and you?")
-        chat.until(lambda: chat.text.count("cut off") == 2)
+        chat.until("200 tokens")
         chat.type("half a thou")
         chat.press("ctrl+q")
         assert chat.wait() == 0
@@ -93,12 +97,14 @@ def bottom(terminal: Terminal) -> str:
     return "\n".join(terminal.text.splitlines()[-4:])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_and_the_reply_is_kept(chat: Terminal, home: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)]
+)
+def test_a_signal_ends_it_and_the_reply_is_kept(chat: Terminal, home: Path, number: int, code: int) -> None:
     chat.say("hello")
     chat.until("▼ writing")
     chat.signal(number)
-    assert chat.wait() == -number
+    assert chat.wait() == code
     assert restored(chat)
     assert [role for role, text in stored(home) if text] == ["user", "assistant"]
 
@@ -141,7 +147,6 @@ def test_it_opens_in_a_tiny_terminal(home: Path) -> None:
 
 
 _BREAKING = """
-import sys
 from tui.instruments.status_line import StatusLine
 def breaks(self):
     secret = "not for the screen"
@@ -187,6 +192,7 @@ main()
 
 def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
     with chat_in_terminal("one", home=home, program=("-c", _PRINTING)) as chat:
+        chat.until("● ready")
         chat.say("/set max_tokens 5")
         chat.say("hello")
         chat.until("5 tokens")
@@ -196,3 +202,24 @@ def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
     log = (home / "chat.log").read_text()
     assert log.count("NOISE of a library") == 2
     assert log.count("NOISE of another") == 2
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_kill_takes_nothing_but_the_last_second(home: Path, attempt: int) -> None:
+    """The moments are drawn anew in each run, so that in time all are tried."""
+    with chat_in_terminal("one", home=home) as chat:
+        chat.until("● ready")
+        chat.say("hello")
+        chat.until("▼ writing")
+        chat.type("half a thou")
+        chat.read(uniform(0, 1))
+        shown = re.findall(r"w\d+", chat.text)
+        chat.read(1)
+        chat.signal(signal.SIGKILL)
+        assert chat.process.wait() == -signal.SIGKILL
+    reply = stored(home)[-1][1].split()
+    assert " ".join(shown[:-1]) in " ".join(reply)  # the last one may have been cut by the edge of the screen
+    with chat_in_terminal("--continue", home=home) as chat:
+        chat.until("● ready")
+        chat.until(reply[-1])
+        assert "half a thou" in bottom(chat)

@@ -7,7 +7,7 @@ from threading import Thread
 from time import sleep
 
 import pytest
-from chat_fakes import FakeBackend, FakeModel
+from chat_fakes import FakeBackend, FakeModel, FakeReply
 
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
@@ -210,3 +210,20 @@ def test_whatever_fails_around_a_reply_the_next_one_is_written(desk: Desk, monke
     desk.worker.reply(Request(3, ASKED))
     assert isinstance(ended := desk.next(), ReplyEnded)
     assert (ended.message, ended.text) == (3, "You said: hello")
+
+
+@pytest.mark.parametrize(
+    ("ctx", "overflow", "told"), [(2059, "stop", True), (2059, "window", False), (2060, "stop", False)]
+)
+def test_a_reply_that_fills_the_context_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
+) -> None:
+    """The figures of the fake model: 2048 tokens of prompt, and of 12 that are written the last is never read."""
+    desk.backend.model.ctx = ctx
+    monkeypatch.setattr(FakeReply, "finish_reason", property(lambda _: "length", lambda *_: None), raising=False)
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED, {"overflow": overflow}))
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert (ended.finish_reason, ended.text) == ("length", "You said: hello")
+    assert ("context of 2,059 tokens is full" in (ended.problem or "")) is told

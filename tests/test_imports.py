@@ -39,6 +39,13 @@ def test_the_package_alone_loads_nothing_heavy() -> None:
     assert not loaded("import edgellm, edgellm.errors, edgellm.options, kquants") & HEAVY
 
 
+@pytest.mark.parametrize("front", ["tui.app", "tui.plain"])
+def test_the_chat_stands_before_the_engine_is_loaded(front: str) -> None:
+    modules = loaded(f"import edgellm.cli.chat, tui.start, {front}")
+    assert front in modules
+    assert not modules & (HEAVY - {"textual"})
+
+
 def test_figures_can_be_shown_without_an_engine() -> None:
     assert not loaded("import edgellm.stats, edgellm.meter") & HEAVY
 

@@ -6,7 +6,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
+from textual.notifications import SeverityLevel
 
+from edgellm.errors import EdgeLLMError
 from edgellm.home import config_file
 from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
@@ -14,6 +16,7 @@ from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
 from tui.lasting import LastingApp
+from tui.transcript.clean import clean
 from tui.views.keymap import read_keys, remarks
 from tui.views.themes import DARK, LIGHT, first_theme
 from tui.views.view import View
@@ -58,15 +61,33 @@ class ChatApp(LastingApp):
         """Show the screen; only then begin to open the model."""
         self.set_keymap(self.keys)
         if self._chat is not None:
-            self.desk.open_chat(self._chat)
+            self._open_chat(self._chat)
         self.push_screen(ChatScreen(self.desk))
         self.call_after_refresh(self.desk.open_model, self._model)
         self.call_after_refresh(self._tell_of_keys)
 
+    def _open_chat(self, chat: int) -> None:
+        try:
+            self.desk.open_chat(chat)
+        except EdgeLLMError as error:
+            self.notify(str(error), severity="error")
+
     def _tell_of_keys(self) -> None:
         """Say what is wrong in the config file. To know all keys, all screens are loaded: only once this one stands."""
         for problem in [*self._problems, *(remarks(self.keys) if self.keys else ())]:
-            self.notify(problem, severity="warning", markup=False, timeout=15)
+            self.notify(problem, severity="warning", timeout=15)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a notice. Whatever it quotes is text, and harmless to the terminal."""
+        super().notify(clean(message), title=title, severity=severity, timeout=timeout, markup=False)
 
     async def action_quit(self) -> None:
         """Leave, with what is typed kept."""
@@ -86,4 +107,4 @@ class ChatApp(LastingApp):
     def watch_theme(self, theme: str) -> None:
         """Keep the theme that was chosen; the first one was not."""
         if self.is_running:
-            self.desk.store.set_preference("theme", theme)
+            self.desk.prefer("theme", theme)

@@ -19,7 +19,7 @@ class LastingApp(App[None]):
     When it has run, `broken` says in a few words what broke it, and `signalled` is the signal that ended it, if any.
     """
 
-    _ENDING: ClassVar = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    _ENDING: ClassVar = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,12 @@ class LastingApp(App[None]):
         self.exit()
 
     def die_as_asked(self) -> None:
-        """End the process by the signal that ended the app, so that whoever sent it sees that it did."""
+        """End the process by the signal that ended the app, so that whoever sent it sees that it did.
+
+        Raises KeyboardInterrupt for SIGINT, which a command has an exit code for.
+        """
+        if self.signalled == signal.SIGINT:
+            raise KeyboardInterrupt
         if self.signalled is not None:
             signal.signal(self.signalled, signal.SIG_DFL)
             os.kill(os.getpid(), self.signalled)

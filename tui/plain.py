@@ -1,11 +1,9 @@
 """`edgellm chat --plain`: the chat in lines, for pipes and screen readers. Replies go to stdout, all else to stderr."""
 
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from queue import Empty, Queue
-
-import click
+from time import monotonic
 
 from edgellm.errors import EdgeLLMError
 from edgellm.home import log_file
@@ -19,10 +17,10 @@ from tui.core.reading import Phase
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
 from tui.plain_input import Input
+from tui.plain_output import Output
 from tui.plain_views import VIEWS, inspection_lines, place_lines
-from tui.transcript.clean import clean
 
-_LOOK_S = 0.03
+_LOOK_S, _PATIENCE_S = 0.03, 2.0
 
 
 class Plain:
@@ -33,12 +31,9 @@ class Plain:
         self.desk = Desk(store, backend, self._told.put)
         self._input = Input(store.history())
         self._attached: list[tuple[str, str]] = []
-        self._shown = 0
-        self._doing = ""
-        self._leaving = self._failed = False
-        self._on_screen = bool(sys.stdout and sys.stdout.isatty())
-        if sys.stdout:
-            sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+        self._output = Output()
+        self._since, self._doing = monotonic(), ""
+        self._leaving = False
 
     def run(self, model: str, chat: int | None = None) -> None:
         """Talk until the input ends. Raises KeyboardInterrupt, and SystemExit with 1 if there is no model.
@@ -51,7 +46,7 @@ class Plain:
                     self._take(text)
         finally:
             self.desk.close()
-        if self._failed and not (self._input.live and self.desk.opened):
+        if self._output.failed and not (self._input.live and self.desk.opened):
             raise SystemExit(1)
 
     def _start(self, model: str, chat: int | None) -> bool:
@@ -104,12 +99,19 @@ class Plain:
         self._hear_all()
         running = self.desk.running
         if running is not None and self.desk.worker.running == running:
-            self._write(self.desk.worker.text())
+            self._output.reply(self.desk.worker.text())
+        self._say_progress()
+
+    def _say_progress(self) -> None:
+        """Say what keeps one waiting, each thing once: no line may be taken back here."""
         reading = self.desk.reading()
-        doing = reading.progress.partition(":")[0] if reading.phase is Phase.LOADING else ""
-        if doing not in ("", self._doing):
-            self.say(doing)
-        self._doing = doing
+        if reading.phase is not Phase.LOADING:
+            self._since, self._doing = monotonic(), ""
+        elif monotonic() - self._since > _PATIENCE_S:
+            doing = reading.progress.partition(":")[0]
+            if doing != self._doing:
+                self.say(doing)
+            self._doing = doing
 
     def _hear_all(self) -> bool:
         """Take note of what was told; whether there was anything."""
@@ -129,17 +131,8 @@ class Plain:
         elif isinstance(event, ModelOpened):
             self.say(f"{event.name} is ready; /help shows the commands")
         elif isinstance(event, ReplyEnded):
-            self._write(event.text)
-            self._shown = 0
-            if event.text:
-                click.echo()
+            self._output.end(event.text)
             self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
-
-    def _write(self, text: str) -> None:
-        """Write what is new of a reply; on a terminal, nothing that it would act on."""
-        new, self._shown = text[self._shown :], len(text)
-        if new:
-            click.echo(clean(new) if self._on_screen else new, nl=False)
 
     def _say_lines(self, lines: Iterable[str]) -> None:
         self.say("\n".join(lines))
@@ -148,10 +141,7 @@ class Plain:
 
     def say(self, text: str, severity: str = "information") -> None:
         """Lines on stderr."""
-        if severity == "error":
-            self._failed = True
-        if text:
-            click.echo(clean(f"edgellm: {text}" if severity == "error" else text), err=True)
+        self._output.say(text, severity)
 
     def attach(self, name: str, text: str) -> None:
         """Put a file before the next message."""

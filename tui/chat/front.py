@@ -21,7 +21,7 @@ class FrontScreen(Screen[None]):
 
     def command(self, line: str) -> None:
         """Run a slash command."""
-        self.attempt(lambda: run(COMMANDS, self, line))
+        self.move(lambda: run(COMMANDS, self, line))
 
     def begin(self, line: str) -> None:
         """Put the beginning of a command into the input box, unless something is typed there."""
@@ -39,9 +39,17 @@ class FrontScreen(Screen[None]):
         except EdgeLLMError as error:
             self.say(str(error), "error")
 
+    def move(self, act: Callable[[], None]) -> None:
+        """Do what may lead to another chat: what is typed stays with the one that is left, and that one's comes."""
+        composer, left = self.query_one(Composer), self.desk.chat.id
+        self.attempt(lambda: self.desk.save_draft(composer.unsent))
+        self.attempt(act)
+        if self.desk.chat.id != left:
+            composer.begin(self.desk.draft())
+
     def say(self, text: str, severity: str = "information") -> None:
         """Show a notice."""
-        self.notify(text, severity=severity, markup=False)  # type: ignore[arg-type]
+        self.notify(text, severity=severity)  # type: ignore[arg-type]
 
     def attach(self, name: str, text: str) -> None:
         """Put a file beside what is typed."""
@@ -69,5 +77,5 @@ class FrontScreen(Screen[None]):
 
     def leave(self) -> None:
         """End the program; what is typed is there again the next time."""
-        self.attempt(lambda: self.desk.save_draft(self.query_one(Composer).text))
+        self.attempt(lambda: self.desk.save_draft(self.query_one(Composer).unsent))
         self.app.exit()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from textual.binding import Binding
 from textual.content import Content
 from textual.events import Click
 from textual.screen import Screen
@@ -39,9 +40,12 @@ class Keys(Widget):
             self.refresh()
 
     def _entries(self, screen: Screen[None]) -> Iterator[tuple[str, str, str]]:
+        shown: dict[str, Binding] = {}
         for active in screen.active_bindings.values():
             if active.binding.show and active.enabled:
-                yield active.binding.key, self.app.get_key_display(active.binding), active.binding.description
+                shown.setdefault(active.binding.action, active.binding)  # one key of those that do the same
+        for binding in shown.values():
+            yield binding.key, self.app.get_key_display(binding), binding.description
 
     def render(self) -> Content:
         """The line."""

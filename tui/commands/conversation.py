@@ -3,8 +3,8 @@
 import shlex
 from pathlib import Path
 
-from edgellm.texts import decode, read
 from tui.commands.command import Command, Front, Problem
+from tui.core.files import text_of
 
 
 def _file(front: Front, argument: str) -> None:
@@ -14,7 +14,7 @@ def _file(front: Front, argument: str) -> None:
         raise Problem("the quotes do not match; write /file 'a name with spaces.txt'") from None
     if not paths:
         raise Problem("give one file or several: /file notes.md 'a name with spaces.txt'")
-    texts = [(path, decode(read(str(Path(path).expanduser())), path, "give a shorter one")) for path in paths]
+    texts = [(path, text_of(path, "give a shorter one")) for path in paths]
     for path, text in texts:
         front.attach(Path(path).name, text)
     front.say(f"{', '.join(Path(path).name for path in paths)} will go with the next message")

@@ -1,9 +1,10 @@
 """Commands for chats that are kept."""
 
-from pathlib import Path
-
-from edgellm.texts import decode, read
 from tui.commands.command import Command, Front, Problem
+from tui.core.files import text_of, typed_path
+
+_DIGITS = 18
+"""Of a number that the store can have."""
 
 
 def _save(front: Front, title: str) -> None:
@@ -17,7 +18,7 @@ def _save(front: Front, title: str) -> None:
 def _export(front: Front, name: str) -> None:
     if not name:
         raise Problem("give a file: /export chat.md, or /export chat.json with every version in it")
-    path = Path(name).expanduser()
+    path = typed_path(name)
     front.desk.export(path)
     front.say(f"written to {path}")
 
@@ -25,13 +26,13 @@ def _export(front: Front, name: str) -> None:
 def _import(front: Front, name: str) -> None:
     if not name:
         raise Problem("give a file that /export wrote: /import chat.json")
-    front.desk.import_chat(decode(read(str(Path(name).expanduser())), name, "give a file that /export wrote"))
+    front.desk.import_chat(text_of(name, "give a file that /export wrote"))
 
 
 def _chats(front: Front, number: str) -> None:
     if not number:
         front.show("chats")
-    elif number.isascii() and number.isdigit():
+    elif number.isascii() and number.isdigit() and len(number) <= _DIGITS:
         front.desk.open_chat(int(number))
     else:
         raise Problem("give the number of a chat, as /chats shows it")

@@ -63,6 +63,17 @@ class Box(Widget):
     def text(self, text: str) -> None:
         self._put(text, self._chips.files)
 
+    def begin(self, draft: str) -> None:
+        """Leave what is edited, and go on with a draft; files stay."""
+        self._leave_edit()
+        self.text = draft
+
+    @property
+    def unsent(self) -> str:
+        """All that is typed here: what is in the box, and what was in it before a message was edited."""
+        before = join(self._edited.typed, self._edited.attachments) if self._edited else ""
+        return "\n\n".join(text for text in (self.text, before) if text)
+
     @property
     def attachments(self) -> tuple[Attachment, ...]:
         """The files that go with the message."""
@@ -112,9 +123,13 @@ class Box(Widget):
 
     def _clear(self) -> None:
         """Empty the box, or give back what was in it before a message was edited."""
-        before, self._edited = self._edited, None
-        self._heading.display = False
+        before = self._leave_edit()
         self._put(before.typed if before else "", before.attachments if before else ())
+
+    def _leave_edit(self) -> _Edited | None:
+        left, self._edited = self._edited, None
+        self._heading.display = False
+        return left
 
     def _put(self, text: str, attachments: Sequence[Attachment]) -> None:
         """Replace what is in the box; a text that is too long to be edited becomes a chip."""

@@ -19,7 +19,7 @@ from tui.composer.completion import Completion
 from tui.composer.history import History
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.popup import Popup
-from tui.composer.slash import command_of, message_of
+from tui.composer.slash import command_of, message_of, typed_for
 
 _SAVE_AFTER_S = 0.5
 
@@ -54,13 +54,12 @@ class Composer(Box):
 
     @dataclass
     class Changed(Message):
-        """The text changed within the last half second: a draft to save. `editing` as in `Sent`.
+        """The text changed within the last half second: `text` is a draft to save.
 
-        Whoever puts in another text, or ends the app, saves what `text` is then.
+        Whoever puts in another text, or ends the app, saves what `unsent` is then.
         """
 
         text: str
-        editing: int | None
 
     class EditCancelled(Message):
         """Esc while a message was edited. The box holds what it did before."""
@@ -89,6 +88,15 @@ class Composer(Box):
     def set_completer(self, complete: Callable[[str, int], Sequence[Completion]]) -> None:
         """`complete` gets the text and the cursor (characters before it), and says what the word there can become."""
         self._popup.completer = complete
+
+    def give_back(self, sent: Sent) -> None:
+        """Put back what could not be sent; what was typed since stays behind it, or for after the edit."""
+        if sent.editing is None:
+            self.text = "\n\n".join(text for text in (typed_for(sent.text), self.text) if text)
+        else:
+            self.edit(sent.text, sent.editing)
+        for each in sent.attachments:
+            self.attach(each.name, each.text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave a key to others where it would do nothing here."""
@@ -166,4 +174,4 @@ class Composer(Box):
     def _save(self) -> None:
         self._saving = None
         if not self._history.recalls(self._editor.text):
-            self.post_message(self.Changed(self.text, self.editing))
+            self.post_message(self.Changed(self.unsent))

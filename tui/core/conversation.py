@@ -179,6 +179,10 @@ class Conversation:
             self._tell(Notice(event.problem, "error"))
         self._tell(PathChanged())
 
+    def prefer(self, name: str, value: object) -> None:
+        """Keep a choice of the person's."""
+        self._keep(lambda: self.store.set_preference(name, value))
+
     def draft(self) -> str:
         """What was typed in this chat and not sent."""
         if self.chat.id:
@@ -204,7 +208,7 @@ class Conversation:
         line = " ".join(title.split())[:_TITLE]
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model))
-            self._keep(lambda: self.store.set_preference(_DRAFT, ""))
+            self.prefer(_DRAFT, "")
         elif line and not self.chat.title:
             self._keep(lambda: self._retitle(line))
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
@@ -37,10 +38,15 @@ class Desk(Conversation):
 
     def open_model(self, name: str) -> None:
         """Open a model in place of the one that is open; the conversation goes on with it, and what waits is for it."""
-        self.tuning.recall(name)
+        self._keep(lambda: self.tuning.recall(name))
         self.model, self.opened = name, None
-        self.worker.open(name, self.tuning.loading)
+        self.worker.open(name, self._loading)
         self._tell(SettingsChanged())
+
+    def _loading(self, model: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        self._keep(lambda: found.update(self.tuning.loading(model)))
+        return found
 
     def set(self, name: str, text: str) -> None:
         """Set something for this model, and keep it; empty text goes back to the default."""
@@ -101,7 +107,7 @@ class Desk(Conversation):
         """A model may be opened by a path; its settings are kept under the name that it has in lists."""
         self.opened, self.model = event, event.name
         self._keep(lambda: self.tuning.recall(event.name))
-        self._keep(lambda: self.store.set_preference("model", event.name))
+        self.prefer("model", event.name)
         if self.chat.id:
             self._keep(lambda: self.store.set_model(self.chat.id, event.name))
 

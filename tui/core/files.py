@@ -1,9 +1,36 @@
-"""Files that go with a message."""
+"""Files that a person names, and how they go with a message."""
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
+from edgellm.texts import decode, read
 
 _BACKTICKS = re.compile(r"`{3,}")
+
+
+def typed_path(name: str) -> Path:
+    """The path that was typed, `~` in it as in a shell. Raises EdgeLLMError for what can be none."""
+    try:
+        path = Path(name).expanduser()
+        path.stat()
+    except RuntimeError:
+        raise EdgeLLMError(f"{printable(name, 400)}: there is no such user; give the whole path") from None
+    except ValueError:  # "\0" in it, or half a surrogate pair
+        raise EdgeLLMError(f"{printable(name, 400)}: no file can have this name; give another one") from None
+    except OSError:  # that is told where it is opened
+        pass
+    return path
+
+
+def text_of(name: str, advice: str) -> str:
+    """What is in the file that was typed; `advice` is for one that is too long. Raises EdgeLLMError."""
+    path = typed_path(name)
+    if path.exists() and not path.is_file():  # a pipe may never end, nor begin
+        raise EdgeLLMError(f"{printable(name, 400)}: no file of text; {advice}")
+    return decode(read(str(path)), name, advice)
 
 
 def with_files(text: str, files: Iterable[tuple[str, str]]) -> str:

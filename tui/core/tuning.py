@@ -22,9 +22,10 @@ class Tuning:
 
     def recall(self, model: str) -> None:
         """What was set for a model before."""
+        self._model, self.values, self.thinking = model, {}, None  # also where the store fails
         stored = dict(self._store.settings(model))
         thinking = stored.pop(_THINKING, None)
-        self._model, self.values = model, known.valid(stored)
+        self.values = known.valid(stored)
         self.thinking = thinking if isinstance(thinking, bool) else None
 
     def set(self, name: str, text: str) -> Setting:

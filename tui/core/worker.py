@@ -204,7 +204,16 @@ class Worker:
             asdict(reply.stats),
             reply.dropped_tokens,
             reply.dropped_messages,
+            self._cut_off(model, reply, request.options.get("overflow")),
         )
+
+    @staticmethod
+    def _cut_off(model: OpenModel, reply: Reply, overflow: object) -> str | None:
+        """That the context ended a reply, and not the limit that was set for it."""
+        held = reply.stats.prompt_tokens + reply.stats.generated_tokens - 1  # the last one is never computed with
+        if reply.finish_reason != "length" or overflow == "window" or held < model.ctx:
+            return None
+        return f"the context of {model.ctx:,} tokens is full; /set overflow window lets replies go on"
 
     def _answer(self, question: Callable[[OpenModel], Event]) -> None:
         try:

@@ -108,7 +108,7 @@ class ColumnView(ScrollView, can_focus=True):
             self.vertical_scrollbar.window_virtual_size = total
         self.scroll_target_y = self.scroll_y = min(max(0, top), last)
         self._placing = False
-        self._follow(top >= last)
+        self._follow(max(0, top) >= last)  # negative where the column is lower than the view
         hidden = max(0, changed - was) if was == self.scroll_offset.y else 0
         if hidden < height:
             self.refresh(Region(0, hidden, self.size.width, height - hidden))

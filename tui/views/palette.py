@@ -1,5 +1,6 @@
 """The command palette: everything one can do, found by typing."""
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -34,6 +35,8 @@ class Palette(Provider):
         if isinstance(self.screen, ChatScreen):
             yield from self._commands(self.screen)
         yield from self._keys()
+        if sys.platform != "win32":
+            yield "Suspend", "Back to the shell, until you type fg there", self.app.action_suspend_process
         yield "Theme", "Other colours, for this and all times to come", self.app.action_change_theme
 
     def _commands(self, chat: ChatScreen) -> Iterator[_Entry]:
