@@ -10,7 +10,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from edgellm.errors import EdgeLLMError
-from tui.chat.entries import entries
+from tui.chat.entries import Entries
 from tui.chat.front import FrontScreen
 from tui.chat.keys import Keys
 from tui.chat.sizes import Sizes
@@ -18,7 +18,7 @@ from tui.chat.welcome import Welcome
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
-from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, SettingsChanged
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
@@ -60,6 +60,7 @@ class ChatScreen(FrontScreen):
         self._searched = self._unsaved = ""
         self._unseen: frozenset[int] = frozenset()
         self._deleted: list[int] = []
+        self._entries = Entries(self.desk)
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -92,7 +93,7 @@ class ChatScreen(FrontScreen):
         """Show what the desk or the worker told."""
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
-        elif isinstance(event, PathChanged | ReplyEnded | SettingsChanged):
+        elif isinstance(event, PathChanged | SettingsChanged):
             self._show_path()
         elif isinstance(event, ChatsChanged):
             self._show_chats()
@@ -110,7 +111,7 @@ class ChatScreen(FrontScreen):
 
     def _show_path(self) -> None:
         self._unseen = self.desk.unseen()
-        shown = entries(self.desk)
+        shown = self._entries.shown()
         self.query_one(Welcome).display = not shown
         self.query_one(Transcript).show(shown)
         self.refresh_bindings()
@@ -254,23 +255,7 @@ class ChatScreen(FrontScreen):
 
     def action_panel(self) -> None:
         """Show or hide the figures."""
-<<<<<<< HEAD
         shown = self.query_one(Panel).toggle_class("shown").has_class("shown")
         if shown and self.size.width < _ROOM_FOR_ALL:
             self.query_one(Sidebar).display = False
             self.query_one(Composer).focus()
-
-    def _open_chat(self, chat: int) -> None:
-        """Go on with a stored chat, with what was typed in it."""
-        self._switch(lambda: self.desk.open_chat(chat))
-
-    def _switch(self, act: Callable[[], None]) -> None:
-        """Go to another chat; what is typed stays with the one that is left."""
-        composer = self.query_one(Composer)
-        self.attempt(lambda: self.desk.save_draft(composer.text))
-        self.attempt(act)
-        composer.text = self.desk.draft()
-        composer.focus()
-=======
-        self.query_one(Panel).toggle_class("shown")
->>>>>>> chat
