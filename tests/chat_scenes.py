@@ -131,12 +131,12 @@ async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -
         async with driving(store, model, MODEL, place, size) as chat:
             chat.screen._look_at_memory()
             await SCENES[name](chat)
-            await _settled(chat)
+            await at_rest(chat)
             yield chat
             model.go.set()
 
 
-async def _settled(chat: Driven) -> None:
+async def at_rest(chat: Driven) -> None:
     """Wait until the screen has looked the same for some time."""
     seen, same = "", 0
     while same < 4:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from textual.binding import Binding
 from textual.content import Content
+from textual.events import Click
 from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
@@ -19,10 +20,18 @@ class Keys(Widget):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
     ALLOW_SELECT = False
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[tuple[str, str, str], ...] = ()
+
     def on_mount(self) -> None:
         """Follow the focus and what runs."""
-        self._shown: tuple[tuple[str, str, str], ...] = ()
         self.screen.bindings_updated_signal.subscribe(self, self._look)
+
+    def on_click(self, event: Click) -> None:
+        """Press the key that was clicked."""
+        if key := event.style.meta.get("key"):
+            self.app.simulate_key(key)
 
     def _look(self, screen: Screen[None]) -> None:
         shown = tuple(self._entries(screen))
@@ -44,6 +53,6 @@ class Keys(Widget):
         for key, display, description in self._shown:
             entry = Content.assemble((display, "bold $footer-key-foreground"), f" {description}")
             if entry.cell_length <= room:
-                line += entry.stylize(Style.from_meta({"@click": f"app.simulate_key({key!r})"})) + Content(" ")
+                line += entry.stylize(Style.from_meta({"key": key})) + Content(" ")
                 room -= entry.cell_length + 1
         return line

@@ -10,7 +10,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from edgellm.errors import EdgeLLMError
-from tui.chat.entries import entries
+from tui.chat.entries import Entries
 from tui.chat.front import FrontScreen
 from tui.chat.keys import Keys
 from tui.chat.sizes import Sizes
@@ -18,7 +18,7 @@ from tui.chat.welcome import Welcome
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
-from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, ReplyEnded, SettingsChanged
+from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, SettingsChanged
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
@@ -28,6 +28,7 @@ from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 12, 2.0
 # Of a 1.2B model's speed on two cores 20 looks a second took 6 %, 10 took nothing that could be measured.
+_ROOM_FOR_ALL = 110  # columns, below which the list of chats and the figures take turns
 _FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
 
@@ -59,6 +60,7 @@ class ChatScreen(FrontScreen):
         self._searched = self._unsaved = ""
         self._unseen: frozenset[int] = frozenset()
         self._deleted: list[int] = []
+        self._entries = Entries(self.desk)
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -91,7 +93,7 @@ class ChatScreen(FrontScreen):
         """Show what the desk or the worker told."""
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
-        elif isinstance(event, PathChanged | ReplyEnded | SettingsChanged):
+        elif isinstance(event, PathChanged | SettingsChanged):
             self._show_path()
         elif isinstance(event, ChatsChanged):
             self._show_chats()
@@ -109,7 +111,7 @@ class ChatScreen(FrontScreen):
 
     def _show_path(self) -> None:
         self._unseen = self.desk.unseen()
-        shown = entries(self.desk)
+        shown = self._entries.shown()
         self.query_one(Welcome).display = not shown
         self.query_one(Transcript).show(shown)
         self.refresh_bindings()
@@ -213,6 +215,8 @@ class ChatScreen(FrontScreen):
         """Show the list of chats and look for one."""
         sidebar = self.query_one(Sidebar)
         sidebar.display = True
+        if self.size.width < _ROOM_FOR_ALL:
+            self.query_one(Panel).remove_class("shown")
         self._show_chats()
         sidebar.search()
 
@@ -251,4 +255,7 @@ class ChatScreen(FrontScreen):
 
     def action_panel(self) -> None:
         """Show or hide the figures."""
-        self.query_one(Panel).toggle_class("shown")
+        shown = self.query_one(Panel).toggle_class("shown").has_class("shown")
+        if shown and self.size.width < _ROOM_FOR_ALL:
+            self.query_one(Sidebar).display = False
+            self.query_one(Composer).focus()

@@ -1,0 +1,30 @@
+"""What the transcript is given: made anew for what has changed alone."""
+
+from pathlib import Path
+
+from chat_app import chatting, run
+
+from tui.chat.entries import Entries
+
+
+def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            await chat.say("two")
+            entries = Entries(chat.app.desk)
+            before = entries.shown()
+            assert [entry.text for entry in before] == ["one", "You said: one", "two", "You said: two"]
+            assert all(new is old for new, old in zip(entries.shown(), before, strict=True))
+            await chat.press("ctrl+r")
+            await chat.until(lambda: chat.app.desk.running is None)
+            after = entries.shown()
+            assert [new is old for new, old in zip(after, before, strict=True)] == [True, True, True, False]
+            assert (after[-1].version, after[-1].versions) == (2, 2)
+            chat.app.desk.walk(after[-1].key, -1)
+            assert (entries.shown()[-1].version, entries.shown()[-1].versions) == (1, 2)
+            assert "TTFT 0.21 s" in entries.shown()[-1].figures
+            chat.app.desk.set_system("Be brief.")
+            assert entries.shown()[0].role == "system"
+
+    run(test())
