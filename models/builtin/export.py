@@ -15,6 +15,17 @@ TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
+CARD = """---
+name: edgellm's built-in model
+license: mit
+language:
+- en
+tags:
+- edgellm
+---
+Five million parameters that answer questions about edgellm and local inference. The folder above has the recipe.
+"""
+
 
 def export(network: Network, tokenizer: Tokenizer, folder: Path) -> None:
     """Write the weights as BF16, the tokenizer, and the JSON files beside them."""
@@ -44,10 +55,11 @@ def export(network: Network, tokenizer: Tokenizer, folder: Path) -> None:
         "model_max_length": Shape().max_position_embeddings,
         "chat_template": TEMPLATE,
     }
+    (folder / "README.md").write_text(CARD, encoding="utf-8")
     _write(folder / "config.json", config)
     _write(folder / "tokenizer_config.json", about)
     _write(folder / "generation_config.json", {**ends, "temperature": 0.2, "top_k": 20})
 
 
 def _write(path: Path, values: dict[str, object]) -> None:
-    path.write_text(json.dumps(values, indent=2) + "\n")
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
