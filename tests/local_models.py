@@ -32,6 +32,7 @@ class Machine:
         patch.setenv("USERPROFILE", str(self.home))
         patch.setenv("EDGELLM_HOME", str(self.own))
         patch.setattr("edgellm.models.stores.SYSTEM_OLLAMA", root / "service")
+        patch.setattr("edgellm.models.stores._built_in", tuple)
         patch.chdir(self.here)
         self.hub, self.ollama = self.home / ".cache/huggingface/hub", self.home / ".ollama/models"
 

@@ -31,7 +31,7 @@ def refusal(name: str) -> str:
 
 def test_a_machine_without_models(machine: Machine) -> None:
     assert find_models() == []
-    assert "put a .gguf file into ./models" in refusal("qwen3")
+    assert "`edgellm pull` gets more" in refusal("qwen3")
 
 
 def test_all_stores_in_order(machine: Machine) -> None:

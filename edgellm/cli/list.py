@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from edgellm.gguf.printable import printable, size
-from edgellm.models import Found, find_models
+from edgellm.models import BUILT_IN, Found, find_models
 from edgellm.tables import table
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
@@ -18,8 +18,8 @@ _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
 def command(as_json: bool) -> None:
     """List the models on this machine; every command accepts their names as MODEL.
 
-    They are those in ./models and in edgellm's own folder, and the GGUF files that Hugging Face, ollama and
-    LM Studio keep.
+    They are those in ./models and in edgellm's own folder, the GGUF files that Hugging Face, ollama and
+    LM Studio keep, and the built-in one.
     """
     models = find_models()
     if as_json:
@@ -30,8 +30,8 @@ def command(as_json: bool) -> None:
         click.echo("\n".join(table(_HEAD, _rows(whole))))
     if broken:
         click.echo("\n".join(_problems(broken)))
-    if not models:
-        click.echo("no models found; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
+    if all(model.source == BUILT_IN for model in models):
+        click.echo("no models of yours; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
 
 
 def _rows(models: Iterable[Found]) -> Iterator[tuple[str, ...]]:

@@ -11,9 +11,9 @@ from edgellm.gguf.filetypes import FILE_TYPES
 from edgellm.gguf.printable import printable, size
 from edgellm.models.names import labels, resolve
 from edgellm.models.pulled import Kept, pulled, unfinished
-from edgellm.models.stores import Stored, stored_models
+from edgellm.models.stores import BUILT_IN, Stored, stored_models
 
-__all__ = ["Found", "each_model", "find_models", "name_of", "resolve"]
+__all__ = ["BUILT_IN", "Found", "each_model", "find_models", "name_of", "resolve"]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable
 from edgellm.models.stores import Stored, stored_models
@@ -24,11 +25,14 @@ def labels(models: Sequence[Stored]) -> list[str]:
 
 
 def resolve(model: str) -> Path:
-    """The file that MODEL stands for: a path if there is such a file, or else a model by its name.
+    """The file that MODEL stands for: the built-in model, a path if there is such a file, or else a model by its name.
 
-    A name may be cut short, and written in either case, as long as one model alone is meant. What looks like a
-    path is one, and may be missing. Raises ModelFileError for a name that means several models, or none.
+    `builtin` is never another file: one of that name is `./builtin`. A name may be cut short, and written in either
+    case, as long as one model alone is meant. What looks like a path is one, and may be missing. Raises ModelFileError
+    for a name that means several models, or none.
     """
+    if model == builtin.NAME:
+        return builtin.PATH
     if os.path.lexists(model) or _looks_like_a_path(model):
         return Path(model)
     models = stored_models()
@@ -58,10 +62,9 @@ def _looks_like_a_path(model: str) -> bool:
 def _advice(model: str, names: list[str]) -> str:
     if _REPOSITORY.fullmatch(model):
         return f"`edgellm pull {model}` gets it if it is on Hugging Face"
-    if not names:
-        return "put a .gguf file into ./models, or see what `edgellm pull` offers"
     near = list(dict.fromkeys(_nearest(model.casefold(), names)))
-    return f"{f'the nearest are {_shown(near[:3])}; ' if near else ''}`edgellm list` shows all"
+    nearest = f"the nearest are {_shown(near[:3])}; " if near else ""
+    return f"{nearest}`edgellm list` shows all, `edgellm pull` gets more"
 
 
 def _nearest(asked: str, names: list[str]) -> Iterator[str]:

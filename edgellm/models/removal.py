@@ -11,7 +11,7 @@ from edgellm.home import models_folder
 from edgellm.models.lock import alone
 from edgellm.models.names import resolve
 from edgellm.models.pulled import pulled, read_record, unfinished, write_record
-from edgellm.models.stores import Stored, stored_models
+from edgellm.models.stores import BUILT_IN, Stored, stored_models
 from edgellm.models.walk import split_name
 
 
@@ -85,6 +85,8 @@ def _elsewhere(path: Path) -> str:
         return f"belongs to ollama; `ollama rm {printable(stored.names[0])}` removes it"
     if stored and source == "Hugging Face":
         return f"is in the cache of Hugging Face; `hf cache rm model/{printable(_hub_name(stored))}` removes it"
+    if source == BUILT_IN:
+        return "is part of edgellm and stays with it"
     if source == "LM Studio":
         return "belongs to LM Studio; remove it there, under My Models"
     return "was not pulled by edgellm; remove the file yourself"

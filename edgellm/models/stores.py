@@ -1,14 +1,18 @@
-"""Where model files lie on this machine: our folders, and those of Hugging Face, ollama and LM Studio."""
+"""Where model files lie on this machine: our folders, those of Hugging Face, ollama and LM Studio, the package."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgellm import builtin
 from edgellm.home import models_folder
 from edgellm.models.ollama import ollama_models
 from edgellm.models.quant import quant_of
 from edgellm.models.walk import model_files
+
+BUILT_IN = "built-in"
+"""The source of the model that comes with edgellm."""
 
 SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
 """Where ollama keeps its models when it runs as a service of a Linux system."""
@@ -44,6 +48,12 @@ def _all() -> Iterator[Stored]:
             yield Stored([name, name.removesuffix(":latest")], "ollama", path)
     for folder in (".lmstudio/models", ".cache/lm-studio/models"):
         yield from _folder("LM Studio", _home() / folder)
+    yield from _built_in()
+
+
+def _built_in() -> Iterator[Stored]:
+    """Its second name is for machines where a file has the first."""
+    yield Stored([builtin.NAME, f"edgellm/{builtin.NAME}"], BUILT_IN, builtin.PATH)
 
 
 def _folder(source: str, folder: Path) -> Iterator[Stored]:

@@ -1,0 +1,77 @@
+"""What the network is trained on: conversations, raw questions with their answers, and simple stories."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer
+
+from phrasings import Asker
+from topic import read_lines, read_lists, read_topics
+
+START, END = "<|im_start|>", "<|im_end|>"
+WEIGHTS = {"out-of-domain": 14.0, "more": 0.5}
+"""How often a topic comes beside the others, which have 1; `more` is about what was said before."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a text; `learned` is what the network is to write, the rest is given to it."""
+
+    text: str
+    learned: bool
+
+
+class Conversations:
+    """An endless row of training texts, the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.asker = Asker(read_lists("words"), read_lists("patterns"), self.rng)
+        self.topics = {topic.name: topic for topic in read_topics()}
+        self.weights = [WEIGHTS.get(name, 1.0) for name in self.topics]
+        self.systems, self.stories = read_lines("systems"), read_lines("stories")
+
+    def __iter__(self) -> Iterator[list[Piece]]:
+        while True:
+            kind = self.rng.random()
+            if kind < 0.04:
+                yield [Piece(self.asker.fill(self.rng.choice(self.stories)) + END, True)]
+            elif kind < 0.2:
+                question, answer = self._turn()
+                yield [Piece(question, False), Piece(f"\n{answer}{END}", True)]
+            else:
+                yield self._chat()
+
+    def _turn(self, first: bool = True) -> tuple[str, str]:
+        topic = self.topics[self.rng.choices(list(self.topics), self.weights)[0]]
+        if not first and self.rng.random() < 0.1:
+            topic = self.topics[self.rng.choice(["more", "thanks", "yes", "bye"])]
+        return self.asker.ask(topic), topic.say
+
+    def _chat(self) -> list[Piece]:
+        """Messages in the chat template; most conversations are short, some have twelve turns."""
+        turns = self.rng.choices([1, 2, 3, 4, 7, 12], [50, 18, 14, 10, 5, 3])[0]
+        pieces = []
+        if self.rng.random() < 0.25:
+            pieces.append(Piece(_message("system", self.asker.fill(self.rng.choice(self.systems))), False))
+        for turn in range(turns):
+            question, answer = self._turn(first=turn == 0)
+            pieces.append(Piece(f"{_message('user', question)}{START}assistant\n", False))
+            pieces += [Piece(answer + END, True), Piece("\n", False)]
+        return pieces[:-1]
+
+
+def _message(role: str, content: str) -> str:
+    return f"{START}{role}\n{content}{END}\n"
+
+
+def encoded(pieces: list[Piece], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """Token ids, and for each what comes next, -1 where that is given and not learned."""
+    ids: list[int] = []
+    targets: list[int] = []
+    for piece in pieces:
+        new = tokenizer.encode(piece.text).ids
+        ids += new
+        targets += new if piece.learned else [-1] * len(new)
+    return ids[:-1], targets[1:]

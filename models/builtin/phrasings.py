@@ -1,0 +1,85 @@
+"""Questions in many phrasings: a topic's own words in general patterns, with the slips of people who type."""
+
+import random
+import re
+import string
+from collections.abc import Mapping, Sequence
+
+from topic import Topic
+
+Lists = Mapping[str, Sequence[str]]
+
+COMMON = {"term": 3, "task": 4, "why": 4, "ask": 6, "plain": 4}
+"""How often each kind of form is taken beside the others, if a topic has so many."""
+
+
+class Asker:
+    """Asks questions of topics; `words` are the lists that {name} stands for, `patterns` those of patterns.txt."""
+
+    def __init__(self, words: Lists, patterns: Lists, rng: random.Random) -> None:
+        self.words, self.patterns, self.rng = words, patterns, rng
+        self.short = [pair.split(" = ") for pair in patterns["short"]]
+
+    def ask(self, topic: Topic) -> str:
+        """A question, as a person may type it."""
+        kinds = [kind for kind, forms in topic.forms.items() for _ in range(min(len(forms), COMMON[kind]))]
+        kind = self.rng.choice(kinds)
+        form = self.fill(self.rng.choice(topic.forms[kind]))
+        if kind == "why" and self.rng.random() < 0.6:
+            form = _why(form)
+        elif kind in self.patterns:
+            form = self.rng.choice(self.patterns[kind]).replace("{}", form)
+        return self._typed(form, bare=kind == "plain")
+
+    def fill(self, form: str) -> str:
+        """A form with one choice of each (a|b), and a word for each {name}."""
+        while group := re.search(r"\(([^()]*)\)", form):
+            form = form[: group.start()] + self.rng.choice(group[1].split("|")) + form[group.end() :]
+        while name := re.search(r"\{(\w+)\}", form):
+            word = self._unknown() if name[1] in ("unknown", "word") else self.rng.choice(self.words[name[1]])
+            form = form[: name.start()] + word + form[name.end() :]
+        return " ".join(form.split())
+
+    def _unknown(self) -> str:
+        """A word of letters that mean nothing, so that a word never seen before is no reason to guess."""
+        rng, consonants, vowels = self.rng, "bcdfghjklmnprstvwz", "aeiou"
+        pairs = (rng.choice(consonants) + rng.choice(vowels) for _ in range(rng.randint(1, 4)))
+        return "".join(pairs) + self.rng.choice(["", "n", "r", "s", "t", "l", "m"])
+
+    def _typed(self, text: str, bare: bool) -> str:
+        rng = self.rng
+        if rng.random() < (0.05 if bare else 0.2):
+            text = f"{rng.choice(self.patterns['before'])} {text}"
+        mark = rng.choice(["?", "?", "?", "", "", "??", ".", " ?"]) if not bare else rng.choice(["", "", "!", ".", "?"])
+        if rng.random() < (0.03 if bare else 0.15):
+            text = f"{text} {rng.choice(self.patterns['after'])}".replace(" ,", ",")
+        for long, short in self.short:
+            if long in text and rng.random() < 0.15:
+                text = text.replace(long, short)
+        if rng.random() < 0.25:
+            text = self._slip(text)
+        return self._cased(text) + mark
+
+    def _cased(self, text: str) -> str:
+        way = self.rng.random()
+        if way < 0.5:
+            return text[:1].upper() + re.sub(r"\bi\b", "I", text[1:])
+        if way < 0.75:
+            return text
+        return text.upper() if way > 0.98 else text.lower()
+
+    def _slip(self, text: str) -> str:
+        """One or two letters are left out, doubled, swapped or mistaken."""
+        for _ in range(self.rng.choice([1, 1, 2])):
+            i = self.rng.randrange(max(1, len(text) - 1))
+            a, b = text[i : i + 1], text[i + 1 : i + 2]
+            if (a + b).isalpha():
+                other = self.rng.choice(string.ascii_lowercase)
+                text = text[:i] + self.rng.choice([b, a + a + b, b + a, other + b]) + text[i + 2 :]
+        return text
+
+
+def _why(sentence: str) -> str:
+    """A sentence as a question: "decode is slow" to "why is decode slow"."""
+    found = re.fullmatch(r"(.+?) (is|are) (.+)", sentence)
+    return f"why {found[2]} {found[1]} {found[3]}" if found else f"why {sentence}"

@@ -1,0 +1,69 @@
+"""Trains the built-in model from nothing: about an hour on two cores. `python train.py` fills ./checkpoint."""
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from batches import batches
+from export import export
+from network import Network, Shape
+from tokenizer import make_tokenizer
+
+SEED = 1
+STEPS = 2000
+BATCH_TOKENS = 3072
+LEARNING_RATE = 2e-3
+WARM_UP = 100
+WEIGHT_DECAY = 0.1
+DROPOUT = 0.1
+CLIP = 1.0
+REPORT_EVERY = 25
+
+
+def main() -> None:
+    """Make the tokenizer, train, and write the checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "checkpoint")
+    parser.add_argument("--threads", type=int, default=2, help="1 is better beside other work on two cores")
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    torch.manual_seed(SEED)
+    tokenizer = make_tokenizer(Shape().vocab_size, SEED)
+    network = Network(Shape(), DROPOUT)
+    train(network, tokenizer)
+    export(network, tokenizer, chosen.out)
+
+
+def train(network: Network, tokenizer: Tokenizer) -> None:
+    """AdamW; the learning rate rises in `WARM_UP` steps, then falls in a straight line to nothing."""
+    matrices = [weight for weight in network.parameters() if weight.dim() == 2]
+    norms = [weight for weight in network.parameters() if weight.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": norms, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=(0.9, 0.95), fused=True)
+    rate = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / WARM_UP, 1 - (step - WARM_UP) / (STEPS - WARM_UP), 1)
+    )
+    start, losses, tokens = time.monotonic(), [], 0
+    data = batches(tokenizer, BATCH_TOKENS, SEED)
+    for step in range(1, STEPS + 1):
+        ids, targets = next(data)
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = network.loss(ids, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        rate.step()
+        losses.append(loss.item())
+        tokens += ids.numel()
+        if step % REPORT_EVERY == 0:
+            speed = tokens / (time.monotonic() - start)
+            mean = sum(losses[-REPORT_EVERY:]) / REPORT_EVERY
+            print(f"step {step} of {STEPS}: loss {mean:.4f}, {tokens:,} tokens, {speed:,.0f} per second", flush=True)
+
+
+if __name__ == "__main__":
+    main()
