@@ -144,15 +144,18 @@ class Chat:
         *,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
+        **options: Any,
     ) -> Inspection:
         """What the model would get of these messages, whoever speaks last, and what may be wrong with it.
 
-        Raises OptionError, and EdgeLLMError for what are no messages; all else is told in its warnings.
+        The options are those of `reply`. Raises OptionError, and EdgeLLMError for what are no messages; all else is
+        told in its warnings.
         """
         check_messages(messages)
         args, warnings, left = self._with(template_args), list[str](), list(messages)
         try:
-            prompt = self._fitted(messages, self._writer.options(**self._options).max_tokens, template_args, overflow)
+            chosen = self._writer.options(**{**self._options, **options})
+            prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow)
             first = pinned(messages)
             del left[first : first + prompt.dropped.messages]
             if prompt.dropped.messages:

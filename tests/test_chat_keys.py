@@ -3,23 +3,25 @@
 from pathlib import Path
 
 from chat_app import chatting, run
+from chat_fakes import FakeModel
 from textual.geometry import Offset
 
 from tui.chat.keys import Keys
 from tui.instruments import Panel
-from tui.transcript import Transcript
 
 
-def test_keys_are_those_of_what_has_the_focus(tmp_path: Path) -> None:
+def test_keys_are_those_that_do_something_now(tmp_path: Path) -> None:
     async def test() -> None:
-        async with chatting(tmp_path) as chat:
+        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"]], hold=1)) as chat:
             line = chat.screen.query_one(Keys)
-            assert "⏎ Send" in line.render().plain
-            assert "esc Stop" in line.render().plain
-            chat.screen.query_one(Transcript).focus()
-            await chat.pilot.pause()
-            assert "Send" not in chat.shown().splitlines()[-1]
+            assert "New chat" in line.render().plain
+            assert "Stop" not in line.render().plain
+            await chat.type("count")
+            await chat.until(chat.model.held.is_set)
             assert "esc Stop" in chat.shown().splitlines()[-1]
+            chat.model.go.set()
+            await chat.until(lambda: chat.app.desk.running is None)
+            assert "Stop" not in chat.shown().splitlines()[-1]
 
     run(test())
 

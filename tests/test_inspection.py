@@ -16,6 +16,7 @@ from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts, template_for
 from edgellm.text.template import Message
 from edgellm.text.tokenizer import Tokenizer
+from tui.core.backend import EdgeModel
 
 CHATML = (
     "{% for m in messages %}"
@@ -209,7 +210,8 @@ def test_what_a_chat_gives_to_its_model(model: Model) -> None:
     chat, messages = model.chat(template_args={"x": "-"}), user("he was", "and")
     found = chat.inspect(messages)
     assert found.text == "<s>-user: he was\n-user: and\n"
-    assert len(found.ids) == chat.count(messages) == chat.reply(messages, max_tokens=0).live().stats.prompt_tokens or 1
+    read = chat.reply(messages, max_tokens=1).completion().stats.prompt_tokens
+    assert len(found.ids) == chat.count(messages) == read
     assert chat.inspect(messages, template_args={"x": "+"}).text == "<s>+user: he was\n+user: and\n"
     assert chat.inspect([*messages, {"role": "assistant", "content": "he"}]).text.endswith("assistant: he\n")
     with pytest.raises(EdgeLLMError, match="message 1 must be"):
@@ -231,3 +233,15 @@ def test_what_is_left_out_is_not_shown_but_told(model: Model) -> None:
         chat.inspect(messages, overflow="x")
     failing = model.chat(template="{{ raise_exception('no') }}").inspect(messages)
     assert failing.warnings == ["the chat template failed: no; choose another as --template NAME|FILE"]
+
+
+def test_the_chat_shows_what_its_settings_make_of_a_prompt(model: Model) -> None:
+    opened, messages = EdgeModel("tiny", model), user("Q" * 40, "R" * 30)
+    short = {"overflow": "drop", "max_tokens": 10, "temp": 0.5, "template_args": {"x": "-"}}
+    for options in (short, {**short, "max_tokens": None}):
+        for _ in (reply := opened.reply(messages, options)):
+            break
+        reply.cancel()
+        found = opened.inspect(messages, options)
+        assert len(found.ids) == reply.stats.prompt_tokens
+        assert ("Q" * 40 in found.text) == (reply.dropped_messages == 0)

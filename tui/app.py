@@ -9,7 +9,6 @@ from textual.message import Message
 from textual.notifications import SeverityLevel
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable_lines
 from edgellm.home import config_file
 from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
@@ -17,6 +16,7 @@ from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
 from tui.lasting import LastingApp
+from tui.transcript.clean import clean
 from tui.views.keymap import read_keys, remarks
 from tui.views.themes import DARK, LIGHT, first_theme
 from tui.views.view import View
@@ -87,7 +87,7 @@ class ChatApp(LastingApp):
         markup: bool = False,
     ) -> None:
         """Show a notice. Whatever it quotes is text, and harmless to the terminal."""
-        super().notify(printable_lines(message), title=title, severity=severity, timeout=timeout, markup=False)
+        super().notify(clean(message), title=title, severity=severity, timeout=timeout, markup=False)
 
     async def action_quit(self) -> None:
         """Leave, with what is typed kept."""

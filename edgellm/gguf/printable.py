@@ -1,7 +1,5 @@
 """Words for numbers and untrusted text: every message and table about a file passes through here."""
 
-import re
-
 
 def printable(text: str, limit: int = 80) -> str:
     """`text` on one line of at most `limit` characters, all harmless to a terminal.
@@ -10,11 +8,6 @@ def printable(text: str, limit: int = 80) -> str:
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
-
-
-def printable_lines(text: str) -> str:
-    """`text` with its line ends and tabs; all else in it is harmless to a terminal, as `printable` makes it."""
-    return re.sub(r"[^\n\t]+", lambda run: printable(run[0], len(run[0])), text)
 
 
 def size(nbytes: float) -> str:

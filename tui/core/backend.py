@@ -100,7 +100,7 @@ class EdgeModel:
 
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get."""
-        return self._chat.inspect(messages, **{k: options[k] for k in ("template_args",) if k in options})
+        return self._chat.inspect(messages, **options)
 
     def count(self, messages: Messages) -> int:
         """The tokens of a conversation. Raises EdgeLLMError."""
