@@ -18,14 +18,16 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
 Progress = Callable[[int, int], None]
-"""Called with (kernels compiled, kernels to compile) while a first use compiles."""
+"""Called with (kernels compiled, kernels to compile) now and then while a first use compiles; may raise to end it."""
+
+_TELL_S = 0.2
 
 
 class KernelError(RuntimeError):
@@ -115,27 +117,36 @@ def _read(folder: Path, name: str) -> bytes | None:
 def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
     progress(0, len(names))
     done, told = 0, SimpleQueue[str | Future[None]]()
+    children: list[subprocess.Popen[str]] = []
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         # More groups than cores: every core stays busy to the end, and no process compiles only one kernel.
         groups = [group for i in range(2 * pool._max_workers) if (group := names[i :: 2 * pool._max_workers])]
-        waiting = {pool.submit(_compile_in_child, group, folder, told.put) for group in groups}
+        waiting = {pool.submit(_compile_in_child, group, folder, told.put, children) for group in groups}
         for future in list(waiting):
             future.add_done_callback(told.put)
         try:
             while waiting:
-                if isinstance(word := told.get(), str):
-                    done += 1
+                try:
+                    word = told.get(timeout=_TELL_S)
+                except Empty:
+                    word = ""
+                if isinstance(word, str):
+                    done += bool(word)
                     progress(done, len(names))
                 else:
                     waiting.remove(word)
                     word.result()
-        finally:  # after an error or Ctrl-C, what has not begun need not begin
+        finally:  # after an error or Ctrl-C, what has not begun need not begin, and what has need not end
             for future in waiting:
                 future.cancel()
+            for child in children:
+                child.terminate()
 
 
-def _compile_in_child(names: Sequence[str], folder: Path, tell: Callable[[str], None]) -> None:
-    """Compile kernels in a process of their own; `tell(name)` when one is done."""
+def _compile_in_child(
+    names: Sequence[str], folder: Path, tell: Callable[[str], None], children: list[subprocess.Popen[str]]
+) -> None:
+    """Compile kernels in a process of their own, added to `children`; `tell(name)` when one is done."""
     # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
     command = [sys.executable, "-P", "-m", "kquants.compile", str(folder), *names]
     root = str(Path(__file__).parent.parent)
@@ -145,6 +156,7 @@ def _compile_in_child(names: Sequence[str], folder: Path, tell: Callable[[str], 
     environment = {**os.environ, "PYTHONPATH": paths, **cpu}
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+            children.append(child)
             for line in child.stdout or ():
                 tell(line)
         errors.seek(0)

@@ -89,7 +89,7 @@ class Terminal:
         """How the terminal treats lines, echo and signals."""
         return termios.tcgetattr(self._slave)
 
-    def until(self, true: str | Callable[[], object], seconds: float = 60) -> None:
+    def until(self, true: str | Callable[[], object], seconds: float = 120) -> None:
         """Wait until a text is shown, or something is true."""
         end = monotonic() + seconds
         while not (true in self.text if isinstance(true, str) else true()):

@@ -134,7 +134,7 @@ def test_it_follows_the_size_of_the_terminal(chat: Terminal) -> None:
         chat.read(0.5)
         assert chat.process.poll() is None
     chat.until("● ready")
-    assert "Say something" in chat.text.splitlines()[-3]
+    assert "Say something" in bottom(chat)
 
 
 def test_it_opens_in_a_tiny_terminal(home: Path) -> None:

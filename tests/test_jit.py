@@ -247,6 +247,25 @@ def test_progress_counts_to_the_end(tmp_path: Path, fresh: None) -> None:
     assert told == []
 
 
+def test_a_compilation_that_nobody_waits_for_ends(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes get no Ctrl-C where the terminal sends none, as under the chat's screen."""
+    begun: list[subprocess.Popen[str]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **options)  # type: ignore[call-overload]
+            begun.append(self)
+
+    def leave(done: int, total: int) -> None:
+        if begun:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    with pytest.raises(KeyboardInterrupt):
+        jit.load(NAMES[:20], tmp_path / "cache", leave)
+    assert -signal.SIGTERM in [process.returncode for process in begun]
+
+
 def test_a_compiler_that_fails_is_an_error_of_one_line(tmp_path: Path, fresh: None) -> None:
     with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: KeyError: 'no_such_kernel'$"):
         jit.load(["no_such_kernel"], tmp_path)

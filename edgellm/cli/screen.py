@@ -19,14 +19,15 @@ class Progress:
 
     def __init__(self) -> None:
         self._live = bool(sys.stderr and sys.stderr.isatty())
-        self._shown = False
+        self._shown = self._announced = False
         self._since = monotonic()
 
     def compiling(self, done: int, total: int) -> None:
         """Kernels are being compiled, which happens once per machine and can take a while."""
         if self._live:
             self._line(f"compiling kernels for this CPU, once: {done} of {total}")
-        elif done == 0:
+        elif not self._announced:
+            self._announced = True
             click.echo(f"compiling {total} kernels for this CPU, once", err=True)
 
     def prefilling(self, done: int, total: int) -> None:
