@@ -53,12 +53,19 @@ class Terminal:
             pass
 
 
+def soak(folder: Path, turns: int, rate: float) -> tuple[str, list[float]]:
+    """What the app reports, and how many seconds each key took to be seen."""
+    report = folder / "report"
+    program = Path(__file__).with_name("soak_app.py")
+    app = Terminal([sys.executable, str(program), str(folder), str(turns), str(rate)])
+    waits = _press_keys(app, report)
+    return report.read_text(), waits
+
+
 def main(turns: int, rate: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report"
-        app = Terminal([sys.executable, str(Path(__file__).with_name("soak_app.py")), folder, str(turns), str(rate)])
-        waits = _press_keys(app, report)
-        print(report.read_text())
+        report, waits = soak(Path(folder), turns, rate)
+        print(report)
         p50, p95 = (quantiles(waits, n=100)[at] * 1e3 for at in (49, 94))
         print(f"{len(waits)} keys: p50 {p50:.1f} ms, p95 {p95:.1f} ms, worst {max(waits) * 1e3:.1f} ms")
 
