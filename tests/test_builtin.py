@@ -64,7 +64,7 @@ def test_it_answers_a_message_and_a_raw_prompt(args: tuple[str, ...]) -> None:
 
 
 def test_every_turn_of_a_conversation_is_answered() -> None:
-    asked = {"Hello": "Hello!", "What is TTFT?": "first token", "thanks": "welcome", "Capital of Italy?": "tiny model"}
+    asked = {"hello": "Hello!", "What is TTFT?": "first token", "thanks": "welcome", "Capital of Italy?": "tiny model"}
     with Model.open(builtin.PATH) as opened:
         chat = opened.chat(temp=0)
         for question, phrase in asked.items():

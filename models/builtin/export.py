@@ -58,7 +58,7 @@ def export(network: Network, tokenizer: Tokenizer, folder: Path) -> None:
     (folder / "README.md").write_text(CARD, encoding="utf-8")
     _write(folder / "config.json", config)
     _write(folder / "tokenizer_config.json", about)
-    _write(folder / "generation_config.json", {**ends, "temperature": 0.2, "top_k": 20})
+    _write(folder / "generation_config.json", {**ends, "do_sample": True, "temperature": 0.2, "top_k": 20})
 
 
 def _write(path: Path, values: dict[str, object]) -> None:
