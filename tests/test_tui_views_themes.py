@@ -7,9 +7,12 @@ from chat_app import Driven, chatting, run
 from chat_fakes import FakeModel
 from textual.color import Color
 
+from tui.views import themes
 from tui.views.help import HelpScreen
 from tui.views.settings import SettingsScreen
-from tui.views.themes import DARK, LIGHT, first_theme
+from tui.views.themes import first_theme
+
+DARK, LIGHT = themes.DARK.name, themes.LIGHT.name
 
 
 @pytest.mark.parametrize(
