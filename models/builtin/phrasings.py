@@ -12,6 +12,9 @@ Lists = Mapping[str, Sequence[str]]
 COMMON = {"term": 3, "task": 4, "why": 4, "ask": 6, "plain": 4}
 """How often each kind of form is taken beside the others, if a topic has so many."""
 
+VERBS = "depend|limit|matter|need|take|open|start|load|map|decide|follow|hang|get|rain|rise|purr|change|hurt|make"
+"""Verbs of facts, for questions with "does"."""
+
 
 class Asker:
     """Asks questions of topics; `words` are the lists that {name} stands for, `patterns` those of patterns.txt."""
@@ -56,7 +59,7 @@ class Asker:
         for long, short in self.short:
             if long in text and rng.random() < 0.15:
                 text = text.replace(long, short)
-        if rng.random() < 0.25:
+        if rng.random() < 0.3:
             text = self._slip(text)
         return self._cased(text) + mark
 
@@ -80,6 +83,9 @@ class Asker:
 
 
 def _why(sentence: str) -> str:
-    """A sentence as a question: "decode is slow" to "why is decode slow"."""
-    found = re.fullmatch(r"(.+?) (is|are) (.+)", sentence)
-    return f"why {found[2]} {found[1]} {found[3]}" if found else f"why {sentence}"
+    """A sentence as a question: "decode is slow" to "why is decode slow", "it rains" to "why does it rain"."""
+    if found := re.fullmatch(r"(.+?) (is|are|does|do|has) (.+)", sentence):
+        return f"why {found[2]} {found[1]} {found[3]}"
+    if found := re.fullmatch(rf"(.+?) ({VERBS})s\b(.*)", sentence):
+        return f"why does {found[1]} {found[2]}{found[3]}"
+    return f"why {sentence}"
