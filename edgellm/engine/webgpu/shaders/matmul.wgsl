@@ -1,0 +1,76 @@
+// Matrix × matrix, for many rows: y[t][FIRST + r] = W[r] · x[t] (+ bias), for r = 0 … ROWS - 1 and all t.
+//
+// A workgroup makes a square of SIDE rows of W and SIDE rows of x. In each step half of its lanes unpack 32 weights of
+// a row and half fetch 32 values of x, into workgroup memory; then each lane adds to its 8 × 4 sums.
+//
+//     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
+//     BIASED    + bias[FIRST + r]
+//     ADDED     y += instead of y =
+//
+//     x [rows][X_QUADS] of vec4, padded with zeros to whole groups of 32;  y [rows][Y_STRIDE]
+
+@group(0) @binding(0) var<storage, read> batch: Batch;
+@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> bias: array<f32>;
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
+
+const SIDE: u32 = 64u;
+const GROUPS: u32 = (COLUMNS + 31u) / 32u;
+
+var<workgroup> w_tile: array<TILE_TYPE, SIDE * 32u>;    // [32 columns][SIDE rows of W]
+var<workgroup> x_tile: array<TILE_TYPE, SIDE * 32u>;    // [32 columns][SIDE rows of x]
+
+fn fetch(row: u32, t: u32, i: u32, rows: u32) {
+    let side = lane % SIDE;
+    if (lane < SIDE) {
+        var w = unpack(min(row + side, ROWS - 1u), i);
+        for (var k = 0u; k < 32u; k++) {
+            w_tile[k * SIDE + side] = TILE_TYPE(w[k / 4u][k % 4u]);
+        }
+    } else {
+        let start = min(t + side, rows - 1u) * X_QUADS + 8u * i;
+        for (var k = 0u; k < 8u; k++) {
+            let v = x[start + k];
+            for (var c = 0u; c < 4u; c++) {
+                x_tile[(4u * k + c) * SIDE + side] = TILE_TYPE(v[c]);
+            }
+        }
+    }
+}
+
+fn kernel(group: vec3<u32>) {
+    let rows = select(batch.rows, batch.outputs, COUNT == 1u);
+    let row = group.x * SIDE;
+    let t = group.y * SIDE;
+    let own_row = lane / 16u * 8u;
+    let own_t = lane % 16u * 4u;
+    var sums: array<vec4<f32>, 8>;      // of 8 rows of W, each for 4 rows of x
+    for (var i = 0u; i < GROUPS; i++) {
+        workgroupBarrier();
+        fetch(row, t, i, rows);
+        workgroupBarrier();
+        for (var k = 0u; k < 32u; k++) {
+            let at = k * SIDE + own_t;
+            let v = vec4<f32>(vec4(x_tile[at], x_tile[at + 1u], x_tile[at + 2u], x_tile[at + 3u]));
+            for (var r = 0u; r < 8u; r++) {
+                sums[r] = fma(vec4<f32>(f32(w_tile[k * SIDE + own_row + r])), v, sums[r]);
+            }
+        }
+    }
+    for (var r = 0u; r < 8u; r++) {
+        let to = row + own_row + r;
+        for (var c = 0u; c < 4u; c++) {
+            if (to < ROWS && t + own_t + c < rows) {
+                let at = (t + own_t + c) * Y_STRIDE + FIRST + to;
+                var value = sums[r][c];
+                if (BIASED) {
+                    value += bias[FIRST + to];
+                }
+                if (ADDED) {
+                    value += y[at];
+                }
+                y[at] = value;
+            }
+        }
+    }
+}

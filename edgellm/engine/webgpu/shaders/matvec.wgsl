@@ -1,0 +1,91 @@
+// Matrix × vector, for few rows: y[t][FIRST + r] = W[r] · x[t] (+ bias), for r = 0 … ROWS - 1.
+//
+// A workgroup makes TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum up.
+// W may be several tensors below each other: `unpack(r, i)` gives weights 32i … 32i + 31 of row r.
+//
+//     NORMED    x is normed first (RMSNorm with weight `norm`): each workgroup does it again, as x is small
+//     GATHERED  the rows of x are those whose logits are wanted
+//     GATED     W is a gate above an up projection of ROWS rows each: y = silu(gate · x) · (up · x)
+//     BIASED    + bias[FIRST + r]
+//     ADDED     y += instead of y =
+//
+//     x [rows][X_QUADS] of vec4, padded with zeros to whole groups of 32;  y [rows][Y_STRIDE];  norm [X_QUADS] of vec4
+
+@group(0) @binding(0) var<storage, read> batch: Batch;
+@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> norm: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+
+const TILE: u32 = 4u;
+const GROUPS: u32 = (COLUMNS + 31u) / 32u;
+
+fn norm_scale(row: u32) -> f32 {
+    var squares = vec4<f32>();
+    for (var k = lane; k < GROUPS * 8u; k += LANES) {
+        squares += x[row + k] * x[row + k];
+    }
+    let sum = dot(sum_lanes(squares), vec4<f32>(1.0));
+    return 1.0 / sqrt(sum / f32(COLUMNS) + EPS);
+}
+
+fn product(weights: array<vec4<f32>, 8>, h: array<vec4<f32>, 8>) -> f32 {
+    var w = weights;
+    var v = h;
+    var sum = vec4<f32>();
+    for (var k = 0u; k < 8u; k++) {
+        sum = fma(w[k], v[k], sum);
+    }
+    return dot(sum, vec4<f32>(1.0));
+}
+
+// The products of x with TILE rows of W from row `first` on, those past row `last` left as they come.
+fn products(first: u32, last: u32, row: u32, scale: f32) -> vec4<f32> {
+    var sums = vec4<f32>();
+    for (var i = lane; i < GROUPS; i += LANES) {
+        var h: array<vec4<f32>, 8>;
+        for (var k = 0u; k < 8u; k++) {
+            h[k] = x[row + 8u * i + k];
+            if (NORMED) {
+                h[k] *= scale * norm[8u * i + k];
+            }
+        }
+        sums += vec4<f32>(
+            product(unpack(first, i), h),
+            product(unpack(min(first + 1u, last), i), h),
+            product(unpack(min(first + 2u, last), i), h),
+            product(unpack(min(first + 3u, last), i), h),
+        );
+    }
+    return sum_lanes(sums);
+}
+
+fn kernel(group: vec3<u32>) {
+    let t = group.y;
+    let first = group.x * TILE;
+    var row = t;
+    if (GATHERED) {
+        row = batch.row[batch.first_output + t].output;
+    }
+    row *= X_QUADS;
+    var scale = 1.0;
+    if (NORMED) {
+        scale = norm_scale(row);
+    }
+    var made = products(first, ROWS - 1u, row, scale);
+    if (GATED) {
+        let up = products(ROWS + first, 2u * ROWS - 1u, row, scale);
+        made = made / (1.0 + exp(-made)) * up;
+    }
+    if (lane < TILE && first + lane < ROWS) {
+        let to = t * Y_STRIDE + FIRST + first + lane;
+        var value = made[lane];
+        if (BIASED) {
+            value += bias[FIRST + first + lane];
+        }
+        if (ADDED) {
+            value += y[to];
+        }
+        y[to] = value;
+    }
+}
