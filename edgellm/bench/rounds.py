@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 from edgellm.arch import describe
 from edgellm.bandwidth import Traffic, int8_peak, keep, measure
@@ -108,7 +109,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
     Raises EdgeLLMError in its kinds; ContextOverflowError for more tokens than the model's context holds.
     """
     with ExitStack() as stack:
-        options = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
+        options: dict[str, Any] = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
         model = stack.enter_context(Model.open(path, progress=compiling, **options))
         _check_fits(model, setting)
         traffic = Traffic.of(describe(model.file), setting.kv_type)

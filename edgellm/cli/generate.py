@@ -78,7 +78,11 @@ def _generate(
 
     if sys.stdout:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    with notices(), Progress() as progress, Model.open(resolve(name), progress=progress.compiling, **load) as model:
+    with (
+        notices(),
+        Progress() as progress,
+        Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
+    ):
         talk = model.chat(system, template=template, template_args=template_args) if chat else model
         generation = talk.stream(text, progress=progress.prefilling, **given)
         interrupted = False

@@ -13,6 +13,10 @@ Logits = NDArray[np.float32]
 class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the device)
     """A device cannot go on: it is not there, was lost, or has no memory. One line that says why."""
 
+    def __init__(self, message: str, *, out_of_memory: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_memory = out_of_memory
+
 
 class Device(Protocol):
     """Holds the tensors, scratch and KV pages of its blocks, and runs their part of the program.

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.engine.device import DeviceFault
-from edgellm.engine.offload import NO_OFFLOAD, Offload, OpenGPU, Uploading, device_figures, open_gpu
+from edgellm.engine.device import Device, DeviceFault
+from edgellm.engine.offload import NO_OFFLOAD, Offload, Uploading, device_figures
 from edgellm.engine.pages import PagePool, Sequence
-from edgellm.engine.placement import on_cpu
+from edgellm.engine.placement import Placement, on_cpu
 from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.engine.runner import Runner
@@ -39,6 +39,10 @@ def context(file: GGUFFile, model: Description, ctx: int | None) -> int:
 def batch_rows(program: Program, ctx: int) -> int:
     """Rows of the largest batch."""
     return min(MOST_ROWS, ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
+
+
+def _notice(line: str) -> None:
+    warnings.warn(line, EdgeLLMWarning, stacklevel=2)
 
 
 class Engine:
@@ -75,20 +79,32 @@ class Engine:
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
-        try:
-            gpu = open_gpu(model, self.ctx, kv_type, self.max_rows, offload, uploading)
-        except DeviceFault as fault:
-            gpu = None
-            self._complain(fault)
-        self._run_on(gpu)
+        self._run_on(*self._open_gpu(kv_type, uploading))
 
-    def _run_on(self, gpu: OpenGPU | None) -> None:
-        placement, device = gpu or (on_cpu(len(self._model.layers)), None)
+    def _open_gpu(self, kv_type: str, uploading: Uploading | None) -> tuple[Placement, Device | None]:
+        """The placement of all blocks, and the GPU if it has some of them."""
+        everything = on_cpu(len(self._model.layers)), None
+        if self._offload.layers == 0:
+            return everything
+        from edgellm.engine.webgpu.opening import open_gpu
+        from edgellm.engine.webgpu.scratch import Sizes
+
+        sizes = Sizes(self.max_rows, self.ctx, kv_type)
         try:
-            self._runner = Runner(self._model, placement, device, **self._options)
+            return (
+                open_gpu(self._model, sizes, self._offload, uploading or (lambda done, total: None), _notice)
+                or everything
+            )
+        except DeviceFault as fault:
+            self._complain(fault)
+            return everything
+
+    def _run_on(self, placement: Placement, gpu: Device | None) -> None:
+        try:
+            self._runner = Runner(self._model, placement, gpu, **self._options)
         except BaseException:
-            if device:
-                device.close()
+            if gpu:
+                gpu.close()
             raise
         self._pools.append(self._runner.pool)
         if self._stopping:
@@ -97,7 +113,7 @@ class Engine:
     def _complain(self, fault: DeviceFault) -> None:
         if self._offload.strict:
             raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
-        warnings.warn(f"{fault}: the CPU computes", EdgeLLMWarning, stacklevel=4)
+        _notice(f"{fault}: the CPU computes")
 
     @property
     def threads(self) -> int:
@@ -130,7 +146,7 @@ class Engine:
         except DeviceFault as fault:
             self._complain(fault)
             self._runner.close()
-            self._run_on(None)
+            self._run_on(on_cpu(len(self._model.layers)), None)
             return self._compute(segments)
 
     def _compute(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from edgellm.arch.description import Description, tensors_in
 from edgellm.engine.device import Device
-from edgellm.engine.placement import CPU, GPU, Placement, last_layers
+from edgellm.engine.placement import CPU, GPU, Placement
 from edgellm.gguf import Tensor
+from edgellm.options import LoadOptions
 
 Uploading = Callable[[int, int], None]
 """Called with (bytes on the GPU, bytes that go there)."""
@@ -25,37 +26,15 @@ class Offload:
     memory: int | None = None
     strict: bool = False
 
+    @classmethod
+    def of(cls, options: LoadOptions) -> "Offload":
+        """What the options of a model ask for."""
+        memory = None if options.gpu_memory is None else int(options.gpu_memory * 1e9)
+        return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict)
+
 
 NO_OFFLOAD = Offload()
 """Everything on the CPU."""
-
-
-def wanted_layers(offload: Offload, layers: int) -> int:
-    """How many layers are asked for; one more than there are stands for the output head, too."""
-    if offload.layers == "all":
-        return layers + 1
-    if offload.layers == "auto":
-        return 0
-    return min(int(offload.layers), layers + 1)
-
-
-OpenGPU = tuple[Placement, Device]
-
-
-def open_gpu(
-    model: Description, ctx: int, kv_type: str, rows: int, offload: Offload, uploading: Uploading | None
-) -> OpenGPU | None:
-    """A GPU with the blocks that are asked for; None if none are. Raises DeviceFault where that cannot be."""
-    layers = len(model.layers)
-    placement = last_layers(layers, wanted_layers(offload, layers))
-    if GPU not in placement:
-        return None
-    from edgellm.engine.webgpu.adapters import choose
-    from edgellm.engine.webgpu.device import GPUDevice
-    from edgellm.engine.webgpu.gpu import GPU as Open  # noqa: N811
-
-    gpu = Open(choose(offload.gpu))
-    return placement, GPUDevice(gpu, model, placement, rows=rows, ctx=ctx, kv_type=kv_type, uploaded=lambda n: None)
 
 
 def block_tensors(model: Description, block: int) -> list[Tensor]:

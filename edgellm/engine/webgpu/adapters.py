@@ -2,12 +2,14 @@
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from edgellm.engine.device import DeviceFault
@@ -43,6 +45,11 @@ class Adapter:
 def installed() -> bool:
     """Whether wgpu is there."""
     return find_spec("wgpu") is not None
+
+
+def may_be_there() -> bool:
+    """Whether this machine may have a GPU at all: on Linux a look into /dev tells, and takes no time."""
+    return sys.platform != "linux" or any(Path("/dev").glob("dri/renderD*")) or Path("/dev/nvidiactl").exists()
 
 
 @cache

@@ -14,12 +14,13 @@ from edgellm.engine.protocol import Stopped
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.cells import Cells
 from edgellm.engine.webgpu.gpu import GPU, Dispatch
-from edgellm.engine.webgpu.lowering import FEW_ROWS, Lowering, Scratch, Steps
+from edgellm.engine.webgpu.lowering import FEW_ROWS, Lowering
 from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
+from edgellm.engine.webgpu.scratch import Scratch, Sizes
 
 
 class GPUDevice:
-    """The blocks that a placement puts on the GPU, made ready for batches of up to `rows` rows.
+    """The blocks that a placement puts on the GPU, made ready for batches.
 
     `uploaded` is told the bytes of each step of the upload. Raises DeviceFault, as all methods do.
     """
@@ -29,47 +30,46 @@ class GPUDevice:
         gpu: GPU,
         model: Description,
         placement: Placement,
-        *,
-        rows: int,
-        ctx: int,
-        kv_type: str,
+        sizes: Sizes,
         uploaded: Callable[[int], None],
     ) -> None:
         self.gpu, self.name, self._model = gpu, gpu.name, model
         self._own = [block for block, device in enumerate(placement) if device == ON_GPU]
         self._head = len(placement) - 1
-        self._scratch = Scratch(gpu, model, rows, ctx, self._head in self._own)
-        self._lowering = Lowering(gpu, model, self._scratch, kv_type)
-        self._mixers, self._feed_forwards, self._output = {}, {}, None
+        self._scratch = Scratch(gpu, model, sizes, self._head in self._own)
+        self._lowering = Lowering(gpu, model, self._scratch, sizes.kv_type)
+        self._mixers: dict[int, GPUAttention] = {}
+        self._feed_forwards: dict[int, GPUFeedForward] = {}
         for i, layer in enumerate(model.layers):
             if mixer(i) in self._own:
                 self._mixers[mixer(i)] = GPUAttention.of(gpu, layer.mixer, uploaded)
             if feed_forward(i) in self._own:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
-        if self._head in self._own:
-            self._output = GPUHead.of(gpu, model, uploaded)
-        self._cells = Cells(gpu, model, kv_type, list(self._mixers))
-        self._steps: dict[int, Steps] = {}
-        self._lower()
-        self._hidden = np.zeros((rows, self._scratch.x_width), np.float32)
+        self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
+        self._cells = Cells(gpu, model, sizes.kv_type, list(self._mixers))
+        self._made: dict[tuple[int, bool], list[Dispatch]] = {}
+        self._hidden = np.zeros((sizes.rows, self._scratch.widths.x), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._stop = False
 
-    def _lower(self) -> None:
-        """Make the steps of all blocks, again where buffers have changed."""
-        lowering = self._lowering
-        for block, attention in self._mixers.items():
-            self._steps[block] = lowering.mixer(attention, self._cells.buffers[block])
-        for block, ffn in self._feed_forwards.items():
-            self._steps.setdefault(block, lowering.feed_forward(ffn))
-        if self._output:
-            self._steps.setdefault(self._head, lowering.head(self._output))
+    def _steps(self, block: int, few: bool) -> list[Dispatch]:
+        """The dispatches of a block for few or for many rows, made when first needed: compiling them takes time."""
+        key = block, few
+        if key not in self._made:
+            lowering = self._lowering
+            if block in self._mixers:
+                self._made[key] = lowering.mixer(self._mixers[block], self._cells.buffers[block], few)
+            elif block in self._feed_forwards:
+                self._made[key] = lowering.feed_forward(self._feed_forwards[block], few)
+            elif self._output:
+                self._made[key] = lowering.head(self._output, few)
+        return self._made[key]
 
     def hold(self, pages: int) -> None:
         """See `Device`."""
         if self._cells.hold(pages):
-            self._lower()
+            self._made = {key: steps for key, steps in self._made.items() if key[0] not in self._mixers}
 
     def copy(self, source: int, target: int) -> None:
         """See `Device`."""
@@ -81,16 +81,16 @@ class GPUDevice:
         self._send(batch, hidden)
         layers = range(blocks.start, min(blocks.stop, self._head))
         if batch.rows <= FEW_ROWS:
-            pending = [step for block in layers for step in self._steps[block].few]
+            pending = [step for block in layers for step in self._steps(block, few=True)]
         else:
             pending = []
             for block in layers:  # one by one, and waiting, so that a stop is seen soon
-                self.gpu.submit(self._steps[block].many, self._sizes)
+                self.gpu.submit(self._steps(block, few=False), self._sizes)
                 self.gpu.wait()
                 self._check()
         if self._head in blocks:
             return self._logits(batch, pending)
-        nbytes = 4 * batch.rows * self._scratch.x_width
+        nbytes = 4 * batch.rows * self._scratch.widths.x
         self.gpu.submit(pending, self._sizes, [(self._scratch.x, 0, self.gpu.staging(nbytes), 0, nbytes)])
         hidden[:] = self.gpu.read(nbytes).reshape(batch.rows, -1)[:, : self._model.width]
         return None
@@ -100,7 +100,7 @@ class GPUDevice:
         s = self._scratch
         if self._batch is not batch:
             self._batch = None
-            rows = lay_out(batch, self._model.heads // self._model.kv_heads, s.shared_rows)
+            rows = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.shared_rows)
             self.gpu.write(s.batch, rows.header)
             self.gpu.write(s.tables, rows.tables)
             self.gpu.write(s.rotations, rows.rotations)
@@ -112,13 +112,12 @@ class GPUDevice:
         """Run what is pending and the output head, for as many outputs at once as there is room for."""
         s, vocab = self._scratch, self._model.vocab
         logits = np.empty((batch.outputs, vocab), np.float32)
-        for first in range(0, batch.outputs, s.logit_rows):
+        for first in range(0, batch.outputs, s.widths.logit_rows):
             self._check()
-            count = min(s.logit_rows, batch.outputs - first)
+            count = min(s.widths.logit_rows, batch.outputs - first)
             self.gpu.write(s.batch, np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
             sizes = self._sizes | {"outputs": count, "output squares": -(-count // SIDE)}
-            steps = self._steps[self._head]
-            head = steps.few if count <= FEW_ROWS else steps.many
+            head = self._steps(self._head, few=count <= FEW_ROWS)
             staging = self.gpu.staging(4 * count * vocab)
             self.gpu.submit([*pending, *head], sizes, [(s.logits, 0, staging, 0, 4 * count * vocab)])
             logits[first : first + count] = self.gpu.read(4 * count * vocab).reshape(count, vocab)

@@ -69,7 +69,8 @@ class GPU:
         except DeviceFault:
             raise
         except Exception as error:
-            raise DeviceFault(f"{self.name}: {one_line(error)}") from error
+            short = "OutOfMemory" in type(error).__name__
+            raise DeviceFault(f"{self.name}: {one_line(error)}", out_of_memory=short) from error
 
     def buffer(self, nbytes: int, what: str) -> Buffer:
         """A buffer of zeros for shaders."""

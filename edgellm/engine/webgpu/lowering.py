@@ -8,59 +8,19 @@ not what saves time here, and a block says in a few tensors what its ops say in 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.gpu import GPU, Buffer, Dispatch, Grid
-from edgellm.engine.webgpu.rows import HEADER, MOST_SPANS, QUERIES, ROW, SIDE
+from edgellm.engine.webgpu.rows import QUERIES, SIDE
+from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant, Weights, shader
-from edgellm.engine.webgpu.weights import Matrix, Piece, padded_width
-from kquants.layout import PAGE
+from edgellm.engine.webgpu.weights import Matrix, Piece
 
 FEW_ROWS = 4
 """Up to so many rows, reading the weights once for each is less work than unpacking them into tiles."""
 
-LOGIT_BYTES = 16 << 20
-"""Logits that are made at once."""
-
 _TILE, _LANES, _SQUARE_LANES = 4, 64, 128
-_PART_BYTES = 32 << 20
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The dispatches of a block."""
-
-    few: list[Dispatch]
-    many: list[Dispatch]
-
-
-class Scratch:
-    """The activations of `rows` rows, and a batch of them; the same for all blocks."""
-
-    def __init__(self, gpu: GPU, model: Description, rows: int, ctx: int, head: bool) -> None:
-        self.rows = rows
-        self.x_width, self.gate_width = padded_width(model.width), padded_width(model.ffn)
-        self.qkv_width = (model.heads + 2 * model.kv_heads) * model.head_dim
-        self.mixed_width = padded_width(model.heads * model.head_dim)
-        part_bytes = MOST_SPANS * model.heads * 4 * (model.head_dim + 4)
-        self.shared_rows = max(1, min(16, _PART_BYTES // part_bytes))
-        self.logit_rows = max(1, min(rows, LOGIT_BYTES // (4 * model.vocab)))
-
-        def activations(name: str, width: int) -> Buffer:
-            return gpu.buffer(4 * rows * width, f"the activations {name}")
-
-        self.batch = gpu.buffer(4 * (HEADER + ROW * rows), "a batch")
-        self.tables = gpu.buffer(4 * rows * -(-ctx // PAGE), "the page tables of a batch")
-        self.rotations = gpu.buffer(8 * rows * len(model.rope.frequencies), "the rotations of a batch")
-        self.x, self.normed = activations("x", self.x_width), activations("normed", self.x_width)
-        self.qkv = activations("qkv", self.qkv_width)
-        self.mixed = activations("mixed", self.mixed_width)
-        self.gate, self.up = activations("gate", self.gate_width), activations("up", self.gate_width)
-        self.parts = gpu.buffer(self.shared_rows * part_bytes, "the parts of attention")
-        self.logits = gpu.buffer(4 * self.logit_rows * model.vocab, "logits") if head else None
-        self.nothing = gpu.buffer(16, "nothing")
 
 
 class Lowering:
@@ -70,56 +30,61 @@ class Lowering:
         self.gpu, self.model, self.scratch, self.kv_type = gpu, model, scratch, kv_type
         self._lanes = "lanes_subgroup" if "subgroups" in gpu.features else "lanes_tree"
 
-    def mixer(self, block: GPUAttention, cells: Buffer) -> Steps:
+    def mixer(self, block: GPUAttention, cells: Buffer, few: bool) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `cells`."""
-        s = self.scratch
-        attention = [self.prepare(block, cells), *self.attention(cells)]
-        few = [
-            *self.matvec(block.qkv, s.x, s.qkv, s.x_width, s.qkv_width, norm=block.norm, bias=block.qkv_bias),
-            *attention,
-            *self.matvec(block.output, s.mixed, s.x, s.mixed_width, s.x_width, bias=block.output_bias, added=True),
+        s, w = self.scratch, self.scratch.widths
+        return [
+            *self.product(few, block.qkv, s.x, s.qkv, w.x, w.qkv, norm=block.norm, bias=block.qkv_bias),
+            self.prepare(block, cells),
+            *self.attention(cells),
+            *self.product(few, block.output, s.mixed, s.x, w.mixed, w.x, bias=block.output_bias, added=True),
         ]
-        many = [
-            self.norm(block.norm),
-            *self.matmul(block.qkv, s.normed, s.qkv, s.x_width, s.qkv_width, bias=block.qkv_bias),
-            *attention,
-            *self.matmul(block.output, s.mixed, s.x, s.mixed_width, s.x_width, bias=block.output_bias, added=True),
-        ]
-        return Steps(few, many)
 
-    def feed_forward(self, block: GPUFeedForward) -> Steps:
+    def feed_forward(self, block: GPUFeedForward, few: bool) -> list[Dispatch]:
         """x += down(silu(gate(norm(x))) · up(norm(x)))."""
-        s, (gate, up) = self.scratch, block.gate_up
-        into, out = (s.x_width, s.gate_width), (s.gate_width, s.x_width)
-        if block.gate_up_bias:
-            few = [
-                *self.matvec([gate], s.x, s.gate, *into, norm=block.norm, bias=block.gate_up_bias[0]),
-                *self.matvec([up], s.x, s.up, *into, norm=block.norm, bias=block.gate_up_bias[1]),
+        s, w, (gate, up) = self.scratch, self.scratch.widths, block.gate_up
+        if few and not block.gate_up_bias:
+            steps = self.matvec(block.gate_up, s.x, s.gate, w.x, w.gate, norm=block.norm, gated=True)
+        else:
+            gate_bias, up_bias = block.gate_up_bias or (None, None)
+            again = (s.x, block.norm) if few else (s.normed, None)  # for many rows the norm is there already
+            steps = [
+                *self.product(few, [gate], s.x, s.gate, w.x, w.gate, norm=block.norm, bias=gate_bias),
+                *self.product(few, [up], again[0], s.up, w.x, w.gate, norm=again[1], bias=up_bias),
                 self.swiglu(),
             ]
-        else:
-            few = self.matvec(block.gate_up, s.x, s.gate, *into, norm=block.norm, gated=True)
-        biases = block.gate_up_bias or (None, None)
-        many = [
-            self.norm(block.norm),
-            *self.matmul([gate], s.normed, s.gate, *into, bias=biases[0]),
-            *self.matmul([up], s.normed, s.up, *into, bias=biases[1]),
-            self.swiglu(),
-            *self.matmul(block.down, s.gate, s.x, *out, bias=block.down_bias, added=True),
-        ]
-        few += self.matvec(block.down, s.gate, s.x, *out, bias=block.down_bias, added=True)
-        return Steps(few, many)
+        down = self.product(few, block.down, s.gate, s.x, w.gate, w.x, bias=block.down_bias, added=True)
+        return [*steps, *down]
 
-    def head(self, block: GPUHead) -> Steps:
+    def head(self, block: GPUHead, few: bool) -> list[Dispatch]:
         """The logits of those rows for which they are wanted."""
-        s = self.scratch
-        assert s.logits is not None
-        few = self.matvec(block.output, s.x, s.logits, s.x_width, self.model.vocab, norm=block.norm, gathered=True)
-        many = [
-            self.norm(block.norm, gathered=True),
-            *self.matmul(block.output, s.normed, s.logits, s.x_width, self.model.vocab, counted=True),
-        ]
-        return Steps(few, many)
+        s, w = self.scratch, self.scratch.widths
+        return self.product(few, block.output, s.x, s.logits, w.x, self.model.vocab, norm=block.norm, gathered=True)
+
+    def product(
+        self,
+        few: bool,
+        matrices: Sequence[Matrix],
+        x: Buffer,
+        y: Buffer,
+        x_width: int,
+        y_width: int,
+        *,
+        norm: Buffer | None = None,
+        bias: Buffer | None = None,
+        added: bool = False,
+        gathered: bool = False,
+    ) -> list[Dispatch]:
+        """y = W norm(x) + b, or y += with `added`; several matrices are below each other.
+
+        With `gathered` the rows are those whose logits are wanted, and there is a norm.
+        """
+        if few:
+            kept = {"added": added, "gathered": gathered}
+            return self.matvec(matrices, x, y, x_width, y_width, norm=norm, bias=bias, **kept)
+        first = [] if norm is None else [self.norm(norm, gathered)]
+        x = x if norm is None else self.scratch.normed
+        return [*first, *self.matmul(matrices, x, y, x_width, y_width, bias=bias, added=added, counted=gathered)]
 
     def matvec(
         self,
@@ -200,7 +165,7 @@ class Lowering:
         s, model = self.scratch, self.model
         constants: dict[str, Constant] = {
             "COLUMNS": model.width,
-            "X_QUADS": s.x_width // 4,
+            "X_QUADS": s.widths.x // 4,
             "EPS": model.eps,
             "GATHERED": gathered,
         }
@@ -210,7 +175,7 @@ class Lowering:
     def swiglu(self) -> Dispatch:
         """gate = silu(gate) · up."""
         s = self.scratch
-        quads = s.gate_width // 4
+        quads = s.widths.gate // 4
         return self.dispatch("swiglu", {"QUADS": quads}, [s.gate, s.up], (-(-quads // _LANES), "rows", 1))
 
     def prepare(self, block: GPUAttention, cells: Buffer) -> Dispatch:
@@ -231,7 +196,7 @@ class Lowering:
     def attention(self, cells: Buffer) -> list[Dispatch]:
         """Attention, and the merging of spans where a sequence has several."""
         s, model = self.scratch, self.model
-        heads = self._heads() | {"MIXED_STRIDE": s.mixed_width}
+        heads = self._heads() | {"MIXED_STRIDE": s.widths.mixed}
         group, quads = model.heads // model.kv_heads, model.head_dim // 4
         subsets = next(n for n in (8, 4, 2, 1) if n * quads <= _LANES)
         constants = {**heads, "SCALE": model.head_dim**-0.5, "SUBSETS": subsets}
@@ -246,7 +211,7 @@ class Lowering:
     def _heads(self) -> dict[str, Constant]:
         model = self.model
         sizes = {"HEADS": model.heads, "KV_HEADS": model.kv_heads, "HEAD_DIM": model.head_dim}
-        return {**sizes, "QKV_STRIDE": self.scratch.qkv_width}
+        return {**sizes, "QKV_STRIDE": self.scratch.widths.qkv}
 
     def dispatch(
         self,

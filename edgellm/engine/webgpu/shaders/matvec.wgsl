@@ -50,12 +50,9 @@ fn products(first: u32, last: u32, row: u32, scale: f32) -> vec4<f32> {
                 h[k] *= scale * norm[8u * i + k];
             }
         }
-        sums += vec4<f32>(
-            product(unpack(first, i), h),
-            product(unpack(min(first + 1u, last), i), h),
-            product(unpack(min(first + 2u, last), i), h),
-            product(unpack(min(first + 3u, last), i), h),
-        );
+        for (var r = 0u; r < TILE; r++) {
+            sums[r] += product(unpack(min(first + r, last), i), h);
+        }
     }
     return sum_lanes(sums);
 }
@@ -72,10 +69,10 @@ fn kernel(group: vec3<u32>) {
     if (NORMED) {
         scale = norm_scale(row);
     }
-    var made = products(first, ROWS - 1u, row, scale);
-    if (GATED) {
-        let up = products(ROWS + first, 2u * ROWS - 1u, row, scale);
-        made = made / (1.0 + exp(-made)) * up;
+    var made = vec4<f32>();
+    for (var half = 0u; half < select(1u, 2u, GATED); half++) {     // the gate, then the up projection
+        let sums = products(half * ROWS + first, (half + 1u) * ROWS - 1u, row, scale);
+        made = select(made / (1.0 + exp(-made)) * sums, sums, half == 0u);
     }
     if (lane < TILE && first + lane < ROWS) {
         let to = t * Y_STRIDE + FIRST + first + lane;
