@@ -52,7 +52,10 @@ def test_every_split_computes_the_same(model_file: ModelFile, name: str) -> None
 
 @pytest.mark.parametrize("types", [name for name in FORMATS if name not in ("F32", "F16")])
 def test_quantized_files_are_nearer_to_the_truth_than_on_the_cpu(model_file: ModelFile, types: str) -> None:
-    path, ids = model_file(**(TINY | {"types": types, "width": 256, "ffn": 256, "vocab": 320})), some_ids(40)
+    path, ids = (
+        model_file(**(TINY | {"types": types, "width": 256, "head_dim": 64, "ffn": 256, "layers": 1})),
+        some_ids(40),
+    )
     truth = reference_logits(path, ids)
     with on(path, 0) as engine:
         cpu = divergence(truth, logits(engine, ids))

@@ -13,7 +13,7 @@ from random_weights import ENCODERS
 
 from edgellm.engine.webgpu.adapters import FEATURES
 from edgellm.engine.webgpu.gpu import GPU, Buffer
-from edgellm.engine.webgpu.shaders import FORMATS, Weights, shader
+from edgellm.engine.webgpu.shaders import FORMATS, shader
 
 MASKS: list[tuple[str, ...]] = [(), tuple(FEATURES.values())]
 COLUMNS, ROWS, TOKENS = 512, 70, 67
@@ -78,10 +78,14 @@ def near(found: Array, wanted: Array) -> None:
     assert np.abs(found - wanted).max() < 2e-6 * scale * np.sqrt(COLUMNS)
 
 
-def matvec_constants(columns: int, width: int, **more: Any) -> dict[str, Any]:
-    flags = dict.fromkeys(("NORMED", "BIASED", "ADDED", "GATED", "GATHERED"), False)
-    sizes = {"COLUMNS": columns, "X_QUADS": width // 4, "Y_STRIDE": 200, "FIRST": 0, "ROWS": ROWS, "EPS": 1e-5}
-    return {"LANES": 64, **sizes, **flags, **more}
+def told(**given: Any) -> dict[str, Any]:
+    """The constants of a matrix × vector shader."""
+    return {"LANES": 64, "EPS": 1e-5} | dict.fromkeys(("NORMED", "BIASED", "ADDED", "GATED", "GATHERED"), False) | given
+
+
+def shape(gpu: GPU, columns: int, y_stride: int, first: int = 0, rows: int = ROWS) -> Buffer:
+    """See `shaders/shape.wgsl`; tensors have ROWS rows each."""
+    return gpu.uniform([rows, first, columns, -(-columns // 32) * 8, y_stride, ROWS, 2 * ROWS, 0])
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -89,11 +93,9 @@ def test_matrix_times_vector(gpu: GPU, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y = random(2, columns), random(2, 200, seed=1)
-    told = matvec_constants(columns, padded(x).shape[1], ADDED=True, FIRST=100)
-    seen = [Weights(name, ROWS, KINDS[name].row_bytes(columns))]
-    source = shader(["batch", lanes(gpu), "matvec"], told, seen, 5)
-    to, nothing = put(gpu, y), put(gpu, np.zeros(4, np.uint32))
-    buffers = [put(gpu, rows(2, [])), put(gpu, padded(x)), nothing, nothing, to, put(gpu, stored)]
+    source = shader(["batch", lanes(gpu), "matvec"], told(ADDED=True), [name], 6)
+    to, nothing, sizes = put(gpu, y), put(gpu, np.zeros(4, np.uint32)), shape(gpu, columns, 200, first=100)
+    buffers = [sizes, put(gpu, rows(2, [])), put(gpu, padded(x)), nothing, nothing, to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (18, 2, 1))])
     wanted = y.copy()
     wanted[:, 100 : 100 + ROWS] += (x @ weights.T).astype(np.float32)
@@ -105,12 +107,10 @@ def test_matrix_times_matrix(gpu: GPU, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y, bias = random(TOKENS, columns), random(TOKENS, 200, seed=1), random(200, seed=2)
-    told = {"LANES": 128, "COLUMNS": columns, "X_QUADS": padded(x).shape[1] // 4, "Y_STRIDE": 200, "FIRST": 90}
-    told |= {"ROWS": ROWS, "BIASED": True, "ADDED": True, "COUNT": 0, "TILE_TYPE": "f32"}
-    seen = [Weights(name, ROWS, KINDS[name].row_bytes(columns))]
-    source = shader(["batch", lanes(gpu), "matmul"], told, seen, 4)
-    to = put(gpu, y)
-    buffers = [put(gpu, rows(TOKENS, [])), put(gpu, padded(x)), put(gpu, bias), to, put(gpu, stored)]
+    flags = {"LANES": 128, "BIASED": True, "ADDED": True, "COUNT": 0, "TILE_TYPE": "f32"}
+    source = shader(["batch", lanes(gpu), "matmul"], flags, [name], 5)
+    to, sizes = put(gpu, y), shape(gpu, columns, 200, first=90)
+    buffers = [sizes, put(gpu, rows(TOKENS, [])), put(gpu, padded(x)), put(gpu, bias), to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (2, 2, 1))])
     wanted = y.copy()
     wanted[:, 90 : 90 + ROWS] += (x @ weights.T).astype(np.float32) + bias[90 : 90 + ROWS]
@@ -123,23 +123,18 @@ def normed(x: Array, weight: Array) -> Array:
 
 def test_what_a_matrix_times_vector_takes_along(gpu: GPU) -> None:
     """A norm before, a gate behind, a bias, rows that are gathered, and three tensors of different formats."""
-    x, norm, bias = random(3, COLUMNS), random(COLUMNS, seed=1), random(200, seed=2)
+    x, norm, bias = random(3, COLUMNS), random(COLUMNS, seed=1), random(3 * ROWS, seed=2)
     names = ("Q4_K", "Q6_K", "F16")
     stored, weights = zip(*(matrix(name, COLUMNS, seed) for seed, name in enumerate(names)), strict=True)
-    seen = [Weights(name, ROWS, KINDS[name].row_bytes(COLUMNS)) for name in names]
-    to, batch, nothing = put(gpu, np.zeros((2, 210), np.float32)), rows(3, [0, 2]), put(gpu, np.zeros(4))
-    told = matvec_constants(COLUMNS, COLUMNS, NORMED=True, GATHERED=True, BIASED=True, ROWS=3 * ROWS, Y_STRIDE=210)
-    source = shader(["batch", lanes(gpu), "matvec"], told, seen, 5)
-    tensors = [put(gpu, each) for each in stored]
-    bias = random(3 * ROWS, seed=2)
-    given = [put(gpu, batch), put(gpu, x), put(gpu, norm), put(gpu, bias), to, *tensors]
+    tensors, batch, nothing = [put(gpu, each) for each in stored], put(gpu, rows(3, [0, 2])), put(gpu, np.zeros(4))
+    source = shader(["batch", lanes(gpu), "matvec"], told(NORMED=True, GATHERED=True, BIASED=True), names, 6)
+    to, sizes = put(gpu, np.zeros((2, 210), np.float32)), shape(gpu, COLUMNS, 210, rows=3 * ROWS)
+    given = [sizes, batch, put(gpu, x), put(gpu, norm), put(gpu, bias), to, *tensors]
     gpu.submit([gpu.dispatch(source, given, (53, 2, 1))])
-    h = normed(x, norm)[[0, 2]]
-    near(get(gpu, to, (2, 210)), h @ np.concatenate(weights).T + bias)
-    told = matvec_constants(COLUMNS, COLUMNS, GATED=True)
-    source = shader(["batch", lanes(gpu), "matvec"], told, seen[:2], 5)
+    near(get(gpu, to, (2, 210)), normed(x, norm)[[0, 2]] @ np.concatenate(weights).T + bias)
+    source = shader(["batch", lanes(gpu), "matvec"], told(GATED=True), names[:2], 6)
     to = put(gpu, np.zeros((3, 200), np.float32))
-    given = [put(gpu, batch), put(gpu, x / 8), nothing, nothing, to, *tensors[:2]]
+    given = [shape(gpu, COLUMNS, 200), batch, put(gpu, x / 8), nothing, nothing, to, *tensors[:2]]
     gpu.submit([gpu.dispatch(source, given, (18, 3, 1))])
     gate, up = (x / 8 @ of.T for of in weights[:2])
     near(get(gpu, to, (3, 200))[:, :ROWS], gate / (1 + np.exp(-gate)) * up)
@@ -147,10 +142,10 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPU) -> None:
 
 def test_rms_norm(gpu: GPU) -> None:
     x, norm, columns = random(3, 90), random(90, seed=1), 90
-    told = {"LANES": 64, "COLUMNS": columns, "X_QUADS": 24, "EPS": 1e-5, "GATHERED": True}
+    sizes = {"LANES": 64, "COLUMNS": columns, "X_QUADS": 24, "EPS": 1e-5, "GATHERED": True}
     to = put(gpu, np.ones((2, 96), np.float32))
     buffers = [put(gpu, rows(3, [1, 2])), put(gpu, padded(x)), put(gpu, padded(norm[None])), to]
-    gpu.submit([gpu.dispatch(shader(["batch", lanes(gpu), "rms_norm"], told), buffers, (2, 1, 1))])
+    gpu.submit([gpu.dispatch(shader(["batch", lanes(gpu), "rms_norm"], sizes), buffers, (2, 1, 1))])
     near(get(gpu, to, (2, 96)), padded(normed(x, norm)[1:].astype(np.float32)))
 
 

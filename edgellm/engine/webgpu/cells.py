@@ -40,7 +40,7 @@ class Cells:
             new = self._room(room)
             self._gpu.submit([], copies=[(old, 0, new, 0, self._pages * self._page_bytes)])
             self.buffers[block] = new
-            old.destroy()
+            self._gpu.free(old)
         self._pages = room
         return True
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.webgpu.adapters import FEATURES, Adapter, one_line, silence
 
-_BINDING = re.compile(r"@binding\((\d+)\) var<storage, (read|read_write)>")
+_BINDING = re.compile(r"@binding\((\d+)\) var<(uniform|storage, read|storage, read_write)>")
+_KINDS = {"uniform": "uniform", "storage, read": "read-only-storage", "storage, read_write": "storage"}
 _STEP, _IN_FLIGHT = 8 << 20, 64 << 20
+_LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size", "max-compute-workgroup-storage-size")
 Buffer = Any
 Grid = tuple[int | str, int | str, int | str]
 """Workgroups of a dispatch; a name stands for a number that depends on the batch."""
@@ -40,6 +42,17 @@ class Counts:
     received: int = 0
 
 
+class Connection(NamedTuple):
+    """A device of wgpu, and what was compiled for it: pipelines and their layouts, by source."""
+
+    device: Any
+    pipelines: dict[str, tuple[Any, Any]]
+
+
+_idle: dict[tuple[str, tuple[str, ...]], Connection] = {}
+"""Connections that a closed model has left: the next one need not compile the same shaders again."""
+
+
 class GPU:
     """An adapter in use; `masked` features are not made use of, and no binding is larger than `binding` bytes.
 
@@ -50,17 +63,30 @@ class GPU:
         self.name = adapter.name
         self.features = tuple(feature for feature in adapter.features if feature not in masked)
         self.counts = Counts()
-        self._pipelines: dict[str, tuple[Any, Any]] = {}
+        self.well = True
+        self._closed, self._on_the_way = False, 0
+        self._buffers: list[Buffer] = []
+        self._uniforms: dict[tuple[int, ...], Buffer] = {}
         self._staging: Buffer | None = None
+        limits = adapter.handle.limits
+        self.binding = min(limits[_LIMITS[0]], limits[_LIMITS[1]], binding or 1 << 62) & ~255
+        self._key = adapter.name, self.features
+        self._device, self._pipelines = _idle.get(self._key) or self._connect(adapter)
+        _idle.pop(self._key, None)
+        self._mark = self._make(8, "COPY_SRC")
+
+    def _connect(self, adapter: Adapter) -> Connection:
+        limits = {name: adapter.handle.limits[name] for name in _LIMITS}
+        features = [theirs for theirs, ours in FEATURES.items() if ours in self.features]
         with self._faults(), silence():
-            limits = adapter.handle.limits
-            names = ("max-storage-buffer-binding-size", "max-buffer-size", "max-compute-workgroup-storage-size")
-            wanted = [theirs for theirs, ours in FEATURES.items() if ours in self.features]
-            self._device = adapter.handle.request_device_sync(
-                required_features=wanted, required_limits={name: limits[name] for name in names}
-            )
-        self._mark = self._device.create_buffer(size=8, usage="COPY_SRC")
-        self.binding = min(limits[names[0]], limits[names[1]], binding or 1 << 62) & ~255
+            device = adapter.handle.request_device_sync(required_features=features, required_limits=limits)
+        return Connection(device, {})
+
+    def _make(self, nbytes: int, usage: str) -> Buffer:
+        with self._faults():
+            buffer = self._device.create_buffer(size=nbytes, usage=usage)
+        self._buffers.append(buffer)
+        return buffer
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
@@ -69,16 +95,29 @@ class GPU:
         except DeviceFault:
             raise
         except Exception as error:
+            self.well = False
             short = "OutOfMemory" in type(error).__name__
             raise DeviceFault(f"{self.name}: {one_line(error)}", out_of_memory=short) from error
 
     def buffer(self, nbytes: int, what: str) -> Buffer:
         """A buffer of zeros for shaders."""
-        with self._faults():
-            if nbytes > self.binding:
-                raise DeviceFault(f"{self.name}: {what} of {nbytes >> 20} MiB does not fit a binding")
-            usage = "STORAGE | COPY_DST | COPY_SRC"
-            return self._device.create_buffer(size=max(16, nbytes + 3 & ~3), usage=usage, label=what)
+        if nbytes > self.binding:
+            raise DeviceFault(f"{self.name}: {what} of {nbytes >> 20} MiB does not fit a binding")
+        return self._make(max(16, nbytes + 3 & ~3), "STORAGE | COPY_DST | COPY_SRC")
+
+    def free(self, buffer: Buffer) -> None:
+        """Let go of a buffer; what was submitted still has it."""
+        self._buffers.remove(buffer)
+        buffer.destroy()
+
+    def uniform(self, words: Sequence[int]) -> Buffer:
+        """A buffer of uint32 that no shader changes, made once for the same words."""
+        key = tuple(words)
+        if key not in self._uniforms:
+            buffer = self._make(4 * len(key), "UNIFORM | COPY_DST")
+            self.write(buffer, np.array(key, np.uint32))
+            self._uniforms[key] = buffer
+        return self._uniforms[key]
 
     def write(self, buffer: Buffer, data: NDArray[Any], offset: int = 0) -> None:
         """Write contiguous data of a multiple of 4 bytes; it arrives before what is submitted afterwards."""
@@ -88,15 +127,13 @@ class GPU:
 
     def upload(self, buffer: Buffer, data: NDArray[np.uint8], progress: Callable[[int], None]) -> None:
         """Write data of any size step by step, so that little of it is in memory twice; `progress` gets the bytes."""
-        waiting = 0
         for start in range(0, data.nbytes, _STEP):
             step = data[start : start + _STEP]
             self.write(buffer, step if step.nbytes % 4 == 0 else np.pad(step, (0, -step.nbytes % 4)), start)
-            waiting += step.nbytes
-            if waiting >= _IN_FLIGHT or start + _STEP >= data.nbytes:
-                self.submit([])
+            self._on_the_way += step.nbytes
+            if self._on_the_way >= _IN_FLIGHT:
                 self.wait()
-                waiting = 0
+                self._on_the_way = 0
             progress(step.nbytes)
 
     def dispatch(self, source: str, buffers: Sequence[Buffer], grid: Grid) -> Dispatch:
@@ -112,9 +149,8 @@ class GPU:
             return Dispatch(pipeline, self._device.create_bind_group(layout=layout, entries=entries), grid)
 
     def _pipeline(self, source: str) -> tuple[Any, Any]:
-        kinds = {"read": "read-only-storage", "read_write": "storage"}
         entries = [
-            {"binding": int(binding), "visibility": "COMPUTE", "buffer": {"type": kinds[access]}}
+            {"binding": int(binding), "visibility": "COMPUTE", "buffer": {"type": _KINDS[access]}}
             for binding, access in _BINDING.findall(source)
         ]
         layout = self._device.create_bind_group_layout(entries=entries)
@@ -131,15 +167,15 @@ class GPU:
     ) -> None:
         """Start dispatches, one after the other, then copies (source, offset, target, offset, bytes).
 
-        `sizes` has what the names in grids stand for.
+        `sizes` has what the names in grids stand for; a dispatch of no workgroups is left out.
         """
-        sizes = sizes or {}
+        grids = [[sizes[n] if sizes and isinstance(n, str) else n for n in each.grid] for each in dispatches]
+        work = [(each, grid) for each, grid in zip(dispatches, grids, strict=True) if 0 not in grid]
         with self._faults():
             encoder = self._device.create_command_encoder()
-            if dispatches:
+            if work:
                 compute = encoder.begin_compute_pass()
-                for each in dispatches:
-                    grid = [sizes[n] if isinstance(n, str) else n for n in each.grid]
+                for each, grid in work:
                     compute.set_pipeline(each.pipeline)
                     compute.set_bind_group(0, each.bindings)
                     compute.dispatch_workgroups(*grid)
@@ -147,7 +183,7 @@ class GPU:
             for copy in copies:
                 encoder.copy_buffer_to_buffer(*copy)
             self._device.queue.submit([encoder.finish()])
-        self.counts.dispatches += len(dispatches)
+        self.counts.dispatches += len(work)
         self.counts.submissions += 1
 
     def wait(self) -> None:
@@ -158,10 +194,9 @@ class GPU:
 
     def staging(self, nbytes: int) -> Buffer:
         """The buffer that results are copied to, of at least so many bytes."""
-        with self._faults():
-            if self._staging is None or self._staging.size < nbytes:
-                self._staging = self._device.create_buffer(size=nbytes + 3 & ~3, usage="MAP_READ | COPY_DST")
-            return self._staging
+        if self._staging is None or self._staging.size < nbytes:
+            self._staging = self._make(nbytes + 3 & ~3, "MAP_READ | COPY_DST")
+        return self._staging
 
     def read(self, nbytes: int) -> NDArray[np.float32]:
         """Wait for what was submitted; the first bytes of the staging buffer, as float32."""
@@ -176,7 +211,16 @@ class GPU:
         return values
 
     def close(self) -> None:
-        """Free all buffers."""
-        self._pipelines.clear()
+        """Free all buffers. If nothing went wrong, the next GPU finds the pipelines ready."""
+        if self._closed:
+            return
+        self._closed = True
+        for buffer in self._buffers:
+            buffer.destroy()
+        self._buffers.clear()
+        self._uniforms.clear()
         self._staging = None
-        self._device.destroy()
+        if self.well and self._key not in _idle:
+            _idle[self._key] = Connection(self._device, self._pipelines)
+        else:
+            self._device.destroy()

@@ -8,19 +8,29 @@ not what saves time here, and a block says in a few tensors what its ops say in 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.gpu import GPU, Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.rows import QUERIES, SIDE
 from edgellm.engine.webgpu.scratch import Scratch
-from edgellm.engine.webgpu.shaders import Constant, Weights, shader
+from edgellm.engine.webgpu.shaders import Constant, shader
 from edgellm.engine.webgpu.weights import Matrix, Piece
 
 FEW_ROWS = 4
 """Up to so many rows, reading the weights once for each is less work than unpacking them into tiles."""
 
 _TILE, _LANES, _SQUARE_LANES = 4, 64, 128
+
+
+class Run(NamedTuple):
+    """What one dispatch makes: rows of y from `first` on, and the pieces of matrices that it reads."""
+
+    first: int
+    rows: int
+    pieces: list[tuple[Matrix, Piece]]
 
 
 class Lowering:
@@ -102,9 +112,6 @@ class Lowering:
     ) -> list[Dispatch]:
         """Matrix × vector; several matrices are below each other, or with `gated` beside each other."""
         constants: dict[str, Constant] = {
-            "COLUMNS": matrices[0].columns,
-            "X_QUADS": x_width // 4,
-            "Y_STRIDE": y_width,
             "EPS": self.model.eps,
             "NORMED": norm is not None,
             "BIASED": bias is not None,
@@ -117,12 +124,12 @@ class Lowering:
         return [
             self.dispatch(
                 "matvec",
-                {**constants, "FIRST": first, "ROWS": count},
-                [*buffers, *(piece.buffer for _, piece in pieces)],
-                (-(-count // _TILE), rows, 1),
-                weights=_as_shaders_see(pieces),
+                constants,
+                [self._shape(run, x_width, y_width), *buffers, *(piece.buffer for _, piece in run.pieces)],
+                (-(-run.rows // _TILE), rows, 1),
+                formats=[matrix.format for matrix, _ in run.pieces],
             )
-            for first, count, pieces in _runs(matrices, gated)
+            for run in _runs(matrices, gated=gated)
         ]
 
     def matmul(
@@ -139,9 +146,6 @@ class Lowering:
     ) -> list[Dispatch]:
         """Matrix × matrix; several matrices are below each other."""
         constants: dict[str, Constant] = {
-            "COLUMNS": matrices[0].columns,
-            "X_QUADS": x_width // 4,
-            "Y_STRIDE": y_width,
             "BIASED": bias is not None,
             "ADDED": added,
             "COUNT": int(counted),
@@ -151,14 +155,20 @@ class Lowering:
         return [
             self.dispatch(
                 "matmul",
-                {**constants, "FIRST": first, "ROWS": count},
-                [s.batch, x, bias or s.nothing, y, *(piece.buffer for _, piece in pieces)],
-                (-(-count // SIDE), squares, 1),
-                weights=_as_shaders_see(pieces),
+                constants,
+                [self._shape(run, x_width, y_width), s.batch, x, bias or s.nothing, y, run.pieces[0][1].buffer],
+                (-(-run.rows // SIDE), squares, 1),
+                formats=[run.pieces[0][0].format],
                 lanes=_SQUARE_LANES,
             )
-            for first, count, pieces in _runs(matrices, gated=False)
+            for run in _runs(matrices, together=False)
         ]
+
+    def _shape(self, run: Run, x_width: int, y_width: int) -> Buffer:
+        """What `shaders/shape.wgsl` says."""
+        below = list(accumulate(piece.rows for _, piece in run.pieces))
+        columns = run.pieces[0][0].columns
+        return self.gpu.uniform([run.rows, run.first, columns, x_width // 4, y_width, *[*below, 0, 0][:2], 0])
 
     def norm(self, weight: Buffer, gathered: bool = False) -> Dispatch:
         """RMSNorm of x."""
@@ -221,37 +231,30 @@ class Lowering:
         grid: Grid,
         files: Sequence[str] = (),
         *,
-        weights: Sequence[Weights] = (),
+        formats: Sequence[str] = (),
         lanes: int = _LANES,
     ) -> Dispatch:
-        """A dispatch of the shader `name`, whose own bindings come before those of the weights."""
+        """A dispatch of the shader `name`; the buffers of weights, of these formats, come last."""
         enable = ["f16"] if "f16" in constants.values() else []
         parts = ["batch", self._lanes, *files, name]
-        source = shader(parts, {"LANES": lanes, **constants}, weights, len(buffers) - len(weights), enable)
+        source = shader(parts, {"LANES": lanes, **constants}, formats, len(buffers) - len(formats), enable)
         return self.gpu.dispatch(source, buffers, grid)
 
 
-Pieces = list[tuple[Matrix, Piece]]
+def _runs(matrices: Sequence[Matrix], *, gated: bool = False, together: bool = True) -> Iterator[Run]:
+    """The runs of matrices below each other; `together`: those of one piece each are read by one dispatch.
 
-
-def _as_shaders_see(pieces: Pieces) -> list[Weights]:
-    return [Weights(matrix.format, piece.rows, matrix.row_bytes) for matrix, piece in pieces]
-
-
-def _runs(matrices: Sequence[Matrix], gated: bool) -> Iterator[tuple[int, int, Pieces]]:
-    """What one dispatch makes: its first row of y, how many rows, and the pieces that it reads.
-
-    Matrices of one piece each are read together. Of a gate and an up projection always the same rows are.
+    `gated`: of a gate and an up projection, which are beside each other and cut alike.
     """
     if gated:
         gate, up = matrices
         for of_gate, of_up in zip(gate.pieces, up.pieces, strict=True):
-            yield of_gate.first, of_gate.rows, [(gate, of_gate), (up, of_up)]
-    elif all(len(matrix.pieces) == 1 for matrix in matrices):
-        yield 0, sum(matrix.rows for matrix in matrices), [(matrix, matrix.pieces[0]) for matrix in matrices]
+            yield Run(of_gate.first, of_gate.rows, [(gate, of_gate), (up, of_up)])
+    elif together and all(len(matrix.pieces) == 1 for matrix in matrices):
+        yield Run(0, sum(matrix.rows for matrix in matrices), [(matrix, matrix.pieces[0]) for matrix in matrices])
     else:
         first = 0
         for matrix in matrices:
             for piece in matrix.pieces:
-                yield first + piece.first, piece.rows, [(matrix, piece)]
+                yield Run(first + piece.first, piece.rows, [(matrix, piece)])
             first += matrix.rows

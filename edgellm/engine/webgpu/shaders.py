@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 """Names of the tensor types that there are shaders for."""
@@ -12,17 +11,20 @@ CELLS = ("f16", "f32", "q8_0")
 """The types of KV pages that there are shaders for."""
 
 _FOLDER = Path(__file__).parent / "shaders"
-_LAST_BINDING = 5
+
+_UNPACK = tuple(
+    f"fn unpack(row: u32, i: u32) -> array<vec4<f32>, 8> {{\n{body}\n}}"
+    for body in (
+        "    return unpack_w0(row, i);",
+        "    if (row < shape.below_0) { return unpack_w0(row, i); }\n    return unpack_w1(row - shape.below_0, i);",
+        "    if (row < shape.below_0) { return unpack_w0(row, i); }\n"
+        "    if (row < shape.below_1) { return unpack_w1(row - shape.below_0, i); }\n"
+        "    return unpack_w2(row - shape.below_1, i);",
+    )
+)
+"""Of one, two or three tensors below each other."""
 
 Constant = bool | int | float | str
-
-
-class Weights(NamedTuple):
-    """A tensor as a shader sees it: `rows` of a format, `row_bytes` each."""
-
-    format: str
-    rows: int
-    row_bytes: int
 
 
 @cache
@@ -34,26 +36,23 @@ def text(name: str) -> str:
 def shader(
     parts: Sequence[str],
     constants: Mapping[str, Constant],
-    weights: Sequence[Weights] = (),
+    formats: Sequence[str] = (),
     first_binding: int = 0,
     enable: Sequence[str] = (),
 ) -> str:
-    """The source of a shader: constants, then the files `parts`, then what unpacks its weights.
+    """The source of a shader: constants, then what unpacks its weights, then the files `parts`.
 
-    The weights are bound from `first_binding` on, and rows are counted through all of them: `unpack(row, i)` is the
-    i-th 32 of a row, an array of 8 vec4<f32>.
+    The tensors that make up W, of these formats, are bound from `first_binding` on, and rows are counted through all of
+    them: `unpack(row, i)` is the i-th 32 weights of a row, an array of 8 vec4<f32>.
     """
-    enabled = [f"enable {extension};" for extension in enable]
+    unpacking = [text("shape"), text("formats/bits")] if formats else []
+    for i, name in enumerate(formats):
+        files = text("formats/binding") + text(f"formats/{name.lower()}")
+        unpacking.append(files.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
+    if formats:
+        unpacking.append(_UNPACK[len(formats) - 1])
     told = [_constant(name, value) for name, value in constants.items()]
-    unpacking = [text("formats/bits")] if weights else []
-    for i, tensor in enumerate(weights):
-        name = f"w{i}"
-        told.append(_constant(f"ROW_BYTES_{name}", tensor.row_bytes))
-        files = text("formats/binding") + text(f"formats/{tensor.format.lower()}")
-        unpacking.append(files.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", name))
-    if weights:
-        unpacking.append(_unpack(weights))
-    return "\n".join([*enabled, *told, *unpacking, *map(text, parts)])
+    return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
 
 
 def _constant(name: str, value: Constant) -> str:
@@ -65,12 +64,3 @@ def _constant(name: str, value: Constant) -> str:
         case float():
             return f"const {name}: f32 = {value!r};"
     return f"alias {name} = {value};"
-
-
-def _unpack(weights: Sequence[Weights]) -> str:
-    lines, first = [], 0
-    for i, tensor in enumerate(weights):
-        call = f"return unpack_w{i}(row - {first}u, i);"
-        first += tensor.rows
-        lines.append(f"    if (row < {first}u) {{ {call} }}" if i + 1 < len(weights) else f"    {call}")
-    return "\n".join(["fn unpack(row: u32, i: u32) -> array<vec4<f32>, 8> {", *lines, "}"])

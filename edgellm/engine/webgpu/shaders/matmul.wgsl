@@ -1,34 +1,32 @@
-// Matrix × matrix, for many rows: y[t][FIRST + r] = W[r] · x[t] (+ bias), for r = 0 … ROWS - 1 and all t.
+// Matrix × matrix, for many rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1 and all t.
 //
 // A workgroup makes a square of SIDE rows of W and SIDE rows of x. In each step half of its lanes unpack 32 weights of
 // a row and half fetch 32 values of x, into workgroup memory; then each lane adds to its 8 × 4 sums.
 //
 //     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
-//     BIASED    + bias[FIRST + r]
+//     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
-//     x [rows][X_QUADS] of vec4, padded with zeros to whole groups of 32;  y [rows][Y_STRIDE]
+//     x [rows][x_quads] of vec4, zeros behind the last column;  y [rows][y_stride]
 
-@group(0) @binding(0) var<storage, read> batch: Batch;
-@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> bias: array<f32>;
-@group(0) @binding(3) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<storage, read> batch: Batch;
+@group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
 const SIDE: u32 = 64u;
-const GROUPS: u32 = (COLUMNS + 31u) / 32u;
-
 var<workgroup> w_tile: array<TILE_TYPE, SIDE * 32u>;    // [32 columns][SIDE rows of W]
 var<workgroup> x_tile: array<TILE_TYPE, SIDE * 32u>;    // [32 columns][SIDE rows of x]
 
 fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     let side = lane % SIDE;
     if (lane < SIDE) {
-        var w = unpack(min(row + side, ROWS - 1u), i);
+        var w = unpack(min(row + side, shape.rows - 1u), i);
         for (var k = 0u; k < 32u; k++) {
             w_tile[k * SIDE + side] = TILE_TYPE(w[k / 4u][k % 4u]);
         }
     } else {
-        let start = min(t + side, rows - 1u) * X_QUADS + 8u * i;
+        let start = min(t + side, rows - 1u) * shape.x_quads + 8u * i;
         for (var k = 0u; k < 8u; k++) {
             let v = x[start + k];
             for (var c = 0u; c < 4u; c++) {
@@ -45,7 +43,7 @@ fn kernel(group: vec3<u32>) {
     let own_row = lane / 16u * 8u;
     let own_t = lane % 16u * 4u;
     var sums: array<vec4<f32>, 8>;      // of 8 rows of W, each for 4 rows of x
-    for (var i = 0u; i < GROUPS; i++) {
+    for (var i = 0u; i < (shape.columns + 31u) / 32u; i++) {
         workgroupBarrier();
         fetch(row, t, i, rows);
         workgroupBarrier();
@@ -60,11 +58,11 @@ fn kernel(group: vec3<u32>) {
     for (var r = 0u; r < 8u; r++) {
         let to = row + own_row + r;
         for (var c = 0u; c < 4u; c++) {
-            if (to < ROWS && t + own_t + c < rows) {
-                let at = (t + own_t + c) * Y_STRIDE + FIRST + to;
+            if (to < shape.rows && t + own_t + c < rows) {
+                let at = (t + own_t + c) * shape.y_stride + shape.first + to;
                 var value = sums[r][c];
                 if (BIASED) {
-                    value += bias[FIRST + to];
+                    value += bias[shape.first + to];
                 }
                 if (ADDED) {
                     value += y[at];

@@ -3,9 +3,9 @@ fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
     var w: array<vec4<f32>, 8>;
     for (var k = 0u; k < 32u; k++) {
         let column = 32u * i + k;
-        let at = row * COLUMNS + min(column, COLUMNS - 1u);
+        let at = row * shape.columns + min(column, shape.columns - 1u);
         let both = unpack2x16float(WEIGHTS[at / 2u]);
-        w[k / 4u][k % 4u] = select(0.0, both[at % 2u], column < COLUMNS);
+        w[k / 4u][k % 4u] = select(0.0, both[at % 2u], column < shape.columns);
     }
     return w;
 }

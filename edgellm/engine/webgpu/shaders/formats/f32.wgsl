@@ -3,8 +3,8 @@ fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
     var w: array<vec4<f32>, 8>;
     for (var k = 0u; k < 32u; k++) {
         let column = 32u * i + k;
-        let word = WEIGHTS[row * COLUMNS + min(column, COLUMNS - 1u)];
-        w[k / 4u][k % 4u] = select(0.0, bitcast<f32>(word), column < COLUMNS);
+        let word = WEIGHTS[row * shape.columns + min(column, shape.columns - 1u)];
+        w[k / 4u][k % 4u] = select(0.0, bitcast<f32>(word), column < shape.columns);
     }
     return w;
 }

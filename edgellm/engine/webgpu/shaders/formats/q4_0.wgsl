@@ -3,7 +3,7 @@
 //     byte  0       2                                          18
 //           [ d f16 | byte j: q(j) low nibble, q(j + 16) high ]
 fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    let block = row * ROW_BYTES_WEIGHTS + 18u * i;
+    let block = row * (shape.columns / 32u * 18u) + 18u * i;
     let d = half_WEIGHTS(block);
     var w: array<vec4<f32>, 8>;
     for (var k = 0u; k < 4u; k++) {

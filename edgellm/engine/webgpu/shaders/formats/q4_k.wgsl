@@ -6,7 +6,7 @@
 //
 //     group g   low nibbles are block 2g, high nibbles block 2g + 1
 fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    let block = row * (ROW_BYTES_WEIGHTS / 4u) + i / 8u * 36u;
+    let block = row * (shape.columns / 256u * 36u) + i / 8u * 36u;
     let j = i % 8u;
     let scale = scale_and_minimum(vec3<u32>(WEIGHTS[block + 1u], WEIGHTS[block + 2u], WEIGHTS[block + 3u]), j);
     let times = unpack2x16float(WEIGHTS[block]) * scale;

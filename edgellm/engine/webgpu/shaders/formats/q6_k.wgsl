@@ -7,7 +7,7 @@
 // Of each half n of the weights, group g = 0 … 3 of 32: low bits in bytes 64n + 32 (g % 2) + l, low nibble for g < 2,
 // else high; bits 5-4 in byte 32n + l, at 2g; scales 8n + 2g and 8n + 2g + 1.
 fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    let block = row * ROW_BYTES_WEIGHTS + i / 8u * 210u;
+    let block = row * (shape.columns / 256u * 210u) + i / 8u * 210u;
     let n = i % 8u / 4u;
     let g = i % 4u;
     let d = half_WEIGHTS(block + 208u);
