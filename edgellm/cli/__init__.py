@@ -13,6 +13,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 COMMANDS = {
     "bench": "Measure how fast a model runs here.",
     "convert": "Make a GGUF file from a Hugging Face checkpoint.",
+    "devices": "List what can run layers of a model here.",
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
     "list": "List the models on this machine.",

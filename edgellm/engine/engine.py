@@ -107,6 +107,7 @@ class Engine:
                 gpu.close()
             raise
         self._pools.append(self._runner.pool)
+        self._figures = device_figures(self._model, placement, self._weights, gpu.name if gpu else None)
         if self._stopping:
             self.stop()
 
@@ -123,7 +124,7 @@ class Engine:
     @property
     def devices(self) -> list[dict[str, Any]]:
         """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
-        return device_figures(self._model, self._runner.placement, self._weights, self._runner.gpu)
+        return self._figures
 
     def new_sequence(self) -> Sequence:
         """An empty sequence."""
@@ -178,4 +179,5 @@ class Engine:
         """End the threads and let go of the memory. Nothing may be computing; only the first call does something."""
         if not self._closed:
             self._runner.close()
+            del self._model
             self._closed = True

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.arch.description import Description, tensors_in
-from edgellm.engine.device import Device
 from edgellm.engine.placement import CPU, GPU, Placement
 from edgellm.gguf import Tensor
 from edgellm.options import LoadOptions
@@ -45,9 +44,10 @@ def block_tensors(model: Description, block: int) -> list[Tensor]:
     return list(tensors_in(layer.feed_forward if block % 2 else layer.mixer))
 
 
-def device_figures(model: Description, placement: Placement, weights: int, gpu: Device | None) -> list[dict[str, Any]]:
+def device_figures(model: Description, placement: Placement, weights: int, gpu: str | None) -> list[dict[str, Any]]:
     """What runs where: name, blocks, bytes of weights, of a file that has `weights` bytes of them in all.
 
+    `gpu` is the name of the one that has the other blocks.
     An embedding that is the output head, too, is on both.
     """
     own = [tensor for block, on in enumerate(placement) if on == GPU for tensor in block_tensors(model, block)]
@@ -55,5 +55,5 @@ def device_figures(model: Description, placement: Placement, weights: int, gpu: 
     there = sum(tensor.nbytes for tensor in own)
     figures = [{"name": "CPU", "blocks": placement.count(CPU), "bytes": weights - there + both}]
     if gpu:
-        figures.append({"name": gpu.name, "blocks": placement.count(GPU), "bytes": there})
+        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": there})
     return figures

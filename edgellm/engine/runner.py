@@ -58,6 +58,7 @@ class Runner:
         return logits
 
     def close(self) -> None:
-        """Let go of all memory. Nothing may be running."""
+        """Let go of all memory, and of what holds tensors. Nothing may be running."""
         for device in self.devices:
             device.close()
+        del self.devices[1:], self.gpu, self._model

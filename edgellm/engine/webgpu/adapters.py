@@ -52,11 +52,15 @@ def may_be_there() -> bool:
     return sys.platform != "linux" or any(Path("/dev").glob("dri/renderD*")) or Path("/dev/nvidiactl").exists()
 
 
-@cache
 def adapters() -> tuple[Adapter, ...]:
     """All adapters, real GPUs first. Raises DeviceFault where wgpu is missing or does not work."""
     if not installed():
         raise DeviceFault('wgpu is not installed; run: pip install "edgellm[gpu]"')
+    return _found()
+
+
+@cache
+def _found() -> tuple[Adapter, ...]:
     try:
         with silence():
             import wgpu
