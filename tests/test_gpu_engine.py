@@ -1,6 +1,8 @@
 """Layers on a GPU compute what the CPU does: for every split, and whatever happens to a sequence."""
 
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from reference import divergence, reference_logits
 from edgellm import Model
 from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
+from edgellm.engine.webgpu import opening
+from edgellm.engine.webgpu.device import GPUDevice
 from edgellm.engine.webgpu.shaders import FORMATS
 from kquants.layout import PAGE
 
@@ -109,6 +113,63 @@ def test_a_long_sequence_is_shared_out_in_spans(model_file: ModelFile) -> None:
             found = engine.forward([Segment(sequence, [ids[i]], [0])])
             assert divergence(wanted[i : i + 1], found) < 1e-9
         assert divergence(wanted[511:], engine.forward([Segment(sequence, ids[509:], [2])])) < 1e-9
+
+
+@pytest.mark.parametrize("masked", [("subgroups",), ("f16",), ("subgroups", "f16")], ids=" ".join)
+def test_without_optional_features(
+    model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, masked: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(opening, "Opened", partial(opening.Opened, masked=masked))
+    path, ids = model_file(**(TINY | {"types": "Q8_0"})), some_ids(20)
+    truth = reference_logits(path, ids)
+    with on(path, 0) as engine:
+        cpu = divergence(truth, logits(engine, ids))
+    with on(path, "all") as engine:
+        assert divergence(truth, logits(engine, ids)) <= 1.1 * cpu
+        assert divergence(truth[:4], logits(engine, ids[:4], step=1)) <= 1e-9
+        assert not set(engine._runner.gpu.gpu.features) & set(masked)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_tensors_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, bias: bool) -> None:
+    sizes = {"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "vocab": 1000, "layers": 1, "tied": False}
+    path, ids = model_file(**(TINY | sizes | {"biases": bias})), some_ids(16)
+    with on(path, 0, ctx=16, kv_type="f16") as engine:
+        cpu = logits(engine, ids)
+    monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=150 << 10))
+    with on(path, "all", ctx=16, kv_type="f16") as engine:
+        device = engine._runner.gpu
+        assert isinstance(device, GPUDevice)
+        assert [len(m.pieces) for m in (*device._feed_forwards[1].gate_up, *device._feed_forwards[1].down)] == [4] * 3
+        assert divergence(cpu, logits(engine, ids)) < 1e-9
+        assert divergence(cpu[:5], logits(engine, ids[:5], step=1)) < 1e-9
+
+
+def test_feed_forwards_may_stay_on_the_cpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "last_layers", mixers_only)
+    path, ids = model_file(**TINY), some_ids(70)
+    with on(path, 0) as engine:
+        cpu = logits(engine, ids)
+    with on(path, 2) as engine:
+        assert [device["blocks"] for device in engine.devices] == [3, 2]
+        assert divergence(cpu, logits(engine, ids)) < 1e-9
+
+
+def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> None:
+    """For all layers on the GPU: five dispatches each, six in a long context, and nothing comes back but a result."""
+    path = model_file(**(TINY | {"layers": 3, "vocab": 320}))
+    for layers, head, width in ((3, 0, 64), ("all", 1, 320)):
+        with on(path, layers) as engine:
+            sequence, counts = engine.new_sequence(), engine._runner.gpu.gpu.counts  # type: ignore[union-attr]
+            for length, each in ((10, 5), (300, 6)):
+                for start in range(len(sequence), length, 256):
+                    engine.forward([Segment(sequence, some_ids(length)[start : start + 256])])
+                before = replace(counts)
+                engine.forward([Segment(sequence, [5], [0])])
+                assert counts.submissions - before.submissions == 1
+                assert counts.dispatches - before.dispatches == 3 * each + head
+                assert counts.received - before.received == 4 * width
+                assert counts.sent - before.sent < 4 * 64 + 300
 
 
 def test_a_stop_ends_a_prompt_between_layers(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:

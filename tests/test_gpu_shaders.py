@@ -107,7 +107,7 @@ def test_matrix_times_matrix(gpu: GPU, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y, bias = random(TOKENS, columns), random(TOKENS, 200, seed=1), random(200, seed=2)
-    flags = {"LANES": 128, "BIASED": True, "ADDED": True, "COUNT": 0, "TILE_TYPE": "f32"}
+    flags = {"LANES": 128, "BIASED": True, "ADDED": True, "COUNT": 0, "W_TYPE": "f32"}
     source = shader(["batch", lanes(gpu), "matmul"], flags, [name], 5)
     to, sizes = put(gpu, y), shape(gpu, columns, 200, first=90)
     buffers = [sizes, put(gpu, rows(TOKENS, [])), put(gpu, padded(x)), put(gpu, bias), to, put(gpu, stored)]

@@ -39,11 +39,11 @@ class HostPages:
         self._pages: list[NDArray[np.uint8]] = []
 
     def hold(self, pages: int) -> None:
-        """See `PageStore`."""
+        """See `PageStore`; makes room for many at once."""
         held = len(self._pages)
-        count = pages - held
-        if count <= 0:
+        if pages <= held or not self.page_bytes:
             return
+        count = max(pages - held, CHUNK // self.page_bytes)
         chunk = count * self.page_bytes
         try:
             new = huge(chunk).reshape(count, self.page_bytes)
@@ -52,14 +52,15 @@ class HostPages:
                 f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
                 "shorten the conversation or choose a smaller --ctx"
             ) from None
-        if pages > len(self.addresses):
-            self.addresses = np.concatenate([self.addresses, np.zeros(pages, np.int64)])
-        self.addresses[held:pages] = [page.ctypes.data for page in new]
+        if held + count > len(self.addresses):
+            self.addresses = np.concatenate([self.addresses, np.zeros(held + count, np.int64)])
+        self.addresses[held : held + count] = [page.ctypes.data for page in new]
         self._pages.extend(new)
 
     def copy(self, source: int, target: int) -> None:
         """See `PageStore`."""
-        self._pages[target][:] = self._pages[source]
+        if self.page_bytes:
+            self._pages[target][:] = self._pages[source]
 
     def clear(self) -> None:
         """Let go of the memory of all pages; none can be used any more."""
@@ -69,11 +70,11 @@ class HostPages:
 class PagePool:
     """The ids of all KV pages: every device holds the part of a page that belongs to its layers.
 
-    Pages are made when first needed, `together` at a time, and kept for reuse.
+    Pages are made when first needed, and kept for reuse.
     """
 
-    def __init__(self, stores: Ids[PageStore], together: int) -> None:
-        self._stores, self._together = stores, together
+    def __init__(self, stores: Ids[PageStore]) -> None:
+        self._stores = stores
         self._references: list[int] = []
         self._free: list[int] = []
         self._dropped: deque[list[int]] = deque()
@@ -84,7 +85,10 @@ class PagePool:
             for page in self._dropped.popleft():
                 self.release(page)
         if not self._free:
-            self._grow()
+            for store in self._stores:
+                store.hold(len(self._references) + 1)
+            self._references.append(0)
+            self._free.append(len(self._references) - 1)
         page = self._free.pop()
         self._references[page] = 1
         return page
@@ -114,13 +118,6 @@ class PagePool:
         for store in self._stores:
             store.copy(page, copy)
         return copy
-
-    def _grow(self) -> None:
-        held = len(self._references)
-        for store in self._stores:
-            store.hold(held + self._together)
-        self._references.extend([0] * self._together)
-        self._free.extend(reversed(range(held, held + self._together)))
 
 
 class Sequence(protocol.Sequence):

@@ -7,12 +7,11 @@ from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
-from edgellm.engine.pages import CHUNK, PagePool, Sequence
+from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.placement import Placement, parts
 from edgellm.engine.program import build
 from edgellm.engine.protocol import Segment
 from kquants.jit import Progress
-from kquants.layout import layer_page_bytes
 
 
 class Runner:
@@ -38,8 +37,7 @@ class Runner:
         self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._parts = parts(placement)
-        page_bytes = len(model.layers) * layer_page_bytes(model.kv_heads, model.head_dim, kv_type)
-        self.pool = PagePool(self.devices, max(1, CHUNK // page_bytes))
+        self.pool = PagePool(self.devices)
 
     def run(self, segments: Ids[Segment[Sequence]]) -> Logits:
         """The logits that segments want; their sequences then hold their tokens. Raises Stopped and DeviceFault.

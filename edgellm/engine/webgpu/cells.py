@@ -6,7 +6,8 @@ from edgellm.arch.description import Description
 from edgellm.engine.webgpu.gpu import GPU, Buffer
 from kquants.layout import PAGE
 
-LEAST_PAGES = 16
+LEAST_PAGES = 8
+"""Room that is made at first; then it doubles."""
 
 
 def page_bytes(model: Description, kv_type: str) -> int:

@@ -14,7 +14,7 @@ from edgellm.engine.protocol import Stopped
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.cells import Cells
 from edgellm.engine.webgpu.gpu import GPU, Dispatch
-from edgellm.engine.webgpu.lowering import FEW_ROWS, Lowering
+from edgellm.engine.webgpu.lowering import FEW_ROWS, Lowering, Rows
 from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
 from edgellm.engine.webgpu.scratch import Scratch, Sizes
 
@@ -47,23 +47,23 @@ class GPUDevice:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
         self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
         self._cells = Cells(gpu, model, sizes.kv_type, list(self._mixers))
-        self._made: dict[tuple[int, bool], list[Dispatch]] = {}
+        self._made: dict[tuple[int, Rows], list[Dispatch]] = {}
         self._hidden = np.zeros((sizes.rows, self._scratch.widths.x), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._stop = False
 
-    def _steps(self, block: int, few: bool) -> list[Dispatch]:
-        """The dispatches of a block for few or for many rows, made when first needed: compiling them takes time."""
-        key = block, few
+    def _steps(self, block: int, rows: Rows) -> list[Dispatch]:
+        """The dispatches of a block, made when first needed: compiling them takes time."""
+        key = block, rows
         if key not in self._made:
             lowering = self._lowering
             if block in self._mixers:
-                self._made[key] = lowering.mixer(self._mixers[block], self._cells.buffers[block], few)
+                self._made[key] = lowering.mixer(self._mixers[block], self._cells.buffers[block], rows)
             elif block in self._feed_forwards:
-                self._made[key] = lowering.feed_forward(self._feed_forwards[block], few)
+                self._made[key] = lowering.feed_forward(self._feed_forwards[block], rows)
             elif self._output:
-                self._made[key] = lowering.head(self._output, few)
+                self._made[key] = lowering.head(self._output, rows)
         return self._made[key]
 
     def hold(self, pages: int) -> None:
@@ -81,11 +81,12 @@ class GPUDevice:
         self._send(batch, hidden)
         layers = range(blocks.start, min(blocks.stop, self._head))
         if batch.rows <= FEW_ROWS:
-            pending = [step for block in layers for step in self._steps(block, few=True)]
+            rows: Rows = "single" if max(batch.lengths) == 1 else "few"
+            pending = [step for block in layers for step in self._steps(block, rows)]
         else:
             pending = []
             for block in layers:  # one by one, and waiting, so that a stop is seen soon
-                self.gpu.submit(self._steps(block, few=False), self._sizes)
+                self.gpu.submit(self._steps(block, "many"), self._sizes)
                 self.gpu.wait()
                 self._check()
         if self._head in blocks:
@@ -117,7 +118,7 @@ class GPUDevice:
             count = min(s.widths.logit_rows, batch.outputs - first)
             self.gpu.write(s.batch, np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
             sizes = self._sizes | {"outputs": count, "output squares": -(-count // SIDE)}
-            head = self._steps(self._head, few=count <= FEW_ROWS)
+            head = self._steps(self._head, "few" if count <= FEW_ROWS else "many")
             staging = self.gpu.staging(4 * count * vocab)
             self.gpu.submit([*pending, *head], sizes, [(s.logits, 0, staging, 0, 4 * count * vocab)])
             logits[first : first + count] = self.gpu.read(4 * count * vocab).reshape(count, vocab)

@@ -1,7 +1,8 @@
 """From the blocks of a description to dispatches.
 
-A block has two lists. For few rows (decode) products are matrix × vector, with the norm before and SwiGLU behind
-them in the same dispatch; for many rows (prefill) they are matrix × matrix, and norms and SwiGLU are on their own.
+For few rows (decode) products are matrix × vector, with the norm before and SwiGLU behind them in the same dispatch;
+for many rows (prefill) they are matrix × matrix, and norms and SwiGLU are on their own. For a token a layer takes five
+dispatches, and one more where its sequence is so long that spans of it are shared out.
 
 A GPU does not take over the CPU's list of ops: what that one fuses (quantized activations, meetings of threads) is
 not what saves time here, and a block says in a few tensors what its ops say in many.
@@ -9,7 +10,7 @@ not what saves time here, and a block says in a few tensors what its ops say in 
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
@@ -18,6 +19,10 @@ from edgellm.engine.webgpu.rows import QUERIES, SIDE
 from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant, shader
 from edgellm.engine.webgpu.weights import Matrix, Piece
+from kquants import QUANTIZED_FORMATS
+
+Rows = Literal["single", "few", "many"]
+"""What dispatches are for: few rows, each of a sequence of its own; few rows; any number of them."""
 
 FEW_ROWS = 4
 """Up to so many rows, reading the weights once for each is less work than unpacking them into tiles."""
@@ -40,19 +45,18 @@ class Lowering:
         self.gpu, self.model, self.scratch, self.kv_type = gpu, model, scratch, kv_type
         self._lanes = "lanes_subgroup" if "subgroups" in gpu.features else "lanes_tree"
 
-    def mixer(self, block: GPUAttention, cells: Buffer, few: bool) -> list[Dispatch]:
+    def mixer(self, block: GPUAttention, cells: Buffer, rows: Rows) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `cells`."""
-        s, w = self.scratch, self.scratch.widths
+        s, w, few = self.scratch, self.scratch.widths, rows != "many"
         return [
             *self.product(few, block.qkv, s.x, s.qkv, w.x, w.qkv, norm=block.norm, bias=block.qkv_bias),
-            self.prepare(block, cells),
-            *self.attention(cells),
+            *self.attention(block, cells, rows == "single"),
             *self.product(few, block.output, s.mixed, s.x, w.mixed, w.x, bias=block.output_bias, added=True),
         ]
 
-    def feed_forward(self, block: GPUFeedForward, few: bool) -> list[Dispatch]:
+    def feed_forward(self, block: GPUFeedForward, rows: Rows) -> list[Dispatch]:
         """x += down(silu(gate(norm(x))) · up(norm(x)))."""
-        s, w, (gate, up) = self.scratch, self.scratch.widths, block.gate_up
+        s, w, (gate, up), few = self.scratch, self.scratch.widths, block.gate_up, rows != "many"
         if few and not block.gate_up_bias:
             steps = self.matvec(block.gate_up, s.x, s.gate, w.x, w.gate, norm=block.norm, gated=True)
         else:
@@ -66,10 +70,12 @@ class Lowering:
         down = self.product(few, block.down, s.gate, s.x, w.gate, w.x, bias=block.down_bias, added=True)
         return [*steps, *down]
 
-    def head(self, block: GPUHead, few: bool) -> list[Dispatch]:
+    def head(self, block: GPUHead, rows: Rows) -> list[Dispatch]:
         """The logits of those rows for which they are wanted."""
         s, w = self.scratch, self.scratch.widths
-        return self.product(few, block.output, s.x, s.logits, w.x, self.model.vocab, norm=block.norm, gathered=True)
+        return self.product(
+            rows != "many", block.output, s.x, s.logits, w.x, self.model.vocab, norm=block.norm, gathered=True
+        )
 
     def product(
         self,
@@ -149,13 +155,12 @@ class Lowering:
             "BIASED": bias is not None,
             "ADDED": added,
             "COUNT": int(counted),
-            "TILE_TYPE": "f32",
         }
         s, squares = self.scratch, "output squares" if counted else "squares"
         return [
             self.dispatch(
                 "matmul",
-                constants,
+                constants | {"W_TYPE": self._tile_type(run.pieces[0][0].format)},
                 [self._shape(run, x_width, y_width), s.batch, x, bias or s.nothing, y, run.pieces[0][1].buffer],
                 (-(-run.rows // SIDE), squares, 1),
                 formats=[run.pieces[0][0].format],
@@ -163,6 +168,10 @@ class Lowering:
             )
             for run in _runs(matrices, together=False)
         ]
+
+    def _tile_type(self, format: str) -> str:
+        """How unpacked weights wait in workgroup memory: weights of few bits lose nothing that counts as f16."""
+        return "f16" if "f16" in self.gpu.features and format in QUANTIZED_FORMATS else "f32"
 
     def _shape(self, run: Run, x_width: int, y_width: int) -> Buffer:
         """What `shaders/shape.wgsl` says."""
@@ -188,40 +197,43 @@ class Lowering:
         quads = s.widths.gate // 4
         return self.dispatch("swiglu", {"QUADS": quads}, [s.gate, s.up], (-(-quads // _LANES), "rows", 1))
 
-    def prepare(self, block: GPUAttention, cells: Buffer) -> Dispatch:
-        """Norms of heads, RoPE, and keys and values into their cells."""
+    def attention(self, block: GPUAttention, cells: Buffer, single: bool) -> list[Dispatch]:
+        """Norms of heads, RoPE, keys and values into their cells; attention; the merging of spans if there are several.
+
+        `single`: each row is the only one of its sequence; then the first two are one.
+        """
         s, model = self.scratch, self.model
-        constants: dict[str, Constant] = {
-            **self._heads(),
+        group, quads = model.heads // model.kv_heads, model.head_dim // 4
+        heads: dict[str, Constant] = {
+            "HEADS": model.heads,
+            "KV_HEADS": model.kv_heads,
+            "HEAD_DIM": model.head_dim,
+            "QKV_STRIDE": s.widths.qkv,
+            "MIXED_STRIDE": s.widths.mixed,
+        }
+        prepared: dict[str, Constant] = {
             "ROPE_DIM": 2 * len(model.rope.frequencies),
             "HALVES": model.rope.halves,
             "HEAD_NORMS": block.head_norms is not None,
             "EPS": model.eps,
         }
-        buffers = [s.batch, s.tables, s.rotations, block.head_norms or s.nothing, s.qkv, cells]
-        files = [f"cells_{self.kv_type}", f"store_{self.kv_type}"]
-        grid = (model.heads + 2 * model.kv_heads, "rows", 1)
-        return self.dispatch("prepare", constants, buffers, grid, files)
-
-    def attention(self, cells: Buffer) -> list[Dispatch]:
-        """Attention, and the merging of spans where a sequence has several."""
-        s, model = self.scratch, self.model
-        heads = self._heads() | {"MIXED_STRIDE": s.widths.mixed}
-        group, quads = model.heads // model.kv_heads, model.head_dim // 4
         subsets = next(n for n in (8, 4, 2, 1) if n * quads <= _LANES)
-        constants = {**heads, "SCALE": model.head_dim**-0.5, "SUBSETS": subsets}
-        chunks = -(-group // min(group, QUERIES))
-        buffers = [s.batch, s.tables, s.qkv, cells, s.mixed, s.parts]
-        grid = ("tiles", model.kv_heads * chunks, "spans")
+        attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets}
+        load, store = [f"cells_{self.kv_type}"], [f"store_{self.kv_type}", "heads"]
+        taken, made = [s.batch, s.tables, s.rotations, block.head_norms or s.nothing, s.qkv, cells], [s.mixed, s.parts]
+        grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")
+        merge = self.dispatch("merge", heads, [s.batch, s.parts, s.mixed], (model.heads, "merged rows", 1))
+        if single:
+            told, files = heads | prepared | attended, [*load, *store, "attend"]
+            return [self.dispatch("attention_single", told, [*taken, *made], grid, files), merge]
+        each_head = (model.heads + 2 * model.kv_heads, "rows", 1)
         return [
-            self.dispatch("attention", constants, buffers, grid, [f"cells_{self.kv_type}"]),
-            self.dispatch("merge", heads, [s.batch, s.parts, s.mixed], (model.heads, "merged rows", 1)),
+            self.dispatch("prepare", heads | prepared, taken, each_head, [*load, *store]),
+            self.dispatch(
+                "attention", heads | attended, [s.batch, s.tables, s.qkv, cells, *made], grid, [*load, "attend"]
+            ),
+            merge,
         ]
-
-    def _heads(self) -> dict[str, Constant]:
-        model = self.model
-        sizes = {"HEADS": model.heads, "KV_HEADS": model.kv_heads, "HEAD_DIM": model.head_dim}
-        return {**sizes, "QKV_STRIDE": self.scratch.widths.qkv}
 
     def dispatch(
         self,

@@ -7,6 +7,9 @@ from pathlib import Path
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 """Names of the tensor types that there are shaders for."""
 
+QUADS = ("Q5_K", "Q4_K")
+"""Those whose blocks are whole vec4 of words, and are read so."""
+
 CELLS = ("f16", "f32", "q8_0")
 """The types of KV pages that there are shaders for."""
 
@@ -47,7 +50,7 @@ def shader(
     """
     unpacking = [text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
-        files = text("formats/binding") + text(f"formats/{name.lower()}")
+        files = text("formats/quads" if name in QUADS else "formats/words") + text(f"formats/{name.lower()}")
         unpacking.append(files.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
     if formats:
         unpacking.append(_UNPACK[len(formats) - 1])

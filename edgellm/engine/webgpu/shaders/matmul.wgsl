@@ -5,6 +5,7 @@
 //
 //     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
 //     BIASED    + bias[first + r]
+//     W_TYPE    how unpacked weights are kept: f32, or f16 for quantized ones where the adapter has it
 //     ADDED     y += instead of y =
 //
 //     x [rows][x_quads] of vec4, zeros behind the last column;  y [rows][y_stride]
@@ -15,22 +16,22 @@
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
 const SIDE: u32 = 64u;
-var<workgroup> w_tile: array<TILE_TYPE, SIDE * 32u>;    // [32 columns][SIDE rows of W]
-var<workgroup> x_tile: array<TILE_TYPE, SIDE * 32u>;    // [32 columns][SIDE rows of x]
+var<workgroup> w_tile: array<W_TYPE, SIDE * 32u>;       // [32 columns][SIDE rows of W]
+var<workgroup> x_tile: array<f32, SIDE * 32u>;          // [32 columns][SIDE rows of x]
 
 fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     let side = lane % SIDE;
     if (lane < SIDE) {
         var w = unpack(min(row + side, shape.rows - 1u), i);
         for (var k = 0u; k < 32u; k++) {
-            w_tile[k * SIDE + side] = TILE_TYPE(w[k / 4u][k % 4u]);
+            w_tile[k * SIDE + side] = W_TYPE(w[k / 4u][k % 4u]);
         }
     } else {
         let start = min(t + side, rows - 1u) * shape.x_quads + 8u * i;
         for (var k = 0u; k < 8u; k++) {
             let v = x[start + k];
             for (var c = 0u; c < 4u; c++) {
-                x_tile[(4u * k + c) * SIDE + side] = TILE_TYPE(v[c]);
+                x_tile[(4u * k + c) * SIDE + side] = v[c];
             }
         }
     }
@@ -49,7 +50,7 @@ fn kernel(group: vec3<u32>) {
         workgroupBarrier();
         for (var k = 0u; k < 32u; k++) {
             let at = k * SIDE + own_t;
-            let v = vec4<f32>(vec4(x_tile[at], x_tile[at + 1u], x_tile[at + 2u], x_tile[at + 3u]));
+            let v = vec4<f32>(x_tile[at], x_tile[at + 1u], x_tile[at + 2u], x_tile[at + 3u]);
             for (var r = 0u; r < 8u; r++) {
                 sums[r] = fma(vec4<f32>(f32(w_tile[k * SIDE + own_row + r])), v, sums[r]);
             }

@@ -7,15 +7,18 @@
 //     group g   low nibbles are block 2g, high nibbles block 2g + 1
 //     byte l of the fifth bits: bit j is that of weight l of block j
 fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    let block = row * (shape.columns / 256u * 44u) + i / 8u * 44u;
+    let block = (shape.columns / 256u * row + i / 8u) * 11u;
     let j = i % 8u;
-    let scale = scale_and_minimum(vec3<u32>(WEIGHTS[block + 1u], WEIGHTS[block + 2u], WEIGHTS[block + 3u]), j);
-    let times = unpack2x16float(WEIGHTS[block]) * scale;
+    let head = WEIGHTS[block];
+    let times = unpack2x16float(head.x) * scale_and_minimum(head.yzw, j);
     var w: array<vec4<f32>, 8>;
-    for (var k = 0u; k < 8u; k++) {
-        let low = WEIGHTS[block + 12u + 8u * (j / 2u) + k] >> (4u * (j % 2u)) & 0x0F0F0F0Fu;
-        let fifth = WEIGHTS[block + 4u + k] >> j & 0x01010101u;
-        w[k] = times.x * bytes(low | fifth << 4u) - times.y;
+    for (var half = 0u; half < 2u; half++) {
+        let low = WEIGHTS[block + 3u + 2u * (j / 2u) + half] >> vec4<u32>(4u * (j % 2u)) & vec4<u32>(0x0F0F0F0Fu);
+        let fifth = WEIGHTS[block + 1u + half] >> vec4<u32>(j) & vec4<u32>(0x01010101u);
+        let q = low | fifth << vec4<u32>(4u);
+        for (var k = 0u; k < 4u; k++) {
+            w[4u * half + k] = times.x * bytes(q[k]) - times.y;
+        }
     }
     return w;
 }
