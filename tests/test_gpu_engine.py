@@ -160,7 +160,7 @@ def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> N
     path = model_file(**(TINY | {"layers": 3, "vocab": 320}))
     for layers, head, width in ((3, 0, 64), ("all", 1, 320)):
         with on(path, layers) as engine:
-            sequence, counts = engine.new_sequence(), engine._runner.gpu.gpu.counts  # type: ignore[union-attr]
+            sequence, counts = engine.new_sequence(), engine._runner.gpu.work  # type: ignore[union-attr]
             for length, each in ((10, 5), (300, 6)):
                 for start in range(len(sequence), length, 256):
                     engine.forward([Segment(sequence, some_ids(length)[start : start + 256])])

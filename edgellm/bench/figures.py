@@ -34,6 +34,7 @@ def _run(result: Result) -> dict[str, Any]:
     ours, against = _speeds(result, OURS), result.setting.against
     run = {"threads": result.threads, **best, **_side(ours, peaks, result.products)}
     run["rounds"] = ours | machine
+    run["devices"] = {half: devices for half, devices in result.devices.items() if devices}
     if against:
         theirs = _speeds(result, against)
         engine = {"engine": against, "version": result.peer_version, "repacked": result.repacked}

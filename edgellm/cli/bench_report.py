@@ -69,6 +69,9 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         if half in run:
             yield ""
             yield from _bars(half, sides, glyphs)
+    if devices := run.get("devices"):
+        yield ""
+        yield from _devices(devices)
     if peer and not peer["repacked"]:
         yield ""
         yield f"llama.cpp ({peer['version']}) computes without repacked weights: with them it crashes here"
@@ -91,6 +94,17 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         label, *cells = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         pairs = [f"{figure} {spread}" for figure, spread in zip(cells[::2], cells[1::2], strict=True)]
         yield "  ".join([f"{label.strip():{widths[0]}}", *pairs]).rstrip()
+
+
+def _devices(halves: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """What each device did for a token, in the last round."""
+    for half, devices in halves.items():
+        for device in devices:
+            name = printable(device["name"], 22)
+            line = f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token"
+            if "dispatches" in device:
+                line += f", {_number(device['dispatches'])} dispatches"
+            yield line
 
 
 def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
-from edgellm.engine.device import Logits
+from edgellm.engine.device import Logits, Work
 from edgellm.engine.memory import aligned
 from edgellm.engine.pages import HostPages
 from edgellm.engine.program import Argument, Buffer, Op, Program
@@ -42,6 +42,7 @@ class CPUDevice:
         except MemoryError:
             needed = sum((b.rows or rows) * b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
+        self.work = Work()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostPages(program.page_bytes)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)

@@ -1,5 +1,6 @@
 """What the engine needs of a device: the CPU (`edgellm.engine.cpu`), a GPU (`edgellm.engine.webgpu`)."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,14 +19,30 @@ class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the devi
         self.out_of_memory = out_of_memory
 
 
+@dataclass
+class Work:
+    """What a device did so far: `seconds` that it had hidden states, and what a GPU did in them.
+
+    `sent` and `received` are bytes, `transfer_s` the seconds in which this machine copied them.
+    """
+
+    seconds: float = 0.0
+    dispatches: int = 0
+    submissions: int = 0
+    sent: int = 0
+    received: int = 0
+    transfer_s: float = 0.0
+
+
 class Device(Protocol):
     """Holds the tensors, scratch and KV pages of its blocks, and runs their part of the program.
 
-    Blocks are numbered as in `edgellm.engine.placement`. `name` is for people. All but `stop` and `clear` raise
-    DeviceFault.
+    Blocks are numbered as in `edgellm.engine.placement`. `name` is for people, `work` is what it did. All but `stop`
+    and `clear` raise DeviceFault.
     """
 
     name: str
+    work: Work
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """Compute consecutive blocks for the rows of a batch: float32 [rows, width], in place in `hidden`.

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence as Ids
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.engine.device import Device, DeviceFault
+from edgellm.engine.device import Device, DeviceFault, Work
 from edgellm.engine.offload import NO_OFFLOAD, Offload, Uploading, device_figures
 from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.placement import Placement, on_cpu
@@ -125,6 +126,11 @@ class Engine:
     def devices(self) -> list[dict[str, Any]]:
         """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
         return self._figures
+
+    @property
+    def work(self) -> list[Work]:
+        """What each of `devices` did since it was made ready."""
+        return [replace(device.work) for device in self._runner.devices]
 
     def new_sequence(self) -> Sequence:
         """An empty sequence."""

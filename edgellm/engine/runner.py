@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence as Ids
 from pathlib import Path
+from time import perf_counter
 
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
@@ -49,7 +50,9 @@ class Runner:
         batch, logits = Batch(segments, self._model.rope), None
         hidden = self.cpu.hidden(batch.rows, self._model.width)
         for device, blocks in self._parts:
+            started = perf_counter()
             logits = self.devices[device].run(blocks, batch, hidden)
+            self.devices[device].work.seconds += perf_counter() - started
         assert logits is not None, "the output head is the last block"
         for segment in segments:
             segment.sequence.append(segment.tokens)

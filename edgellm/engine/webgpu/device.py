@@ -33,7 +33,7 @@ class GPUDevice:
         sizes: Sizes,
         uploaded: Callable[[int], None],
     ) -> None:
-        self.gpu, self.name, self._model = gpu, gpu.name, model
+        self.gpu, self.name, self.work, self._model = gpu, gpu.name, gpu.work, model
         self._own = [block for block, device in enumerate(placement) if device == ON_GPU]
         self._head = len(placement) - 1
         self._scratch = Scratch(gpu, model, sizes, self._head in self._own)

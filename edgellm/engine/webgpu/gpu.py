@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.device import DeviceFault
+from edgellm.engine.device import DeviceFault, Work
 from edgellm.engine.webgpu.adapters import FEATURES, Adapter, one_line, silence
 
 _BINDING = re.compile(r"@binding\((\d+)\) var<(uniform|storage, read|storage, read_write)>")
@@ -32,16 +33,6 @@ class Dispatch:
     grid: Grid
 
 
-@dataclass
-class Counts:
-    """What was done so far: dispatches, submissions, bytes to the GPU and back."""
-
-    dispatches: int = 0
-    submissions: int = 0
-    sent: int = 0
-    received: int = 0
-
-
 class Connection(NamedTuple):
     """A device of wgpu, and what was compiled for it: pipelines and their layouts, by source."""
 
@@ -62,7 +53,7 @@ class GPU:
     def __init__(self, adapter: Adapter, masked: Sequence[str] = (), binding: int | None = None) -> None:
         self.name = adapter.name
         self.features = tuple(feature for feature in adapter.features if feature not in masked)
-        self.counts = Counts()
+        self.work = Work()
         self.well = True
         self._closed, self._on_the_way = False, 0
         self._buffers: list[Buffer] = []
@@ -99,6 +90,12 @@ class GPU:
             short = "OutOfMemory" in type(error).__name__
             raise DeviceFault(f"{self.name}: {one_line(error)}", out_of_memory=short) from error
 
+    @contextmanager
+    def _transfer(self) -> Iterator[None]:
+        started = perf_counter()
+        yield
+        self.work.transfer_s += perf_counter() - started
+
     def buffer(self, nbytes: int, what: str) -> Buffer:
         """A buffer of zeros for shaders."""
         if nbytes > self.binding:
@@ -121,9 +118,9 @@ class GPU:
 
     def write(self, buffer: Buffer, data: NDArray[Any], offset: int = 0) -> None:
         """Write contiguous data of a multiple of 4 bytes; it arrives before what is submitted afterwards."""
-        with self._faults():
+        with self._faults(), self._transfer():
             self._device.queue.write_buffer(buffer, offset, data)
-        self.counts.sent += data.nbytes
+        self.work.sent += data.nbytes
 
     def upload(self, buffer: Buffer, data: NDArray[np.uint8], progress: Callable[[int], None]) -> None:
         """Write data of any size step by step, so that little of it is in memory twice; `progress` gets the bytes."""
@@ -183,8 +180,8 @@ class GPU:
             for copy in copies:
                 encoder.copy_buffer_to_buffer(*copy)
             self._device.queue.submit([encoder.finish()])
-        self.counts.dispatches += len(work)
-        self.counts.submissions += 1
+        self.work.dispatches += len(work)
+        self.work.submissions += 1
 
     def wait(self) -> None:
         """Wait until all that was submitted is done, by reading what comes after it."""
@@ -204,10 +201,11 @@ class GPU:
         assert staging is not None
         with self._faults():
             staging.map_sync("READ_NOSYNC", 0, nbytes)
-            values = np.frombuffer(staging.read_mapped(0, nbytes, copy=False), np.float32).copy()
-            staging.unmap()
+            with self._transfer():
+                values = np.frombuffer(staging.read_mapped(0, nbytes, copy=False), np.float32).copy()
+                staging.unmap()
         self._staging = staging
-        self.counts.received += nbytes
+        self.work.received += nbytes
         return values
 
     def close(self) -> None:
