@@ -150,6 +150,27 @@ def test_the_terminal_stays_clean(path: Path) -> None:
     assert (done.stdout, done.stderr) == ("", "")
 
 
+def test_an_interrupt_leaves_all_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while Python waits for a result: what is on its way there is not mistaken for the next one."""
+    ids = some_ids(9)
+    with on(path, "all") as engine:
+        wanted, sequence = logits(engine, ids), engine.new_sequence()
+        staging = engine._runner.gpu.gpu.staging(8)  # type: ignore[union-attr]
+        map_sync = type(staging).map_sync
+
+        def interrupted(*arguments: Any) -> None:
+            monkeypatch.undo()
+            staging.map_async(*arguments[1:])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(type(staging), "map_sync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.forward([Segment(sequence, ids, [8])])
+        assert type(staging).map_sync is map_sync
+        assert len(sequence) == 0
+        assert np.array_equal(engine.forward([Segment(sequence, ids, [8])]), wanted[8:])
+
+
 def test_closing_frees_the_memory(path: Path) -> None:
     with on(path, "all") as engine:
         logits(engine, some_ids(5))
