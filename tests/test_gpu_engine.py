@@ -28,6 +28,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "qwen3": {"arch": "qwen3", "head_dim": 40},
     "untied, biases": {"tied": False, "biases": True},
 }
+MASKS = [("subgroups",), ("packed dot",), ("packed dot", "f16"), ("subgroups", "f16", "packed dot")]
 on = contextmanager(opened)
 
 
@@ -115,7 +116,7 @@ def test_a_long_sequence_is_shared_out_in_spans(model_file: ModelFile) -> None:
         assert divergence(wanted[511:], engine.forward([Segment(sequence, ids[509:], [2])])) < 1e-9
 
 
-@pytest.mark.parametrize("masked", [("subgroups",), ("f16",), ("subgroups", "f16")], ids=" ".join)
+@pytest.mark.parametrize("masked", MASKS, ids=", ".join)
 def test_without_optional_features(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, masked: tuple[str, ...]
 ) -> None:

@@ -168,7 +168,7 @@ def test_an_interrupt_leaves_all_as_it_was(path: Path, monkeypatch: pytest.Monke
             engine.forward([Segment(sequence, ids, [8])])
         assert type(staging).map_sync is map_sync
         assert len(sequence) == 0
-        assert np.array_equal(engine.forward([Segment(sequence, ids, [8])]), wanted[8:])
+        assert np.allclose(engine.forward([Segment(sequence, ids, [8])]), wanted[8:], atol=1e-4)
 
 
 def test_closing_frees_the_memory(path: Path) -> None:

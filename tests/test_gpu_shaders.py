@@ -11,11 +11,11 @@ from kernels import KINDS
 from numpy.typing import NDArray
 from random_weights import ENCODERS
 
-from edgellm.engine.webgpu.adapters import FEATURES
+from edgellm.engine.webgpu.adapters import FEATURES, PACKED_DOT
 from edgellm.engine.webgpu.gpu import GPU, Buffer
 from edgellm.engine.webgpu.shaders import FORMATS, shader
 
-MASKS: list[tuple[str, ...]] = [(), tuple(FEATURES.values())]
+MASKS: list[tuple[str, ...]] = [(), (*FEATURES.values(), PACKED_DOT)]
 COLUMNS, ROWS, TOKENS = 512, 70, 67
 Array = NDArray[Any]
 
@@ -108,12 +108,32 @@ def test_matrix_times_matrix(gpu: GPU, name: str) -> None:
     stored, weights = matrix(name, columns)
     x, y, bias = random(TOKENS, columns), random(TOKENS, 200, seed=1), random(200, seed=2)
     flags = {"LANES": 128, "BIASED": True, "ADDED": True, "COUNT": 0, "W_TYPE": "f32"}
-    source = shader(["batch", lanes(gpu), "matmul"], flags, [name], 5)
+    source = shader(["batch", lanes(gpu), "square", "matmul"], flags, [name], 5)
     to, sizes = put(gpu, y), shape(gpu, columns, 200, first=90)
     buffers = [sizes, put(gpu, rows(TOKENS, [])), put(gpu, padded(x)), put(gpu, bias), to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (2, 2, 1))])
     wanted = y.copy()
     wanted[:, 90 : 90 + ROWS] += (x @ weights.T).astype(np.float32) + bias[90 : 90 + ROWS]
+    near(get(gpu, to, (TOKENS, 200)), wanted)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if KINDS[name].block > 1])
+def test_matrix_times_matrix_in_integers(gpu: GPU, name: str) -> None:
+    """The same with x rounded to 127 steps; x is whole numbers here, and so the only error is that of float32."""
+    stored, weights = matrix(name, COLUMNS)
+    x = np.random.default_rng(1).integers(-127, 128, (TOKENS, COLUMNS)).astype(np.float32)
+    x[:, ::32] = 127
+    x[3, 32:64] = 0
+    packed, scales = put(gpu, np.zeros((TOKENS, COLUMNS // 4))), put(gpu, np.zeros((TOKENS, COLUMNS // 16)))
+    source = shader([lanes(gpu), "quantize"], {"LANES": 64, "X_QUADS": COLUMNS // 4})
+    first = gpu.dispatch(source, [put(gpu, x), packed, scales], (1, TOKENS, 1))
+    flags = {"LANES": 128, "BIASED": False, "ADDED": False, "COUNT": 1}
+    source = shader(["batch", lanes(gpu), "square", "matmul_packed"], flags, [name], 6)
+    to, sizes, nothing = put(gpu, np.zeros((TOKENS, 200))), shape(gpu, COLUMNS, 200), put(gpu, np.zeros(4))
+    buffers = [sizes, put(gpu, rows(TOKENS, list(range(66)))), packed, scales, nothing, to, put(gpu, stored)]
+    gpu.submit([first, gpu.dispatch(source, buffers, (2, 2, 1))])
+    wanted = np.zeros((TOKENS, 200))
+    wanted[:66, :ROWS] = x[:66] @ weights.T
     near(get(gpu, to, (TOKENS, 200)), wanted)
 
 

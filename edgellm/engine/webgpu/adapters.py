@@ -23,15 +23,18 @@ KINDS = {
 }
 """What wgpu calls the kinds of adapters, and what we do."""
 
-FEATURES = {"subgroup": "subgroups", "shader-f16": "f16"}
+FEATURES = {"subgroup": "subgroups", "subgroups": "subgroups", "shader-f16": "f16"}
 """What an adapter may have that the shaders make use of, by its name in wgpu."""
+
+PACKED_DOT = "packed dot"
+"""Products of four int8 at once, which every adapter computes, but only those of Vulkan in one instruction."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """One adapter: its name, a kind out of KINDS, the interface it is used through, and which FEATURES it has.
+    """One adapter: its name, a kind out of KINDS, the interface it is used through, and what it has.
 
-    `binding` is how many bytes of a buffer a shader can see at once.
+    `features` are those in FEATURES, and PACKED_DOT. `binding` is how many bytes of a buffer a shader sees at once.
     """
 
     name: str
@@ -79,6 +82,7 @@ def _found() -> tuple[Adapter, ...]:
 def _adapter(handle: Any) -> Adapter:
     info = handle.info
     has = tuple(ours for theirs, ours in FEATURES.items() if theirs in handle.features)
+    has += (PACKED_DOT,) * (info["backend_type"] == "Vulkan")
     kind = KINDS.get(info["adapter_type"], "other")
     binding = handle.limits["max-storage-buffer-binding-size"]
     return Adapter(printable(info["device"], 80), kind, info["backend_type"], has, binding, handle)

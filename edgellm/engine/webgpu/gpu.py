@@ -47,7 +47,7 @@ _idle: dict[tuple[str, tuple[str, ...]], Connection] = {}
 class GPU:
     """An adapter in use; `masked` features are not made use of, and no binding is larger than `binding` bytes.
 
-    `features` are those of FEATURES that shaders may use. Raises DeviceFault, as every method does.
+    `features` are those that shaders may use. Raises DeviceFault, as every method does.
     """
 
     def __init__(self, adapter: Adapter, masked: Sequence[str] = (), binding: int | None = None) -> None:
@@ -68,7 +68,8 @@ class GPU:
 
     def _connect(self, adapter: Adapter) -> Connection:
         limits = {name: adapter.handle.limits[name] for name in _LIMITS}
-        features = [theirs for theirs, ours in FEATURES.items() if ours in self.features]
+        has = adapter.handle.features
+        features = [theirs for theirs, ours in FEATURES.items() if ours in self.features and theirs in has]
         with self._faults(), silence():
             device = adapter.handle.request_device_sync(required_features=features, required_limits=limits)
         return Connection(device, {})

@@ -150,28 +150,43 @@ class Lowering:
         added: bool = False,
         counted: bool = False,
     ) -> list[Dispatch]:
-        """Matrix × matrix; several matrices are below each other."""
-        constants: dict[str, Constant] = {
-            "BIASED": bias is not None,
-            "ADDED": added,
-            "COUNT": int(counted),
-        }
+        """Matrix × matrix; several matrices are below each other. Where it pays, quantized ones are as integers."""
+        runs = list(_runs(matrices, together=False))
+        packed = [self._packs(run) for run in runs]
+        first = [self.quantize(x, x_width)] if any(packed) else []
+        flags: dict[str, Constant] = {"BIASED": bias is not None, "ADDED": added, "COUNT": int(counted)}
         s, squares = self.scratch, "output squares" if counted else "squares"
-        return [
+        products = [
             self.dispatch(
-                "matmul",
-                constants | {"W_TYPE": self._tile_type(run.pieces[0][0].format)},
-                [self._shape(run, x_width, y_width), s.batch, x, bias or s.nothing, y, run.pieces[0][1].buffer],
+                "matmul_packed" if packs else "matmul",
+                flags if packs else flags | {"W_TYPE": self._tile_type(run)},
+                [
+                    *[self._shape(run, x_width, y_width), s.batch],
+                    *([s.packed, s.scales] if packs else [x]),
+                    *[bias or s.nothing, y, run.pieces[0][1].buffer],
+                ],
                 (-(-run.rows // SIDE), squares, 1),
+                ["square"],
                 formats=[run.pieces[0][0].format],
                 lanes=_SQUARE_LANES,
             )
-            for run in _runs(matrices, together=False)
+            for run, packs in zip(runs, packed, strict=True)
         ]
+        return first + products
 
-    def _tile_type(self, format: str) -> str:
+    def quantize(self, x: Buffer, x_width: int) -> Dispatch:
+        """x as int8, for products of quantized weights."""
+        s = self.scratch
+        grid = (-(-x_width // (32 * _LANES)), "rows", 1)
+        return self.dispatch("quantize", {"X_QUADS": x_width // 4}, [x, s.packed, s.scales], grid)
+
+    def _packs(self, run: Run) -> bool:
+        """Whether a product is made of packed integers."""
+        return "packed dot" in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS
+
+    def _tile_type(self, run: Run) -> str:
         """How unpacked weights wait in workgroup memory: weights of few bits lose nothing that counts as f16."""
-        return "f16" if "f16" in self.gpu.features and format in QUANTIZED_FORMATS else "f32"
+        return "f16" if "f16" in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS else "f32"
 
     def _shape(self, run: Run, x_width: int, y_width: int) -> Buffer:
         """What `shaders/shape.wgsl` says."""

@@ -31,6 +31,7 @@ class Widths:
         self.x, self.gate = padded_width(model.width), padded_width(model.ffn)
         self.qkv = (model.heads + 2 * model.kv_heads) * model.head_dim
         self.mixed = padded_width(model.heads * model.head_dim)
+        self.widest = max(self.x, self.gate, self.mixed)
         self.part = MOST_SPANS * model.heads * (model.head_dim + 4)
         self.shared_rows = max(1, min(_SHARED_ROWS, _PART_BYTES // (4 * self.part)))
         self.logit_rows = max(1, min(rows, _LOGIT_BYTES // (4 * model.vocab)))
@@ -46,6 +47,8 @@ def buffer_bytes(model: Description, sizes: Sizes, head: bool) -> dict[str, int]
         "mixed": rows * widths.mixed,
         "gate": rows * widths.gate,
         "up": rows * widths.gate,
+        "packed": rows * widths.widest // 4,
+        "scales": rows * widths.widest // 16,
         "parts": widths.shared_rows * widths.part,
         "logits": widths.logit_rows * model.vocab if head else 1,
         "batch": HEADER + ROW * rows,
@@ -64,5 +67,6 @@ class Scratch:
         made = {name: gpu.buffer(n, f"room for {name}") for name, n in buffer_bytes(model, sizes, head).items()}
         self.x, self.normed, self.qkv, self.mixed = (made[name] for name in ("x", "normed", "qkv", "mixed"))
         self.gate, self.up, self.parts, self.logits = (made[name] for name in ("gate", "up", "parts", "logits"))
+        self.packed, self.scales = made["packed"], made["scales"]
         self.batch, self.tables, self.rotations = (made[name] for name in ("batch", "tables", "rotations"))
         self.nothing = made["nothing"]

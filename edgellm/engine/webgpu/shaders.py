@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from kquants import QUANTIZED_FORMATS
+
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 """Names of the tensor types that there are shaders for."""
 
@@ -15,17 +17,12 @@ CELLS = ("f16", "f32", "q8_0")
 
 _FOLDER = Path(__file__).parent / "shaders"
 
-_UNPACK = tuple(
-    f"fn unpack(row: u32, i: u32) -> array<vec4<f32>, 8> {{\n{body}\n}}"
-    for body in (
-        "    return unpack_w0(row, i);",
-        "    if (row < shape.below_0) { return unpack_w0(row, i); }\n    return unpack_w1(row - shape.below_0, i);",
-        "    if (row < shape.below_0) { return unpack_w0(row, i); }\n"
-        "    if (row < shape.below_1) { return unpack_w1(row - shape.below_0, i); }\n"
-        "    return unpack_w2(row - shape.below_1, i);",
-    )
-)
-"""Of one, two or three tensors below each other."""
+_STACKED = {
+    "matvec": ("product", "i: u32, h: ptr<function, array<vec4<f32>, 8>>, sum: f32) -> f32", "i, h, sum"),
+    "matmul": ("unpack", "i: u32) -> array<vec4<f32>, 8>", "i"),
+    "matmul_packed": ("block", "i: u32) -> Block", "i"),
+}
+"""What a product's shader asks of the tensors below each other that W is, with its further parameters and arguments."""
 
 Constant = bool | int | float | str
 
@@ -46,16 +43,28 @@ def shader(
     """The source of a shader: constants, then what unpacks its weights, then the files `parts`.
 
     The tensors that make up W, of these formats, are bound from `first_binding` on, and rows are counted through all of
-    them: `unpack(row, i)` is the i-th 32 weights of a row, an array of 8 vec4<f32>.
+    them (see `_STACKED`).
     """
     unpacking = [text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
-        files = text("formats/quads" if name in QUADS else "formats/words") + text(f"formats/{name.lower()}")
-        unpacking.append(files.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
+        kind = "blocks" if name in QUANTIZED_FORMATS else "floats"
+        files = [f"formats/{file}" for file in ("quads" if name in QUADS else "words", name.lower(), kind)]
+        source = "".join(map(text, files))
+        unpacking.append(source.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
     if formats:
-        unpacking.append(_UNPACK[len(formats) - 1])
+        unpacking.append(_stacked(parts[-1], len(formats)))
     told = [_constant(name, value) for name, value in constants.items()]
     return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
+
+
+def _stacked(kernel: str, tensors: int) -> str:
+    """The function that finds the tensor of a row of W."""
+    name, parameters, arguments = _STACKED[kernel]
+    rows = ["row", *(f"row - shape.below_{i}" for i in range(tensors - 1))]
+    calls = [f"return {name}_w{i}({row}, {arguments});" for i, row in enumerate(rows)]
+    lines = [f"    if (row < shape.below_{i}) {{ {call} }}" for i, call in enumerate(calls[:-1])]
+    lines.append(f"    {calls[-1]}")
+    return "\n".join([f"fn {name}(row: u32, {parameters} {{", *lines, "}"])
 
 
 def _constant(name: str, value: Constant) -> str:

@@ -15,7 +15,6 @@
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
-const SIDE: u32 = 64u;
 var<workgroup> w_tile: array<W_TYPE, SIDE * 32u>;       // [32 columns][SIDE rows of W]
 var<workgroup> x_tile: array<f32, SIDE * 32u>;          // [32 columns][SIDE rows of x]
 
@@ -56,20 +55,5 @@ fn kernel(group: vec3<u32>) {
             }
         }
     }
-    for (var r = 0u; r < 8u; r++) {
-        let to = row + own_row + r;
-        for (var c = 0u; c < 4u; c++) {
-            if (to < shape.rows && t + own_t + c < rows) {
-                let at = (t + own_t + c) * shape.y_stride + shape.first + to;
-                var value = sums[r][c];
-                if (BIASED) {
-                    value += bias[shape.first + to];
-                }
-                if (ADDED) {
-                    value += y[at];
-                }
-                y[at] = value;
-            }
-        }
-    }
+    put_sums(row + own_row, t + own_t, rows, sums);
 }

@@ -1,7 +1,7 @@
 // Matrix × vector, for few rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1.
 //
 // A workgroup makes TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum up.
-// W may be several tensors below each other: `unpack(r, i)` gives weights 32i … 32i + 31 of row r.
+// W may be several tensors below each other: `product(r, i, &h, sum)` is that of h with weights 32i … of row r.
 //
 //     NORMED    x is normed first (RMSNorm with weight `norm`): each workgroup does it again, as x is small
 //     GATHERED  the rows of x are those whose logits are wanted
@@ -27,29 +27,21 @@ fn norm_scale(row: u32) -> f32 {
     return 1.0 / sqrt(sum / f32(shape.columns) + EPS);
 }
 
-fn product(weights: array<vec4<f32>, 8>, h: array<vec4<f32>, 8>) -> f32 {
-    var w = weights;
-    var v = h;
-    var sum = vec4<f32>();
-    for (var k = 0u; k < 8u; k++) {
-        sum = fma(w[k], v[k], sum);
-    }
-    return dot(sum, vec4<f32>(1.0));
-}
-
 // The products of x with TILE rows of W from row `first` on, those past row `last` left as they come.
 fn products(first: u32, last: u32, row: u32, scale: f32) -> vec4<f32> {
     var sums = vec4<f32>();
     for (var i = lane; i < (shape.columns + 31u) / 32u; i += LANES) {
         var h: array<vec4<f32>, 8>;
+        var sum = vec4<f32>();
         for (var k = 0u; k < 8u; k++) {
             h[k] = x[row + 8u * i + k];
             if (NORMED) {
                 h[k] *= scale * norm[8u * i + k];
             }
+            sum += h[k];
         }
         for (var r = 0u; r < TILE; r++) {
-            sums[r] += product(unpack(min(first + r, last), i), h);
+            sums[r] += product(min(first + r, last), i, &h, dot(sum, vec4<f32>(1.0)));
         }
     }
     return sum_lanes(sums);

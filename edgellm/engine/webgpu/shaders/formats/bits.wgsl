@@ -1,11 +1,19 @@
 // Taking words apart; bytes are counted from the lowest.
 
-fn bytes(word: u32) -> vec4<f32> {
-    return vec4<f32>(vec4<u32>(word, word >> 8u, word >> 16u, word >> 24u) & vec4<u32>(255u));
+// 32 weights of a quantized format: w = d · q - m, with four int8 q in a word; d.x is of the first 16, d.y of the last.
+struct Block {
+    q: array<u32, 8>,
+    d: vec2<f32>,
+    m: f32,
 }
 
 fn signed_bytes(word: u32) -> vec4<f32> {
     return vec4<f32>(vec4<i32>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> vec4<u32>(24u));
+}
+
+// Each byte of a word of values below 128, minus `offset` below 128: as int8, without borrows between bytes.
+fn minus(word: u32, offset: u32) -> u32 {
+    return ((word | 0x80808080u) - offset * 0x01010101u) ^ 0x80808080u;
 }
 
 // The 6-bit scale and minimum of block j = 0 … 7 out of the 12 bytes at 4 of a Q4_K or Q5_K super-block.

@@ -5,17 +5,19 @@
 //           [ d f16 | dmin f16 | scales, minima  | q: 4 groups of 32 bytes ]
 //
 //     group g   low nibbles are block 2g, high nibbles block 2g + 1
-fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    let block = (shape.columns / 256u * row + i / 8u) * 9u;
+fn block_WEIGHTS(row: u32, i: u32) -> Block {
+    let at = (shape.columns / 256u * row + i / 8u) * 9u;
     let j = i % 8u;
-    let head = WEIGHTS[block];
+    let head = WEIGHTS[at];
     let times = unpack2x16float(head.x) * scale_and_minimum(head.yzw, j);
-    var w: array<vec4<f32>, 8>;
+    var block: Block;
+    block.d = vec2<f32>(times.x);
+    block.m = times.y;
     for (var half = 0u; half < 2u; half++) {
-        let q = WEIGHTS[block + 1u + 2u * (j / 2u) + half] >> vec4<u32>(4u * (j % 2u)) & vec4<u32>(0x0F0F0F0Fu);
+        let q = WEIGHTS[at + 1u + 2u * (j / 2u) + half] >> vec4<u32>(4u * (j % 2u)) & vec4<u32>(0x0F0F0F0Fu);
         for (var k = 0u; k < 4u; k++) {
-            w[4u * half + k] = times.x * bytes(q[k]) - times.y;
+            block.q[4u * half + k] = q[k];
         }
     }
-    return w;
+    return block;
 }

@@ -6,17 +6,17 @@
 //
 // Of each half n of the weights, group g = 0 … 3 of 32: low bits in bytes 64n + 32 (g % 2) + l, low nibble for g < 2,
 // else high; bits 5-4 in byte 32n + l, at 2g; scales 8n + 2g and 8n + 2g + 1.
-fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    let block = row * (shape.columns / 256u * 210u) + i / 8u * 210u;
+fn block_WEIGHTS(row: u32, i: u32) -> Block {
+    let at = row * (shape.columns / 256u * 210u) + i / 8u * 210u;
     let n = i % 8u / 4u;
     let g = i % 4u;
-    let d = half_WEIGHTS(block + 208u);
-    let scales = signed_bytes(word_WEIGHTS(block + 192u + 8u * n + g / 2u * 4u));
-    var w: array<vec4<f32>, 8>;
+    let scales = signed_bytes(word_WEIGHTS(at + 192u + 8u * n + g / 2u * 4u));
+    var block: Block;
+    block.d = half_WEIGHTS(at + 208u) * select(scales.xy, scales.zw, g % 2u == 1u);
     for (var k = 0u; k < 8u; k++) {
-        let low = word_WEIGHTS(block + 64u * n + 32u * (g % 2u) + 4u * k) >> (4u * (g / 2u)) & 0x0F0F0F0Fu;
-        let high = word_WEIGHTS(block + 128u + 32u * n + 4u * k) >> (2u * g) & 0x03030303u;
-        w[k] = d * scales[2u * (g % 2u) + k / 4u] * (bytes(low | high << 4u) - 32.0);
+        let low = word_WEIGHTS(at + 64u * n + 32u * (g % 2u) + 4u * k) >> (4u * (g / 2u)) & 0x0F0F0F0Fu;
+        let high = word_WEIGHTS(at + 128u + 32u * n + 4u * k) >> (2u * g) & 0x03030303u;
+        block.q[k] = minus(low | high << 4u, 32u);
     }
-    return w;
+    return block;
 }
