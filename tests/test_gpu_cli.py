@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from edgellm.cli.plan import command as plan
 from edgellm.engine.offload import Offload
 from edgellm.engine.placement import GPU, last_layers
 from edgellm.engine.webgpu import memory, opening
-from edgellm.engine.webgpu.adapters import Adapter
+from edgellm.engine.webgpu.adapters import Adapter, discrete_may_be_there
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
 from edgellm.engine.webgpu.opening import MARGIN, choose_blocks
 from edgellm.engine.webgpu.scratch import Sizes
@@ -40,7 +41,7 @@ def some_adapter(kind: str = "discrete GPU") -> Adapter:
 @pytest.fixture
 def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a discrete GPU."""
-    monkeypatch.setattr(opening, "may_be_there", lambda: True)
+    monkeypatch.setattr(opening, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(opening, "choose", lambda gpu: some_adapter())
 
 
@@ -70,7 +71,7 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
 def test_auto_takes_only_a_gpu_with_its_own_memory(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(opening, "may_be_there", lambda: True)
+    monkeypatch.setattr(opening, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(opening, "choose", lambda gpu: some_adapter(kind))
     path = model_file(**TINY)
     assert blocks_there(path, Offload("auto", memory=1 << 40)) == 0
@@ -79,7 +80,7 @@ def test_auto_takes_only_a_gpu_with_its_own_memory(
 
 
 def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "may_be_there", lambda: False)
+    monkeypatch.setattr(opening, "discrete_may_be_there", lambda: False)
     monkeypatch.setattr(opening, "choose", lambda gpu: pytest.fail("looked for adapters"))
     with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
@@ -188,6 +189,23 @@ def test_free_memory_where_a_driver_tells(monkeypatch: pytest.MonkeyPatch, tmp_p
         (device / "mem_info_vram_used").write_text("12\n")
     assert memory._amd(tmp_path, "AMD Radeon RX") == 8180
     assert memory._amd(tmp_path / "none", "AMD Radeon RX") is None
+
+
+def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def on(platform: str, *devices: str) -> bool:
+        monkeypatch.setattr(sys, "platform", platform)
+        for i, name in enumerate(devices):
+            (tmp_path / "sys/devices" / name).mkdir(parents=True, exist_ok=True)
+            card = tmp_path / platform / f"sys/class/drm/card{i}"
+            card.mkdir(parents=True, exist_ok=True)
+            if not (card / "device").exists():
+                (card / "device").symlink_to(tmp_path / "sys/devices" / name)
+        return discrete_may_be_there(tmp_path / platform)
+
+    assert not on("linux")
+    assert not on("linux", "0000:00:02.0")
+    assert on("linux", "0000:00:02.0", "0000:03:00.0")
+    assert on("win32")
 
 
 def test_options() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import platform
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -50,9 +51,17 @@ def installed() -> bool:
     return find_spec("wgpu") is not None
 
 
-def may_be_there() -> bool:
-    """Whether this machine may have a GPU at all: on Linux a look into /dev tells, and takes no time."""
-    return sys.platform != "linux" or any(Path("/dev").glob("dri/renderD*")) or Path("/dev/nvidiactl").exists()
+def discrete_may_be_there(root: Path = Path("/")) -> bool:
+    """Whether this machine may have a discrete GPU, told without wgpu, whose import takes most of a second.
+
+    Macs of today have none. On Linux integrated graphics of Intel's are on the first PCI bus, all others elsewhere.
+    """
+    if sys.platform == "darwin":
+        return platform.machine() != "arm64"
+    if sys.platform != "linux":
+        return True
+    cards = [path.resolve().name for path in root.glob("sys/class/drm/card*/device")]
+    return any(not name.startswith("0000:00:") for name in cards) or (root / "dev/nvidiactl").exists()
 
 
 def adapters() -> tuple[Adapter, ...]:

@@ -92,8 +92,8 @@ class GPUDevice:
         if self._head in blocks:
             return self._logits(batch, pending)
         nbytes = 4 * batch.rows * self._scratch.widths.x
-        self.gpu.submit(pending, self._sizes, [(self._scratch.x, 0, self.gpu.staging(nbytes), 0, nbytes)])
-        hidden[:] = self.gpu.read(nbytes).reshape(batch.rows, -1)[:, : self._model.width]
+        found = self.gpu.fetch(pending, self._sizes, self._scratch.x, nbytes, again=bool(pending))
+        hidden[:] = found.reshape(batch.rows, -1)[:, : self._model.width]
         return None
 
     def _send(self, batch: Batch, hidden: NDArray[np.float32]) -> None:
@@ -119,9 +119,9 @@ class GPUDevice:
             self.gpu.write(s.batch, np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
             sizes = self._sizes | {"outputs": count, "output squares": -(-count // SIDE)}
             head = self._steps(self._head, "few" if count <= FEW_ROWS else "many")
-            staging = self.gpu.staging(4 * count * vocab)
-            self.gpu.submit([*pending, *head], sizes, [(s.logits, 0, staging, 0, 4 * count * vocab)])
-            logits[first : first + count] = self.gpu.read(4 * count * vocab).reshape(count, vocab)
+            steps, again = [*pending, *head], bool(pending)
+            found = self.gpu.fetch(steps, sizes, s.logits, 4 * count * vocab, again=again)
+            logits[first : first + count] = found.reshape(count, vocab)
             pending = []
         if pending:
             self.gpu.submit(pending, self._sizes)

@@ -7,7 +7,7 @@ from edgellm.arch.description import Description
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload, Uploading
 from edgellm.engine.placement import CPU, GPU, Placement, last_layers
-from edgellm.engine.webgpu.adapters import Adapter, choose, installed, may_be_there
+from edgellm.engine.webgpu.adapters import Adapter, choose, discrete_may_be_there, installed
 from edgellm.engine.webgpu.device import GPUDevice
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
 from edgellm.engine.webgpu.gpu import GPU as Opened  # noqa: N811
@@ -40,7 +40,7 @@ def choose_blocks(model: Description, sizes: Sizes, offload: Offload) -> Choice 
 
 def _automatic(model: Description, sizes: Sizes, offload: Offload) -> Choice | None:
     """As many layers as fit the memory of a discrete GPU, or of the one that is asked for by name."""
-    if offload.gpu is None and not (installed() and may_be_there()):
+    if offload.gpu is None and not (installed() and discrete_may_be_there()):
         return None
     adapter = choose(offload.gpu)
     if offload.gpu is None and adapter.kind != "discrete GPU":
