@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from random_weights import ENCODERS
 
 from edgellm.engine.webgpu.adapters import FEATURES, PACKED_DOT
-from edgellm.engine.webgpu.gpu import GPU, Buffer
+from edgellm.engine.webgpu.commands import Buffer
+from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.shaders import FORMATS, shader
 
 MASKS: list[tuple[str, ...]] = [(), (*FEATURES.values(), PACKED_DOT)]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Logits, Work
+from edgellm.engine.hostpages import HostPages
 from edgellm.engine.memory import aligned
-from edgellm.engine.pages import HostPages
 from edgellm.engine.program import Argument, Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.threads import ThreadPool

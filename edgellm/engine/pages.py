@@ -8,16 +8,8 @@ from collections import deque
 from collections.abc import Sequence as Ids
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgellm.engine import protocol
-from edgellm.engine.memory import huge
-from edgellm.errors import EdgeLLMError
 from kquants.layout import PAGE
-
-CHUNK = 32 << 20
-"""Bytes to ask the system for at a time. They cost nothing before they are used, and share huge pages."""
 
 
 class PageStore(Protocol):
@@ -28,43 +20,6 @@ class PageStore(Protocol):
 
     def copy(self, source: int, target: int) -> None:
         """Copy what is in one page to another."""
-
-
-class HostPages:
-    """Pages of `page_bytes` in this machine's memory; `addresses` int64 has where each lies."""
-
-    def __init__(self, page_bytes: int) -> None:
-        self.page_bytes = page_bytes
-        self.addresses = np.zeros(64, np.int64)
-        self._pages: list[NDArray[np.uint8]] = []
-
-    def hold(self, pages: int) -> None:
-        """See `PageStore`; makes room for many at once."""
-        held = len(self._pages)
-        if pages <= held or not self.page_bytes:
-            return
-        count = max(pages - held, CHUNK // self.page_bytes)
-        chunk = count * self.page_bytes
-        try:
-            new = huge(chunk).reshape(count, self.page_bytes)
-        except MemoryError:
-            raise EdgeLLMError(
-                f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
-                "shorten the conversation or choose a smaller --ctx"
-            ) from None
-        if held + count > len(self.addresses):
-            self.addresses = np.concatenate([self.addresses, np.zeros(held + count, np.int64)])
-        self.addresses[held : held + count] = [page.ctypes.data for page in new]
-        self._pages.extend(new)
-
-    def copy(self, source: int, target: int) -> None:
-        """See `PageStore`."""
-        if self.page_bytes:
-            self._pages[target][:] = self._pages[source]
-
-    def clear(self) -> None:
-        """Let go of the memory of all pages; none can be used any more."""
-        self._pages.clear()
 
 
 class PagePool:

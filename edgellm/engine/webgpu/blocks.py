@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
-from edgellm.engine.webgpu.gpu import GPU, Buffer
+from edgellm.engine.webgpu.commands import Buffer
+from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.weights import Matrix, floats, upload, vector
 from edgellm.gguf import Tensor
 

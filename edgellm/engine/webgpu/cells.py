@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from edgellm.arch.description import Description
-from edgellm.engine.webgpu.gpu import GPU, Buffer
+from edgellm.engine.webgpu.commands import Buffer
+from edgellm.engine.webgpu.gpu import GPU
 from kquants.layout import PAGE
 
 LEAST_PAGES = 8

@@ -13,7 +13,8 @@ from edgellm.engine.placement import Placement, feed_forward, mixer
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.cells import Cells
-from edgellm.engine.webgpu.gpu import GPU, Dispatch
+from edgellm.engine.webgpu.commands import Dispatch
+from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.lowering import FEW_ROWS, Lowering, Rows
 from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
 from edgellm.engine.webgpu.scratch import Scratch, Sizes

@@ -1,68 +1,22 @@
 """A GPU as wgpu gives it: buffers, pipelines, submissions. All that goes wrong there is a DeviceFault."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.device import DeviceFault, Work
-from edgellm.engine.webgpu.adapters import FEATURES, Adapter, one_line, silence
+from edgellm.engine.webgpu.adapters import Adapter, one_line
+from edgellm.engine.webgpu.commands import NO_NUMBERS, Buffer, Commands, Copy, Dispatch, Grid, Numbers, Ready, encode
+from edgellm.engine.webgpu.connection import connect, largest_binding, leave
 
-_BINDING = re.compile(r"@binding\((\d+)\) var<(uniform|storage, read|storage, read_write)>")
-_KINDS = {"uniform": "uniform", "storage, read": "read-only-storage", "storage, read_write": "storage"}
 _MOST_BINDING = 1 << 31
 """Bytes that shaders can count with 32 bits, with room to spare."""
 
 _STEP, _IN_FLIGHT = 8 << 20, 64 << 20
-_LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size", "max-compute-workgroup-storage-size")
-Buffer = Any
-Grid = tuple[int | str, int | str, int | str]
-"""Workgroups of a dispatch; a name stands for a number that depends on the batch."""
-
-Numbers = Mapping[str, int]
-NO_NUMBERS: Numbers = {}
-Copy = tuple[Buffer, int, Buffer, int, int]
-"""Source, offset, target, offset, bytes."""
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """A pipeline with its buffers, and how many workgroups of it run."""
-
-    pipeline: Any
-    bindings: Any
-    grid: Grid
-
-
-class _Commands(NamedTuple):
-    """What can be submitted once."""
-
-    dispatches: int
-    buffer: Any
-
-
-class _Ready(NamedTuple):
-    """Commands made ahead, what they are for, and what keeps the objects alive whose ids are in the key."""
-
-    key: tuple[object, ...]
-    kept: object
-    commands: _Commands
-
-
-class Connection(NamedTuple):
-    """A device of wgpu, and what was compiled for it: pipelines and their layouts, by source."""
-
-    device: Any
-    pipelines: dict[str, tuple[Any, Any]]
-
-
-_idle: dict[tuple[str, tuple[str, ...]], Connection] = {}
-"""Connections that a closed model has left: the next one need not compile the same shaders again."""
 
 
 class GPU:
@@ -80,21 +34,12 @@ class GPU:
         self._buffers: list[Buffer] = []
         self._uniforms: dict[tuple[int, ...], Buffer] = {}
         self._staging: Buffer | None = None
-        self._ready: _Ready | None = None
-        limits = adapter.handle.limits
-        self.binding = min(limits[_LIMITS[0]], limits[_LIMITS[1]], binding or _MOST_BINDING) & ~255
-        self._key = adapter.name, self.features
-        self._device, self._pipelines = _idle.get(self._key) or self._connect(adapter)
-        _idle.pop(self._key, None)
+        self._ready: Ready | None = None
+        self.binding = min(largest_binding(adapter), binding or _MOST_BINDING) & ~255
+        with self._faults():
+            self._connection = connect(adapter, self.features)
+        self._device = self._connection.device
         self._mark = self._make(8, "COPY_SRC")
-
-    def _connect(self, adapter: Adapter) -> Connection:
-        limits = {name: adapter.handle.limits[name] for name in _LIMITS}
-        has = adapter.handle.features
-        features = [theirs for theirs, ours in FEATURES.items() if ours in self.features and theirs in has]
-        with self._faults(), silence():
-            device = adapter.handle.request_device_sync(required_features=features, required_limits=limits)
-        return Connection(device, {})
 
     def _make(self, nbytes: int, usage: str) -> Buffer:
         with self._faults():
@@ -162,22 +107,9 @@ class GPU:
         Where the same buffer is bound twice, both must be read only.
         """
         with self._faults():
-            if source not in self._pipelines:
-                self._pipelines[source] = self._pipeline(source)
-            pipeline, layout = self._pipelines[source]
+            pipeline, layout = self._connection.pipeline(source)
             entries = [{"binding": i, "resource": {"buffer": buffer}} for i, buffer in enumerate(buffers)]
             return Dispatch(pipeline, self._device.create_bind_group(layout=layout, entries=entries), grid)
-
-    def _pipeline(self, source: str) -> tuple[Any, Any]:
-        entries = [
-            {"binding": int(binding), "visibility": "COMPUTE", "buffer": {"type": _KINDS[access]}}
-            for binding, access in _BINDING.findall(source)
-        ]
-        layout = self._device.create_bind_group_layout(entries=entries)
-        whole = self._device.create_pipeline_layout(bind_group_layouts=[layout])
-        module = self._device.create_shader_module(code=source)
-        compute = {"module": module, "entry_point": "main"}
-        return self._device.create_compute_pipeline(layout=whole, compute=compute), layout
 
     def submit(
         self, dispatches: Sequence[Dispatch], numbers: Numbers = NO_NUMBERS, copies: Sequence[Copy] = ()
@@ -186,7 +118,7 @@ class GPU:
 
         `numbers` has what the names in grids stand for; a dispatch of no workgroups is left out.
         """
-        self._start(self._encode(dispatches, numbers, copies))
+        self._start(self._encoded(dispatches, numbers, copies))
 
     def fetch(
         self, dispatches: Sequence[Dispatch], numbers: Numbers, source: Buffer, nbytes: int, again: bool = False
@@ -200,29 +132,17 @@ class GPU:
         key = (*map(id, dispatches), *numbers.items(), id(source), id(target), nbytes)
         self._ready = None
         copies = [(source, 0, target, 0, nbytes)]
-        commands = ready.commands if ready and ready.key == key else self._encode(dispatches, numbers, copies)
+        commands = ready.commands if ready and ready.key == key else self._encoded(dispatches, numbers, copies)
         self._start(commands)
         if again:
-            self._ready = _Ready(key, (dispatches, copies), self._encode(dispatches, numbers, copies))
+            self._ready = Ready(key, (dispatches, copies), self._encoded(dispatches, numbers, copies))
         return self.read(nbytes)
 
-    def _encode(self, dispatches: Sequence[Dispatch], numbers: Numbers, copies: Sequence[Copy]) -> _Commands:
-        grids = [[numbers[n] if isinstance(n, str) else n for n in each.grid] for each in dispatches]
-        work = [(each, grid) for each, grid in zip(dispatches, grids, strict=True) if 0 not in grid]
+    def _encoded(self, dispatches: Sequence[Dispatch], numbers: Numbers, copies: Sequence[Copy]) -> Commands:
         with self._faults():
-            encoder = self._device.create_command_encoder()
-            if work:
-                compute = encoder.begin_compute_pass()
-                for each, grid in work:
-                    compute.set_pipeline(each.pipeline)
-                    compute.set_bind_group(0, each.bindings)
-                    compute.dispatch_workgroups(*grid)
-                compute.end()
-            for copy in copies:
-                encoder.copy_buffer_to_buffer(*copy)
-            return _Commands(len(work), encoder.finish())
+            return encode(self._device, dispatches, numbers, copies)
 
-    def _start(self, commands: _Commands) -> None:
+    def _start(self, commands: Commands) -> None:
         with self._faults():
             self._device.queue.submit([commands.buffer])
         self.work.dispatches += commands.dispatches
@@ -263,7 +183,7 @@ class GPU:
         self._buffers.clear()
         self._uniforms.clear()
         self._staging = self._ready = None
-        if self.well and self._key not in _idle:
-            _idle[self._key] = Connection(self._device, self._pipelines)
+        if self.well:
+            leave(self.name, self.features, self._connection)
         else:
             self._device.destroy()

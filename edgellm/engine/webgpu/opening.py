@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from edgellm.arch.description import Description
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.offload import Offload, Uploading
+from edgellm.engine.offload import Offload, Uploading, block_tensors
 from edgellm.engine.placement import CPU, GPU, Placement, last_layers
 from edgellm.engine.webgpu.adapters import Adapter, choose, discrete_may_be_there, installed
 from edgellm.engine.webgpu.device import GPUDevice
@@ -89,7 +89,9 @@ def open_gpu(
 
 
 def _open(choice: Choice, model: Description, sizes: Sizes, uploading: Uploading) -> GPUDevice:
-    total, done = gpu_memory(model, choice.placement, sizes)["weights"], 0
+    own = [block for block, on in enumerate(choice.placement) if on == GPU]
+    total = sum(tensor.nbytes for block in own for tensor in block_tensors(model, block) if len(tensor.shape) == 2)
+    done = 0
 
     def uploaded(nbytes: int) -> None:
         nonlocal done

@@ -1,13 +1,15 @@
 """Tensors on a GPU: uploaded from the map as they are, in as many pieces as bindings ask for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.webgpu.gpu import GPU, Buffer
+from edgellm.engine.webgpu.commands import Buffer
+from edgellm.engine.webgpu.gpu import GPU
 from edgellm.gguf import Tensor
 
 GROUP = 32
@@ -76,3 +78,30 @@ def padded_width(n: int) -> int:
 def floats(tensor: Tensor | None, n: int) -> NDArray[np.float32]:
     """The values of a float32 vector of the file, or `n` zeros."""
     return np.zeros(n, np.float32) if tensor is None else tensor.data.view("<f4")
+
+
+class Run(NamedTuple):
+    """What one dispatch makes: rows of y from `first` on, and the pieces of matrices that it reads."""
+
+    first: int
+    rows: int
+    pieces: list[tuple[Matrix, Piece]]
+
+
+def runs(matrices: Sequence[Matrix], *, gated: bool = False, together: bool = True) -> Iterator[Run]:
+    """The runs of matrices below each other; `together`: those of one piece each are read by one dispatch.
+
+    `gated`: of a gate and an up projection, which are beside each other and cut alike.
+    """
+    if gated:
+        gate, up = matrices
+        for of_gate, of_up in zip(gate.pieces, up.pieces, strict=True):
+            yield Run(of_gate.first, of_gate.rows, [(gate, of_gate), (up, of_up)])
+    elif together and all(len(matrix.pieces) == 1 for matrix in matrices):
+        yield Run(0, sum(matrix.rows for matrix in matrices), [(matrix, matrix.pieces[0]) for matrix in matrices])
+    else:
+        first = 0
+        for matrix in matrices:
+            for piece in matrix.pieces:
+                yield Run(first + piece.first, piece.rows, [(matrix, piece)])
+            first += matrix.rows
