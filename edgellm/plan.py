@@ -11,6 +11,7 @@ from edgellm.engine.engine import batch_rows, context
 from edgellm.engine.offload import Offload, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.program import build
+from edgellm.engine.webgpu.presence import worth_looking
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.machine import available_memory, default_threads
@@ -134,7 +135,7 @@ def _offload(
 ) -> tuple[Placement, GPUPlan | None, list[str]]:
     """Where blocks go, what that takes on the GPU, and what a person should know about it."""
     nothing = on_cpu(len(model.layers))
-    if options.gpu_layers == 0:
+    if not worth_looking(options.gpu_layers, options.gpu):
         return nothing, None, []
     from edgellm.engine.webgpu.fit import gpu_memory
     from edgellm.engine.webgpu.memory import free_memory

@@ -19,12 +19,14 @@ from edgellm.bench import rounds
 from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
+from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload
 from edgellm.engine.placement import GPU, last_layers
-from edgellm.engine.webgpu import memory, opening
-from edgellm.engine.webgpu.adapters import Adapter, discrete_may_be_there
+from edgellm.engine.webgpu import memory, opening, presence
+from edgellm.engine.webgpu.adapters import Adapter
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
 from edgellm.engine.webgpu.opening import MARGIN, choose_blocks
+from edgellm.engine.webgpu.presence import discrete_may_be_there
 from edgellm.engine.webgpu.scratch import Sizes
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -41,7 +43,7 @@ def some_adapter(kind: str = "discrete GPU") -> Adapter:
 @pytest.fixture
 def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a discrete GPU."""
-    monkeypatch.setattr(opening, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(opening, "choose", lambda gpu: some_adapter())
 
 
@@ -71,7 +73,7 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
 def test_auto_takes_only_a_gpu_with_its_own_memory(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(opening, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(opening, "choose", lambda gpu: some_adapter(kind))
     path = model_file(**TINY)
     assert blocks_there(path, Offload("auto", memory=1 << 40)) == 0
@@ -79,8 +81,19 @@ def test_auto_takes_only_a_gpu_with_its_own_memory(
     assert blocks_there(path, Offload(1)) == 2
 
 
+def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def choose(gpu: str | None) -> Adapter:
+        raise DeviceFault("wgpu does not work here")
+
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(opening, "choose", choose)
+    assert blocks_there(model_file(**TINY), Offload("auto")) == 0
+    with pytest.raises(DeviceFault):
+        blocks_there(model_file(**TINY), Offload("auto", gpu="this one"))
+
+
 def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "discrete_may_be_there", lambda: False)
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: False)
     monkeypatch.setattr(opening, "choose", lambda gpu: pytest.fail("looked for adapters"))
     with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
         assert [device["name"] for device in model.engine.devices] == ["CPU"]

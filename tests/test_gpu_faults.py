@@ -16,7 +16,7 @@ from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload
 from edgellm.engine.protocol import Segment
-from edgellm.engine.webgpu import adapters
+from edgellm.engine.webgpu import presence
 from edgellm.engine.webgpu.gpu import GPU
 
 on = contextmanager(opened)
@@ -127,7 +127,7 @@ def test_memory_that_the_driver_has_not(path: Path) -> None:
 
 
 def test_without_wgpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapters, "find_spec", lambda name: None)
+    monkeypatch.setattr(presence, "find_spec", lambda name: None)
     path = model_file(**TINY)
     with pytest.warns(EdgeLLMWarning, match='pip install "edgellm.gpu.": the CPU computes'):
         assert reply(path, gpu_layers=4) == reply(path, gpu_layers=0)

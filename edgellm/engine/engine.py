@@ -18,6 +18,7 @@ from edgellm.engine.placement import Placement, on_cpu
 from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.engine.runner import Runner
+from edgellm.engine.webgpu.presence import worth_looking
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
@@ -85,7 +86,7 @@ class Engine:
     def _open_gpu(self, kv_type: str, uploading: Uploading | None) -> tuple[Placement, Device | None]:
         """The placement of all blocks, and the GPU if it has some of them."""
         everything = on_cpu(len(self._model.layers)), None
-        if self._offload.layers == 0:
+        if not worth_looking(self._offload.layers, self._offload.gpu):
             return everything
         from edgellm.engine.webgpu.opening import open_gpu
         from edgellm.engine.webgpu.scratch import Sizes

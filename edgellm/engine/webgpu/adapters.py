@@ -2,18 +2,15 @@
 
 import logging
 import os
-import platform
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from edgellm.engine.device import DeviceFault
+from edgellm.engine.webgpu.presence import installed
 from edgellm.gguf.printable import printable
 
 KINDS = {
@@ -44,24 +41,6 @@ class Adapter:
     features: tuple[str, ...]
     binding: int
     handle: Any
-
-
-def installed() -> bool:
-    """Whether wgpu is there."""
-    return find_spec("wgpu") is not None
-
-
-def discrete_may_be_there(root: Path = Path("/")) -> bool:
-    """Whether this machine may have a discrete GPU, told without wgpu, whose import takes most of a second.
-
-    Macs of today have none. On Linux integrated graphics of Intel's are on the first PCI bus, all others elsewhere.
-    """
-    if sys.platform == "darwin":
-        return platform.machine() != "arm64"
-    if sys.platform != "linux":
-        return True
-    cards = [path.resolve().name for path in root.glob("sys/class/drm/card*/device")]
-    return any(not name.startswith("0000:00:") for name in cards) or (root / "dev/nvidiactl").exists()
 
 
 def adapters() -> tuple[Adapter, ...]:

@@ -7,11 +7,12 @@ from edgellm.arch.description import Description
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload, Uploading, block_tensors
 from edgellm.engine.placement import CPU, GPU, Placement, last_layers
-from edgellm.engine.webgpu.adapters import Adapter, choose, discrete_may_be_there, installed
+from edgellm.engine.webgpu.adapters import Adapter, choose
 from edgellm.engine.webgpu.device import GPUDevice
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
 from edgellm.engine.webgpu.gpu import GPU as Opened  # noqa: N811
 from edgellm.engine.webgpu.memory import free_memory
+from edgellm.engine.webgpu.presence import worth_looking
 from edgellm.engine.webgpu.scratch import Sizes
 
 MARGIN = 0.9
@@ -29,7 +30,7 @@ class Choice:
 
 def choose_blocks(model: Description, sizes: Sizes, offload: Offload) -> Choice | None:
     """What `offload` asks for on this machine; None if that is nothing. Raises DeviceFault where it cannot be."""
-    if offload.layers == 0:
+    if not worth_looking(offload.layers, offload.gpu):
         return None
     if offload.layers == "auto":
         return _automatic(model, sizes, offload)
@@ -40,9 +41,12 @@ def choose_blocks(model: Description, sizes: Sizes, offload: Offload) -> Choice 
 
 def _automatic(model: Description, sizes: Sizes, offload: Offload) -> Choice | None:
     """As many layers as fit the memory of a discrete GPU, or of the one that is asked for by name."""
-    if offload.gpu is None and not (installed() and discrete_may_be_there()):
-        return None
-    adapter = choose(offload.gpu)
+    try:
+        adapter = choose(offload.gpu)
+    except DeviceFault:
+        if offload.gpu is None:
+            return None
+        raise
     if offload.gpu is None and adapter.kind != "discrete GPU":
         return None
     free = offload.memory or free_memory(adapter)
