@@ -131,17 +131,28 @@ def test_without_optional_features(
         assert not set(engine._runner.gpu.gpu.features) & set(masked)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("bias", [False, True])
-def test_tensors_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, bias: bool) -> None:
-    sizes = {"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "vocab": 1000, "layers": 1, "tied": False}
-    path, ids = model_file(**(TINY | sizes | {"biases": bias})), some_ids(16)
+LARGE: dict[str, tuple[dict[str, Any], int, list[int]]] = {
+    "feed-forward": ({"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "vocab": 1000}, 150, [1, 1, 4, 2]),
+    "with biases": ({"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "biases": True}, 150, [1, 1, 4, 1]),
+    "attention": ({"heads": 16, "kv_heads": 1, "head_dim": 32, "biases": True}, 100, [2, 2, 1, 1]),
+}
+"""Sizes, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_tensors_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    sizes, binding, pieces = LARGE[name]
+    path, ids = model_file(**(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
     with on(path, 0, ctx=16, kv_type="f16") as engine:
         cpu = logits(engine, ids)
-    monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=150 << 10))
+    monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=binding << 10))
     with on(path, "all", ctx=16, kv_type="f16") as engine:
         device = engine._runner.gpu
         assert isinstance(device, GPUDevice)
-        assert [len(m.pieces) for m in (*device._feed_forwards[1].gate_up, *device._feed_forwards[1].down)] == [4] * 3
+        attention, ffn, head = device._mixers[0], device._feed_forwards[1], device._output
+        assert head
+        matrices = attention.qkv[0], attention.output[0], ffn.gate_up[0], head.output[0]
+        assert [len(matrix.pieces) for matrix in matrices] == pieces
         assert divergence(cpu, logits(engine, ids)) < 1e-9
         assert divergence(cpu[:5], logits(engine, ids[:5], step=1)) < 1e-9
 

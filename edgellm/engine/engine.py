@@ -91,12 +91,9 @@ class Engine:
         from edgellm.engine.webgpu.opening import open_gpu
         from edgellm.engine.webgpu.scratch import Sizes
 
-        sizes = Sizes(self.max_rows, self.ctx, kv_type)
+        sizes, told = Sizes(self.max_rows, self.ctx, kv_type), uploading or (lambda done, total: None)
         try:
-            return (
-                open_gpu(self._model, sizes, self._offload, uploading or (lambda done, total: None), _notice)
-                or everything
-            )
+            return open_gpu(self._model, sizes, self._offload, told, _notice) or everything
         except DeviceFault as fault:
             self._complain(fault)
             return everything
@@ -152,10 +149,16 @@ class Engine:
         try:
             return self._compute(segments)
         except DeviceFault as fault:
-            self._complain(fault)
-            self._runner.close()
-            self._run_on(on_cpu(len(self._model.layers)), None)
+            self._fall_back(fault)
             return self._compute(segments)
+
+    def _fall_back(self, fault: DeviceFault) -> None:
+        """Go on without the GPU."""
+        self._complain(fault)
+        self._runner.close()
+        self._closed = True  # unless there is memory for all blocks here
+        self._run_on(on_cpu(len(self._model.layers)), None)
+        self._closed = False
 
     def _compute(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
         for segment in segments:

@@ -25,21 +25,21 @@ class Sizes:
 
 
 class Widths:
-    """How wide the rows of a model's activations are, and how many rows some of them have."""
+    """How wide the rows of a model's activations are, and how many rows some of them have, as a binding allows."""
 
-    def __init__(self, model: Description, rows: int) -> None:
+    def __init__(self, model: Description, rows: int, binding: int) -> None:
         self.x, self.gate = padded_width(model.width), padded_width(model.ffn)
         self.qkv = (model.heads + 2 * model.kv_heads) * model.head_dim
         self.mixed = padded_width(model.heads * model.head_dim)
         self.widest = max(self.x, self.gate, self.mixed)
         self.part = MOST_SPANS * model.heads * (model.head_dim + 4)
-        self.shared_rows = max(1, min(_SHARED_ROWS, _PART_BYTES // (4 * self.part)))
-        self.logit_rows = max(1, min(rows, _LOGIT_BYTES // (4 * model.vocab)))
+        self.shared_rows = max(1, min(_SHARED_ROWS, min(_PART_BYTES, binding) // (4 * self.part)))
+        self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * model.vocab)))
 
 
-def buffer_bytes(model: Description, sizes: Sizes, head: bool) -> dict[str, int]:
-    """The bytes of each buffer, by name; `head`: with logits."""
-    widths, rows = Widths(model, sizes.rows), sizes.rows
+def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 << 30) -> dict[str, int]:
+    """The bytes of each buffer, by name; `head`: with logits. Where it can be helped none is larger than `binding`."""
+    widths, rows = Widths(model, sizes.rows, binding), sizes.rows
     floats = {
         "x": rows * widths.x,
         "normed": rows * widths.x,
@@ -63,8 +63,9 @@ class Scratch:
     """The buffers of `buffer_bytes`, each under its name; rows are `widths` apart."""
 
     def __init__(self, gpu: GPU, model: Description, sizes: Sizes, head: bool) -> None:
-        self.widths = Widths(model, sizes.rows)
-        made = {name: gpu.buffer(n, f"room for {name}") for name, n in buffer_bytes(model, sizes, head).items()}
+        self.widths = Widths(model, sizes.rows, gpu.binding)
+        needed = buffer_bytes(model, sizes, head, gpu.binding)
+        made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
         self.x, self.normed, self.qkv, self.mixed = (made[name] for name in ("x", "normed", "qkv", "mixed"))
         self.gate, self.up, self.parts, self.logits = (made[name] for name in ("gate", "up", "parts", "logits"))
         self.packed, self.scales = made["packed"], made["scales"]

@@ -31,7 +31,7 @@ struct Tile {
     chunk: u32,
 }
 
-// Row and head of query i of the tile; whether there is one.
+// The row of query i of the tile, its head, and whether there is one.
 fn row_of(tile: Tile, i: u32) -> u32 {
     return tile.first + i / TOGETHER;
 }

@@ -18,6 +18,12 @@
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
 
 const TILE: u32 = 4u;
+
+fn silu(z: vec4<f32>) -> vec4<f32> {
+    return z / (1.0 + exp(min(-z, vec4<f32>(80.0))));      // not infinite, which some adapters do not reckon with
+}
+
+// What RMSNorm multiplies a row of x with, which begins at `row`.
 fn norm_scale(row: u32) -> f32 {
     var squares = vec4<f32>();
     for (var k = lane; k < shape.x_quads; k += LANES) {
@@ -62,7 +68,7 @@ fn kernel(group: vec3<u32>) {
     var made = vec4<f32>();
     for (var half = 0u; half < select(1u, 2u, GATED); half++) {     // the gate, then the up projection
         let sums = products(half * shape.rows + first, (half + 1u) * shape.rows - 1u, row, scale);
-        made = select(made / (1.0 + exp(-made)) * sums, sums, half == 0u);
+        made = select(silu(made) * sums, sums, half == 0u);
     }
     if (lane < TILE && first + lane < shape.rows) {
         let to = t * shape.y_stride + shape.first + first + lane;

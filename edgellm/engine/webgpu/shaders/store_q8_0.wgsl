@@ -1,4 +1,4 @@
-// `largest` is the largest absolute value of the block; an Inf or NaN in it must show, as must it elsewhere.
+// `largest` is the largest absolute value of the 32; where it is Inf the scale is, too.
 fn store_quad(page: u32, g: u32, values: bool, d4: u32, j: u32, quad: vec4<f32>, largest: f32) {
     let inverse = select(0.0, 127.0 / largest, largest >= 1e-36);
     let q = vec4<u32>(vec4<i32>(round(quad * inverse))) & vec4<u32>(255u);

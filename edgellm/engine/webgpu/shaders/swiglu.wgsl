@@ -10,6 +10,6 @@ fn kernel(group: vec3<u32>) {
     if (k < QUADS) {
         let at = group.y * QUADS + k;
         let z = gate[at];
-        gate[at] = z / (1.0 + exp(-z)) * up[at];
+        gate[at] = z / (1.0 + exp(min(-z, vec4<f32>(80.0)))) * up[at];     // as in matvec.wgsl
     }
 }
