@@ -77,7 +77,9 @@ def test_kv_types(model_file: ModelFile, kv_type: str) -> None:
         cpu = divergence(truth, logits(engine, ids))
     with on(path, 2, kv_type=kv_type) as engine:
         found = divergence(truth, logits(engine, ids))
+        one_by_one = divergence(truth[:70], logits(engine, ids[:70], step=1))
     assert cpu / 10 < found <= 1.1 * cpu, "pages are of another type"
+    assert one_by_one <= 2 * cpu
 
 
 def test_whatever_happened_to_a_sequence(model_file: ModelFile) -> None:
@@ -99,6 +101,9 @@ def test_whatever_happened_to_a_sequence(model_file: ModelFile) -> None:
         assert divergence(wanted[[89, 89]], together) < 1e-9
         for each in several[2:]:
             engine.forward([Segment(each, ids[:90])])
+        for n in (3, 12):  # decoded at once: few rows, and many
+            at_once = engine.forward([Segment(each, ids[len(each) : len(each) + 1], [0]) for each in several[:n]])
+            assert divergence(wanted[[len(each) - 1 for each in several[:n]]], at_once) < 1e-9
         assert divergence(wanted[-1:], engine.forward([Segment(sequence, ids[-1:], [0])])) < 1e-9
 
 
