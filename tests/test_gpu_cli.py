@@ -13,7 +13,7 @@ from conftest import ModelFile
 from gpus import TINY, adapter
 from make_gguf import write_model
 
-from edgellm import EdgeLLMWarning, Model
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.arch import describe
 from edgellm.bench import rounds
 from edgellm.cli.bench import command as bench
@@ -111,6 +111,10 @@ def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_p
     with pytest.warns(EdgeLLMWarning, match=why), Model.open(path, gpu_layers="all", threads=1) as whole:
         assert [device["blocks"] for device in whole.engine.devices] == [2, 3]
         text = whole.generate("a", max_tokens=9, temp=0).text
+    with pytest.raises(EdgeLLMError, match=why):
+        Model.open(path, gpu_layers="all", gpu_strict=True)
+    with pytest.warns(EdgeLLMWarning, match="--gpu-memory GB or --gpu-layers N puts layers there"):
+        Model.open(path, gpu="0", threads=1).close()
     with Model.open(path, gpu_layers=0, threads=1) as alone:
         assert alone.generate("a", max_tokens=9, temp=0).text == text
     with GGUFFile.open(model_file(**(TINY | {"head_dim": 22}))) as file:

@@ -78,9 +78,12 @@ def open_gpu(
     None if that is nothing. Raises DeviceFault where it cannot be.
     """
     choice = choose_blocks(model, sizes, offload)
-    while choice and GPU in choice.placement:
+    if choice and choice.notes and (offload.layers != "auto" or offload.gpu):
+        if offload.strict:
+            raise DeviceFault("; ".join(choice.notes))
         for note in choice.notes:
             notice(note)
+    while choice and GPU in choice.placement:
         try:
             return choice.placement, _open(choice, model, sizes, uploading)
         except DeviceFault as fault:
