@@ -13,10 +13,11 @@ fn block_WEIGHTS(row: u32, i: u32) -> Block {
     let scales = signed_bytes(word_WEIGHTS(at + 192u + 8u * n + g / 2u * 4u));
     var block: Block;
     block.d = half_WEIGHTS(at + 208u) * select(scales.xy, scales.zw, g % 2u == 1u);
+    var low = eight_words_WEIGHTS(at + 64u * n + 32u * (g % 2u));
+    var high = eight_words_WEIGHTS(at + 128u + 32u * n);
     for (var k = 0u; k < 8u; k++) {
-        let low = word_WEIGHTS(at + 64u * n + 32u * (g % 2u) + 4u * k) >> (4u * (g / 2u)) & 0x0F0F0F0Fu;
-        let high = word_WEIGHTS(at + 128u + 32u * n + 4u * k) >> (2u * g) & 0x03030303u;
-        block.q[k] = minus(low | high << 4u, 32u);
+        let bits = low[k] >> (4u * (g / 2u)) & 0x0F0F0F0Fu;
+        block.q[k] = minus(bits | (high[k] >> (2u * g) & 0x03030303u) << 4u, 32u);
     }
     return block;
 }

@@ -6,8 +6,6 @@ fn block_WEIGHTS(row: u32, i: u32) -> Block {
     let at = row * (shape.columns / 32u * 34u) + 34u * i;
     var block: Block;
     block.d = vec2<f32>(half_WEIGHTS(at));
-    for (var k = 0u; k < 8u; k++) {
-        block.q[k] = word_WEIGHTS(at + 2u + 4u * k);
-    }
+    block.q = eight_words_WEIGHTS(at + 2u);
     return block;
 }
