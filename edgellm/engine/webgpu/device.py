@@ -49,7 +49,7 @@ class GPUDevice:
         self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
         self._cells = Cells(gpu, model, sizes.kv_type, list(self._mixers))
         self._made: dict[tuple[int, Rows], list[Dispatch]] = {}
-        self._hidden = np.zeros((sizes.rows, self._scratch.widths.x), np.float32)
+        self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._stop = False
@@ -92,8 +92,8 @@ class GPUDevice:
                 self._check()
         if self._head in blocks:
             return self._logits(batch, pending)
-        nbytes = 4 * batch.rows * self._scratch.widths.x
-        found = self.gpu.fetch(pending, self._sizes, self._scratch.x, nbytes, again=bool(pending))
+        nbytes = 4 * batch.rows * self._scratch.x.width
+        found = self.gpu.fetch(pending, self._sizes, self._scratch.x.buffer, nbytes, again=bool(pending))
         hidden[:] = found.reshape(batch.rows, -1)[:, : self._model.width]
         return None
 
@@ -108,7 +108,7 @@ class GPUDevice:
             self.gpu.write(s.rotations, rows.rotations)
             self._batch, self._sizes = batch, rows.sizes
         self._hidden[: batch.rows, : self._model.width] = hidden
-        self.gpu.write(s.x, self._hidden[: batch.rows])
+        self.gpu.write(s.x.buffer, self._hidden[: batch.rows])
 
     def _logits(self, batch: Batch, pending: list[Dispatch]) -> Logits:
         """Run what is pending and the output head, for as many outputs at once as there is room for."""
@@ -121,7 +121,7 @@ class GPUDevice:
             sizes = self._sizes | {"outputs": count, "output squares": -(-count // SIDE)}
             head = self._steps(self._head, "few" if count <= FEW_ROWS else "many")
             steps, again = [*pending, *head], bool(pending)
-            found = self.gpu.fetch(steps, sizes, s.logits, 4 * count * vocab, again=again)
+            found = self.gpu.fetch(steps, sizes, s.logits.buffer, 4 * count * vocab, again=again)
             logits[first : first + count] = found.reshape(count, vocab)
             pending = []
         if pending:

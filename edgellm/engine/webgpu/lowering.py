@@ -35,41 +35,39 @@ class Lowering(Products):
 
     def mixer(self, block: GPUAttention, cells: Buffer, rows: Rows) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `cells`."""
-        s, w, few = self.scratch, self.scratch.widths, rows != "many"
+        s, few = self.scratch, rows != "many"
         return [
-            *self.product(few, block.qkv, s.x, s.qkv, w.x, w.qkv, norm=block.norm, bias=block.qkv_bias),
+            *self.product(few, block.qkv, s.x, s.qkv, norm=block.norm, bias=block.qkv_bias),
             *self.attention(block, cells, rows == "single"),
-            *self.product(few, block.output, s.mixed, s.x, w.mixed, w.x, bias=block.output_bias, added=True),
+            *self.product(few, block.output, s.mixed, s.x, bias=block.output_bias, added=True),
         ]
 
     def feed_forward(self, block: GPUFeedForward, rows: Rows) -> list[Dispatch]:
         """x += down(silu(gate(norm(x))) · up(norm(x)))."""
-        s, w, (gate, up), few = self.scratch, self.scratch.widths, block.gate_up, rows != "many"
+        s, (gate, up), few = self.scratch, block.gate_up, rows != "many"
         if few and not block.gate_up_bias:
-            steps = self.matvec(block.gate_up, s.x, s.gate, w.x, w.gate, norm=block.norm, gated=True)
+            steps = self.matvec(block.gate_up, s.x, s.gate, norm=block.norm, gated=True)
         else:
             gate_bias, up_bias = block.gate_up_bias or (None, None)
             again = (s.x, block.norm) if few else (s.normed, None)  # for many rows the norm is there already
             steps = [
-                *self.product(few, [gate], s.x, s.gate, w.x, w.gate, norm=block.norm, bias=gate_bias),
-                *self.product(few, [up], again[0], s.up, w.x, w.gate, norm=again[1], bias=up_bias),
+                *self.product(few, [gate], s.x, s.gate, norm=block.norm, bias=gate_bias),
+                *self.product(few, [up], again[0], s.up, norm=again[1], bias=up_bias),
                 self.swiglu(),
             ]
-        down = self.product(few, block.down, s.gate, s.x, w.gate, w.x, bias=block.down_bias, added=True)
+        down = self.product(few, block.down, s.gate, s.x, bias=block.down_bias, added=True)
         return [*steps, *down]
 
     def head(self, block: GPUHead, rows: Rows) -> list[Dispatch]:
         """The logits of those rows for which they are wanted."""
-        s, w = self.scratch, self.scratch.widths
-        return self.product(
-            rows != "many", block.output, s.x, s.logits, w.x, self.model.vocab, norm=block.norm, gathered=True
-        )
+        s, few = self.scratch, rows != "many"
+        return self.product(few, block.output, s.x, s.logits, norm=block.norm, gathered=True)
 
     def swiglu(self) -> Dispatch:
         """gate = silu(gate) · up."""
         s = self.scratch
-        quads = s.widths.gate // 4
-        return self.dispatch("swiglu", {"QUADS": quads}, [s.gate, s.up], (-(-quads // LANES), "rows", 1))
+        quads = s.gate.width // 4
+        return self.dispatch("swiglu", {"QUADS": quads}, [s.gate.buffer, s.up.buffer], (-(-quads // LANES), "rows", 1))
 
     def attention(self, block: GPUAttention, cells: Buffer, single: bool) -> list[Dispatch]:
         """Norms of heads, RoPE, keys and values into their cells; attention; the merging of spans if there are several.
@@ -82,8 +80,8 @@ class Lowering(Products):
             "HEADS": model.heads,
             "KV_HEADS": model.kv_heads,
             "HEAD_DIM": model.head_dim,
-            "QKV_STRIDE": s.widths.qkv,
-            "MIXED_STRIDE": s.widths.mixed,
+            "QKV_STRIDE": s.qkv.width,
+            "MIXED_STRIDE": s.mixed.width,
         }
         prepared: dict[str, Constant] = {
             "ROPE_DIM": 2 * len(model.rope.frequencies),
@@ -94,9 +92,10 @@ class Lowering(Products):
         subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
         attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets}
         load, store = [f"cells_{self.kv_type}"], [f"store_{self.kv_type}", "heads"]
-        taken, made = [s.batch, s.tables, s.rotations, block.head_norms or s.nothing, s.qkv, cells], [s.mixed, s.parts]
+        taken = [s.batch, s.tables, s.rotations, block.head_norms or s.nothing, s.qkv.buffer, cells]
+        made = [s.mixed.buffer, s.parts]
         grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")
-        merge = self.dispatch("merge", heads, [s.batch, s.parts, s.mixed], (model.heads, "merged rows", 1))
+        merge = self.dispatch("merge", heads, [s.batch, s.parts, s.mixed.buffer], (model.heads, "merged rows", 1))
         if single:
             told, files = heads | prepared | attended, [*load, *store, "attend"]
             return [self.dispatch("attention_single", told, [*taken, *made], grid, files), merge]
@@ -104,7 +103,7 @@ class Lowering(Products):
         return [
             self.dispatch("prepare", heads | prepared, taken, each_head, [*load, *store]),
             self.dispatch(
-                "attention", heads | attended, [s.batch, s.tables, s.qkv, cells, *made], grid, [*load, "attend"]
+                "attention", heads | attended, [s.batch, s.tables, s.qkv.buffer, cells, *made], grid, [*load, "attend"]
             ),
             merge,
         ]

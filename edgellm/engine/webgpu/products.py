@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from edgellm.arch.description import Description
+from edgellm.engine.webgpu.adapters import PACKED_DOT
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.rows import SIDE
-from edgellm.engine.webgpu.scratch import Scratch
+from edgellm.engine.webgpu.scratch import Activation, Scratch
 from edgellm.engine.webgpu.shaders import Constant, shader
 from edgellm.engine.webgpu.weights import Matrix, Run, runs
 from kquants import QUANTIZED_FORMATS
@@ -29,10 +30,8 @@ class Products:
         self,
         few: bool,
         matrices: Sequence[Matrix],
-        x: Buffer,
-        y: Buffer,
-        x_width: int,
-        y_width: int,
+        x: Activation,
+        y: Activation,
         *,
         norm: Buffer | None = None,
         bias: Buffer | None = None,
@@ -45,18 +44,16 @@ class Products:
         """
         if few:
             kept = {"added": added, "gathered": gathered}
-            return self.matvec(matrices, x, y, x_width, y_width, norm=norm, bias=bias, **kept)
+            return self.matvec(matrices, x, y, norm=norm, bias=bias, **kept)
         first = [] if norm is None else [self.norm(norm, gathered)]
         x = x if norm is None else self.scratch.normed
-        return [*first, *self.matmul(matrices, x, y, x_width, y_width, bias=bias, added=added, counted=gathered)]
+        return [*first, *self.matmul(matrices, x, y, bias=bias, added=added, counted=gathered)]
 
     def matvec(
         self,
         matrices: Sequence[Matrix],
-        x: Buffer,
-        y: Buffer,
-        x_width: int,
-        y_width: int,
+        x: Activation,
+        y: Activation,
         *,
         norm: Buffer | None = None,
         bias: Buffer | None = None,
@@ -74,12 +71,12 @@ class Products:
             "GATHERED": gathered,
         }
         s, rows = self.scratch, "outputs" if gathered else "rows"
-        buffers = [s.batch, x, norm or s.nothing, bias or s.nothing, y]
+        buffers = [s.batch, x.buffer, norm or s.nothing, bias or s.nothing, y.buffer]
         return [
             self.dispatch(
                 "matvec",
                 constants,
-                [self._shape(run, x_width, y_width), *buffers, *(piece.buffer for _, piece in run.pieces)],
+                [self._shape(run, x, y), *buffers, *(piece.buffer for _, piece in run.pieces)],
                 (-(-run.rows // _TILE), rows, 1),
                 formats=[matrix.format for matrix, _ in run.pieces],
             )
@@ -89,10 +86,8 @@ class Products:
     def matmul(
         self,
         matrices: Sequence[Matrix],
-        x: Buffer,
-        y: Buffer,
-        x_width: int,
-        y_width: int,
+        x: Activation,
+        y: Activation,
         *,
         bias: Buffer | None = None,
         added: bool = False,
@@ -101,7 +96,7 @@ class Products:
         """Matrix × matrix; several matrices are below each other. Where it pays, quantized ones are as integers."""
         own = list(runs(matrices, together=False))
         packed = [self._packs(run) for run in own]
-        first = [self.quantize(x, x_width)] if any(packed) else []
+        first = [self.quantize(x)] if any(packed) else []
         flags: dict[str, Constant] = {"BIASED": bias is not None, "ADDED": added, "COUNT": int(counted)}
         s, squares = self.scratch, "output squares" if counted else "squares"
         products = [
@@ -109,9 +104,9 @@ class Products:
                 "matmul_packed" if packs else "matmul",
                 flags if packs else flags | {"W_TYPE": self._tile_type(run)},
                 [
-                    *[self._shape(run, x_width, y_width), s.batch],
-                    *([s.packed, s.scales] if packs else [x]),
-                    *[bias or s.nothing, y, run.pieces[0][1].buffer],
+                    *[self._shape(run, x, y), s.batch],
+                    *([s.packed, s.scales] if packs else [x.buffer]),
+                    *[bias or s.nothing, y.buffer, run.pieces[0][1].buffer],
                 ],
                 (-(-run.rows // SIDE), squares, 1),
                 ["square"],
@@ -122,37 +117,37 @@ class Products:
         ]
         return first + products
 
-    def quantize(self, x: Buffer, x_width: int) -> Dispatch:
+    def quantize(self, x: Activation) -> Dispatch:
         """x as int8, for products of quantized weights."""
         s = self.scratch
-        grid = (-(-x_width // (32 * LANES)), "rows", 1)
-        return self.dispatch("quantize", {"X_QUADS": x_width // 4}, [x, s.packed, s.scales], grid)
+        grid = (-(-x.width // (32 * LANES)), "rows", 1)
+        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, [x.buffer, s.packed, s.scales], grid)
 
     def _packs(self, run: Run) -> bool:
         """Whether a product is made of packed integers."""
-        return "packed dot" in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS
+        return PACKED_DOT in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS
 
     def _tile_type(self, run: Run) -> str:
         """How unpacked weights wait in workgroup memory: weights of few bits lose nothing that counts as f16."""
         return "f16" if "f16" in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS else "f32"
 
-    def _shape(self, run: Run, x_width: int, y_width: int) -> Buffer:
+    def _shape(self, run: Run, x: Activation, y: Activation) -> Buffer:
         """What `shaders/shape.wgsl` says."""
         below = list(accumulate(piece.rows for _, piece in run.pieces))
         columns = run.pieces[0][0].columns
-        return self.gpu.uniform([run.rows, run.first, columns, x_width // 4, y_width, *[*below, 0, 0][:2], 0])
+        return self.gpu.uniform([run.rows, run.first, columns, x.width // 4, y.width, *[*below, 0, 0][:2], 0])
 
     def norm(self, weight: Buffer, gathered: bool = False) -> Dispatch:
         """RMSNorm of x."""
         s, model = self.scratch, self.model
         constants: dict[str, Constant] = {
             "COLUMNS": model.width,
-            "X_QUADS": s.widths.x // 4,
+            "X_QUADS": s.x.width // 4,
             "EPS": model.eps,
             "GATHERED": gathered,
         }
         grid = ("outputs" if gathered else "rows", 1, 1)
-        return self.dispatch("rms_norm", constants, [s.batch, s.x, weight, s.normed], grid)
+        return self.dispatch("rms_norm", constants, [s.batch, s.x.buffer, weight, s.normed.buffer], grid)
 
     def dispatch(
         self,

@@ -1,8 +1,10 @@
 """The activations of a batch on a GPU; the same buffers serve all blocks."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgellm.arch.description import Description
+from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.rows import HEADER, MOST_SPANS, ROW
 from edgellm.engine.webgpu.weights import padded_width
@@ -22,6 +24,13 @@ class Sizes:
     rows: int
     ctx: int
     kv_type: str
+
+
+class Activation(NamedTuple):
+    """A buffer of rows of float32, `width` values apart."""
+
+    buffer: Buffer
+    width: int
 
 
 class Widths:
@@ -60,14 +69,17 @@ def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 
 
 
 class Scratch:
-    """The buffers of `buffer_bytes`, each under its name; rows are `widths` apart."""
+    """The buffers of `buffer_bytes`, each under its name."""
 
     def __init__(self, gpu: GPU, model: Description, sizes: Sizes, head: bool) -> None:
         self.widths = Widths(model, sizes.rows, gpu.binding)
         needed = buffer_bytes(model, sizes, head, gpu.binding)
         made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
-        self.x, self.normed, self.qkv, self.mixed = (made[name] for name in ("x", "normed", "qkv", "mixed"))
-        self.gate, self.up, self.parts, self.logits = (made[name] for name in ("gate", "up", "parts", "logits"))
-        self.packed, self.scales = made["packed"], made["scales"]
+        w = self.widths
+        self.x, self.normed = Activation(made["x"], w.x), Activation(made["normed"], w.x)
+        self.qkv, self.mixed = Activation(made["qkv"], w.qkv), Activation(made["mixed"], w.mixed)
+        self.gate, self.up = Activation(made["gate"], w.gate), Activation(made["up"], w.gate)
+        self.logits = Activation(made["logits"], model.vocab)
+        self.parts, self.packed, self.scales = (made[name] for name in ("parts", "packed", "scales"))
         self.batch, self.tables, self.rotations = (made[name] for name in ("batch", "tables", "rotations"))
         self.nothing = made["nothing"]
