@@ -107,6 +107,37 @@ def test_whatever_happened_to_a_sequence(model_file: ModelFile) -> None:
         assert divergence(wanted[-1:], engine.forward([Segment(sequence, ids[-1:], [0])])) < 1e-9
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_any_history_computes_as_on_the_cpu(model_file: ModelFile, seed: int) -> None:
+    """Sequences that grow alone and together, fork and shrink at random, on both in step."""
+    random, path = np.random.default_rng(seed), model_file(**TINY)
+    with on(path, 0) as cpu, on(path, 1 + seed) as gpu:
+        live = [(cpu.new_sequence(), gpu.new_sequence())]
+        for _ in range(60):
+            i = int(random.integers(len(live)))
+            match random.choice(["grow", "grow", "fork", "trim"]):
+                case "grow":
+                    chosen = [live[j % len(live)] for j in range(i, i + int(random.integers(1, len(live) + 1)))]
+                    amounts = [int(n) for n in random.choice([1, 1, 3, PAGE - 1, PAGE + 1], len(chosen))]
+                    parts = [
+                        (pair, some_ids(n + 1, i)[1:])
+                        for pair, n in zip(chosen, amounts, strict=True)
+                        if len(pair[0]) + n <= 512
+                    ]
+                    if parts:
+                        wanted, found = (
+                            engine.forward([Segment(pair[k], ids, [len(ids) - 1]) for pair, ids in parts[:3]])
+                            for k, engine in enumerate((cpu, gpu))
+                        )
+                        assert divergence(wanted, found) < 1e-8
+                case "fork":
+                    live = [*live, (live[i][0].fork(), live[i][1].fork())][-5:]
+                case "trim":
+                    n = int(random.integers(len(live[i][0]) + 1))
+                    assert [sequence.trim(n) for sequence in live[i]] == [n, n]
+            assert all(a.tokens == b.tokens for a, b in live)
+
+
 def test_a_long_sequence_is_shared_out_in_spans(model_file: ModelFile) -> None:
     path, ids = model_file(**TINY), some_ids(512)
     with on(path, 0) as engine:

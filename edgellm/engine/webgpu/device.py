@@ -15,7 +15,7 @@ from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.cells import Cells
 from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.lowering import FEW_ROWS, Lowering, Rows
+from edgellm.engine.webgpu.lowering import FEW_ROWS, HowMany, Lowering
 from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
 from edgellm.engine.webgpu.scratch import Scratch, Sizes
 
@@ -48,13 +48,13 @@ class GPUDevice:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
         self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
         self._cells = Cells(gpu, model, sizes.kv_type, list(self._mixers))
-        self._made: dict[tuple[int, Rows], list[Dispatch]] = {}
+        self._made: dict[tuple[int, HowMany], list[Dispatch]] = {}
         self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._stop = False
 
-    def _steps(self, block: int, rows: Rows) -> list[Dispatch]:
+    def _steps(self, block: int, rows: HowMany) -> list[Dispatch]:
         """The dispatches of a block, made when first needed: compiling them takes time."""
         key = block, rows
         if key not in self._made:
@@ -82,7 +82,7 @@ class GPUDevice:
         self._send(batch, hidden)
         layers = range(blocks.start, min(blocks.stop, self._head))
         if batch.rows <= FEW_ROWS:
-            rows: Rows = "single" if max(batch.lengths) == 1 else "few"
+            rows: HowMany = "single" if max(batch.lengths) == 1 else "few"
             pending = [step for block in layers for step in self._steps(block, rows)]
         else:
             pending = []

@@ -19,7 +19,7 @@ from edgellm.engine.webgpu.rows import QUERIES
 from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant
 
-Rows = Literal["single", "few", "many"]
+HowMany = Literal["single", "few", "many"]
 """What dispatches are for: few rows, each of a sequence of its own; few rows; any number of them."""
 
 FEW_ROWS = 4
@@ -33,7 +33,7 @@ class Lowering(Products):
         super().__init__(gpu, model, scratch)
         self.kv_type = kv_type
 
-    def mixer(self, block: GPUAttention, cells: Buffer, rows: Rows) -> list[Dispatch]:
+    def mixer(self, block: GPUAttention, cells: Buffer, rows: HowMany) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `cells`."""
         s, few = self.scratch, rows != "many"
         return [
@@ -42,7 +42,7 @@ class Lowering(Products):
             *self.product(few, block.output, s.mixed, s.x, bias=block.output_bias, added=True),
         ]
 
-    def feed_forward(self, block: GPUFeedForward, rows: Rows) -> list[Dispatch]:
+    def feed_forward(self, block: GPUFeedForward, rows: HowMany) -> list[Dispatch]:
         """x += down(silu(gate(norm(x))) · up(norm(x)))."""
         s, (gate, up), few = self.scratch, block.gate_up, rows != "many"
         if few and not block.gate_up_bias:
@@ -58,7 +58,7 @@ class Lowering(Products):
         down = self.product(few, block.down, s.gate, s.x, bias=block.down_bias, added=True)
         return [*steps, *down]
 
-    def head(self, block: GPUHead, rows: Rows) -> list[Dispatch]:
+    def head(self, block: GPUHead, rows: HowMany) -> list[Dispatch]:
         """The logits of those rows for which they are wanted."""
         s, few = self.scratch, rows != "many"
         return self.product(few, block.output, s.x, s.logits, norm=block.norm, gathered=True)
