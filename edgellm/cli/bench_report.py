@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from edgellm.gguf.printable import printable
+from edgellm.gguf.printable import printable, size
 
 _WIDTH = 78
 _NAME, _SHARE = 13, 19
@@ -101,10 +101,11 @@ def _devices(halves: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     for half, devices in halves.items():
         for device in devices:
             name = printable(device["name"], 22)
-            line = f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token"
+            yield f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token"
             if "dispatches" in device:
-                line += f", {_number(device['dispatches'])} dispatches"
-            yield line
+                yield f"  {_number(device['dispatches'])} dispatches in {_number(device['submissions'])} submissions"
+                there, back = (size(device[name]) for name in ("sent", "received"))
+                yield f"  {there} there, {back} back, {_number(device['transfer_ms'])} ms of copying"
 
 
 def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
@@ -156,7 +157,7 @@ def bar(values: Sequence[float], end: float, peak: float | None, width: int, gly
 
 def _share(half: str, figures: dict[str, Any]) -> str:
     if half == "decode":
-        return f"  MBU {figures['mbu']:.2f}"
+        return f"  MBU {figures['mbu']:.2f}" if figures["mbu"] is not None else ""
     if not figures["int8_share"]:
         return ""
     return f"  {figures['int8_share']:4.0%}  {figures['int8_per_s'] / 1e9:,.0f} GMAC/s"
