@@ -56,7 +56,9 @@ class GPU:
         except Exception as error:
             self.well = False
             short = "OutOfMemory" in type(error).__name__
-            raise DeviceFault(f"{self.name}: {one_line(error)}", out_of_memory=short) from error
+            gone = isinstance(error, AttributeError)  # wgpu's own objects are half taken down when a device is lost
+            said = "the device was lost" if gone else one_line(error)
+            raise DeviceFault(f"{self.name}: {said}", out_of_memory=short) from error
 
     @contextmanager
     def _transfer(self) -> Iterator[None]:
