@@ -8,9 +8,8 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.arch.description import Description
+from edgellm.arch.description import Description, tensors_in
 from edgellm.engine.program import build
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf import Tensor
 from edgellm.gguf.printable import size as in_words
 from edgellm.home import bandwidth_file
 from edgellm.machine import available_memory, cpu_name
@@ -88,7 +86,7 @@ class Traffic:
 
         Where the embedding is the output head too, all of it is read anyway.
         """
-        used = {id(t): t.nbytes for t in _tensors([model.layers, model.output_norm, model.output])}
+        used = {id(t): t.nbytes for t in tensors_in([model.layers, model.output_norm, model.output])}
         row = 0 if id(model.embedding) in used else model.embedding.type.row_bytes(model.width)
         return cls(sum(used.values()) + row, build(model, kv_type).page_bytes // PAGE)
 
@@ -100,17 +98,6 @@ class Traffic:
 def decode_tps(traffic: Traffic, layers: int, bandwidth: float, depth: float = 0) -> float:
     """The tokens per second to expect, `depth` tokens in, where memory gives `bandwidth` bytes per second."""
     return 1 / (traffic.per_token(depth) / (EFFICIENCY * bandwidth) + layers * LAYER_S + TOKEN_S)
-
-
-def _tensors(part: object) -> Iterator[Tensor]:
-    """All tensors in a part of a description."""
-    if isinstance(part, Tensor):
-        yield part
-    elif isinstance(part, list | tuple):
-        for each in part:
-            yield from _tensors(each)
-    elif is_dataclass(part):
-        yield from _tensors([getattr(part, field.name) for field in fields(part)])
 
 
 def kept(threads: int) -> float | None:

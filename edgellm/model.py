@@ -16,7 +16,8 @@ from edgellm.chat import Chat
 from edgellm.decoding import Prompt
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
-from edgellm.errors import EdgeLLMWarning, OptionError
+from edgellm.engine.offload import Offload, Uploading
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gauge import Gauge
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
@@ -25,7 +26,6 @@ from edgellm.home import cache_folder
 from edgellm.llamacpp.engine import LlamaCppEngine
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions, check_text, file_defaults
-from edgellm.plan import refuse_what_is_missing
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.writer import Writer
@@ -41,7 +41,13 @@ class Model:
     Several threads may share it: their computations queue.
     """
 
-    def __init__(self, file: GGUFFile, options: LoadOptions, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        file: GGUFFile,
+        options: LoadOptions,
+        progress: Progress | None = None,
+        uploading: Uploading | None = None,
+    ) -> None:
         self.file = file
         # First: what cannot be computed is told before anything about its tokenizer.
         model = describe(file) if options.engine == "edgellm" else None
@@ -50,24 +56,33 @@ class Model:
         defaults, remarks = file_defaults(file.metadata)
         for remark in remarks:
             warnings.warn(f"{name}: {remark}", EdgeLLMWarning, stacklevel=3)
-        engine = _engine(file, options, progress)
-        gauge = Gauge(file, model, options.kv_type, engine.threads) if model else None
+        engine = _engine(file, options, progress, uploading)
+        alone = model and len(engine.devices) == 1  # what a GPU reads is no share of the memory's bandwidth
+        gauge = Gauge(file, model, options.kv_type, engine.threads) if model and alone else None
         self._writer = Writer(Session(engine, name), self.tokenizer, defaults, gauge)
         self._last = Branches(self._writer.session, most=1)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, **options: Any) -> Self:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        progress: Progress | None = None,
+        uploading: Uploading | None = None,
+        **options: Any,
+    ) -> Self:
         """Open a GGUF file for generation. Options (all of them: `edgellm.options.LoadOptions`):
 
         `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `gpu_layers`,
-        `gpu`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels are compiled, which
-        happens once per machine.
+        `gpu`, `gpu_memory`, `gpu_strict`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels
+        are compiled, which happens once per machine, `uploading(done, total)` while bytes go to a GPU.
 
         Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
         """
         chosen = LoadOptions.from_kwargs(**options)
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
-        refuse_what_is_missing(chosen)
+        if chosen.engine == "llama.cpp" and (chosen.gpu is not None or chosen.gpu_layers not in ("auto", 0)):
+            raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
         file = GGUFFile.open(path)
         try:
             free = available_memory()
@@ -78,7 +93,7 @@ class Model:
                     EdgeLLMWarning,
                     stacklevel=2,
                 )
-            return cls(file, chosen, progress)
+            return cls(file, chosen, progress, uploading)
         except BaseException:
             file.close()
             raise
@@ -172,7 +187,9 @@ def _token_ids(given: Sequence[int]) -> list[int]:
     return ids
 
 
-def _engine(file: GGUFFile, options: LoadOptions, progress: Progress | None) -> protocol.Engine:
+def _engine(
+    file: GGUFFile, options: LoadOptions, progress: Progress | None, uploading: Uploading | None
+) -> protocol.Engine:
     """The engine of the options' name, with the model of the file."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
@@ -184,4 +201,6 @@ def _engine(file: GGUFFile, options: LoadOptions, progress: Progress | None) -> 
         kv_type=options.kv_type,
         cache=cache_folder(),
         progress=progress,
+        offload=Offload.of(options),
+        uploading=uploading,
     )

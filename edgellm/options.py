@@ -97,12 +97,19 @@ def check_text(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions(_Options):
-    """How a model is opened. None: found out from the machine or the file."""
+    """How a model is opened. None: found out from the machine or the file.
+
+    `gpu_layers`: how many of the last layers the GPU computes, `all` for the output head, too. `gpu`: which one, by a
+    part of its name or its number in `edgellm devices`. `gpu_memory`: GB that may be used there. `gpu_strict`: what the
+    GPU cannot do is an error, and not left to the CPU.
+    """
 
     threads: int | None = _option(whole(1, 512), None)
     ctx: int | None = _option(whole(1), None)
     gpu_layers: int | str = _option(layers, "auto")
     gpu: str | None = _option(text, None)
+    gpu_memory: float | None = _option(real(0, above=True), None)
+    gpu_strict: bool = _option(flag, False)
     kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
     engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
     tokenizer_pre: str | None = _option(text, None)

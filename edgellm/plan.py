@@ -1,12 +1,17 @@
 """What a model will take and how fast it will be, told from its file before anything is loaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgellm.arch import describe
+from edgellm.arch.description import Description
 from edgellm.bandwidth import Traffic, decode_tps
+from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import batch_rows, context
+from edgellm.engine.offload import Offload, device_figures
+from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.program import build
+from edgellm.engine.webgpu.presence import worth_looking
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.machine import available_memory, default_threads
@@ -18,8 +23,26 @@ PARTS = ("weights", "kv_cache", "activations", "scratch")
 
 
 @dataclass(frozen=True)
+class GPUPlan:
+    """The bytes that a model takes on a GPU with a full context, by part; `available` is None where nobody tells."""
+
+    name: str
+    weights: int
+    kv_cache: int
+    activations: int
+    available: int | None
+
+    @property
+    def total(self) -> int:
+        """Bytes for everything."""
+        return self.weights + self.kv_cache + self.activations
+
+
+@dataclass(frozen=True)
 class Plan:
     """Where a model's blocks are computed, and the bytes of memory that it takes with a full context.
+
+    What is on a GPU is in `gpu` alone; `notes` are lines about why not more is there.
 
     `weights` are pages of the mapped file, which the system can take back and read again; `kv_cache` grows with the
     tokens in it; `scratch` is that of all threads, with the logits of one token. `available` is what the machine has
@@ -37,6 +60,8 @@ class Plan:
     scratch: int
     available: int
     devices: list[dict[str, Any]]
+    gpu: GPUPlan | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -52,11 +77,11 @@ class Plan:
         """What `edgellm plan --json` prints, with the speed that `bandwidth` (bytes per second) lets expect.
 
         `decode` has tokens per second with nothing before them and with a full context; it is None where the
-        bandwidth is, and where the disk would decide.
+        bandwidth is, where the disk would decide, and with a GPU, whose bandwidth nobody tells.
         """
         parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
         speeds = None
-        if bandwidth and not self.from_disk:
+        if bandwidth and not self.from_disk and not self.gpu:
             tps, tps_full = (decode_tps(self.traffic, self.layers, bandwidth, depth) for depth in (0, self.ctx - 1))
             speeds = {"tps": tps, "tps_full": tps_full}
         return {
@@ -65,6 +90,8 @@ class Plan:
             "threads": self.threads,
             "memory": parts,
             "fits": self.total <= self.available,
+            "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
+            "notes": self.notes,
             "devices": self.devices,
             "bandwidth": bandwidth,
             "decode": speeds,
@@ -77,28 +104,53 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     Raises UnsupportedModelError, ModelFileError (also for a file without weights), OptionError (a `ctx` above the
     model's) and EdgeLLMError for devices that this version does not have.
     """
-    refuse_what_is_missing(options)
     model = describe(file)
-    program, ctx = build(model, options.kv_type), context(file, model, options.ctx)
-    rows = batch_rows(program, ctx) + MOST_TOKENS
+    ctx = context(file, model, options.ctx)
+    rows = batch_rows(build(model, options.kv_type), ctx)
+    placement, gpu, notes = _offload(model, rows, ctx, options)
+    program, buffered = build(model, options.kv_type, placement), rows + MOST_TOKENS
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    devices = device_figures(model, placement, weights, gpu.name if gpu else None)
+    logits = program.logits.row_bytes if program.logits in program.buffers else 0
     return Plan(
         ctx=ctx,
         kv_type=options.kv_type,
         threads=threads,
         layers=len(model.layers),
         traffic=Traffic.of(model, options.kv_type),
-        weights=weights,
+        weights=devices[0]["bytes"],
         kv_cache=-(-ctx // PAGE) * program.page_bytes,
-        activations=sum((b.rows or rows) * b.row_bytes for b in program.buffers if b != program.logits),
-        scratch=threads * program.scratch_bytes + program.logits.row_bytes,
+        activations=sum((b.rows or buffered) * b.row_bytes for b in program.buffers if b != program.logits),
+        scratch=threads * program.scratch_bytes + logits,
         available=available_memory(),
-        devices=[{"name": "CPU", "blocks": 2 * len(model.layers) + 1, "bytes": weights}],
+        devices=devices,
+        gpu=gpu,
+        notes=notes,
     )
 
 
-def refuse_what_is_missing(options: LoadOptions) -> None:
-    """Raises EdgeLLMError for devices that this version does not have."""
-    if options.gpu is not None or options.gpu_layers not in ("auto", 0):
-        raise EdgeLLMError("this version computes on the CPU alone; leave --gpu out and --gpu-layers at auto or 0")
+def _offload(
+    model: Description, rows: int, ctx: int, options: LoadOptions
+) -> tuple[Placement, GPUPlan | None, list[str]]:
+    """Where blocks go, what that takes on the GPU, and what a person should know about it."""
+    nothing = on_cpu(len(model.layers))
+    if not worth_looking(options.gpu_layers, options.gpu):
+        return nothing, None, []
+    from edgellm.engine.webgpu.fit import gpu_memory
+    from edgellm.engine.webgpu.memory import free_memory
+    from edgellm.engine.webgpu.opening import choose_blocks
+    from edgellm.engine.webgpu.scratch import Sizes
+
+    sizes, offload = Sizes(rows, ctx, options.kv_type), Offload.of(options)
+    try:
+        choice = choose_blocks(model, sizes, offload)
+    except DeviceFault as fault:
+        if offload.strict:
+            raise EdgeLLMError(f"{fault}") from None
+        return nothing, None, [f"{fault}: the CPU computes"]
+    if choice is None or GPU not in choice.placement:
+        return nothing, None, choice.notes if choice else []
+    parts = gpu_memory(model, choice.placement, sizes)
+    available = offload.memory or free_memory(choice.adapter)
+    return choice.placement, GPUPlan(choice.adapter.name, **parts, available=available), choice.notes

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from numpy.typing import NDArray
 
 from edgellm import ContextOverflowError, EdgeLLMError, OptionError
-from edgellm.engine.batch import Segment
-from edgellm.engine.engine import Engine, Stopped
+from edgellm.engine.engine import Engine
 from edgellm.engine.pages import Sequence
+from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
 from kquants.layout import PAGE

@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"numpy", "numba", "llvmlite", "gguf", "llama_cpp", "tokenizers", "jinja2", "psutil", "requests", "textual"} | {
+HEAVY = {
+    "numpy",
+    "numba",
+    "llvmlite",
+    "gguf",
+    "llama_cpp",
+    "tokenizers",
+    "jinja2",
+    "psutil",
+    "requests",
+    "textual",
+    "wgpu",
+} | {
     *("safetensors", "yaml", "huggingface_hub", "httpx2", "filelock"),
 }
 
@@ -69,4 +81,5 @@ def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:
 
 
 def test_opening_a_model_needs_no_compiler() -> None:
-    assert not loaded("from edgellm import Model, Tokenizer, Chat") & {"numba", "gguf", "llama_cpp", "textual"}
+    heavy = {"numba", "gguf", "llama_cpp", "textual", "wgpu", "edgellm.engine.webgpu.opening"}
+    assert not loaded("from edgellm import Model, Tokenizer, Chat") & heavy

@@ -261,7 +261,7 @@ WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [
     ({"ctx": 40000}, OptionError, "ctx cannot be 40000.* made for up to 32768 tokens"),
     ({"kv_type": "q8"}, OptionError, "kv_type cannot be 'q8': give f16 or f32 or q8_0"),
     ({"engine": "fast"}, OptionError, "engine cannot be 'fast'"),
-    ({"gpu_layers": "all"}, EdgeLLMError, "CPU alone"),
+    ({"gpu_layers": "all", "engine": "llama.cpp"}, EdgeLLMError, "CPU alone"),
     ({"tokenizer_pre": "llama-bpe"}, OptionError, "tokenizer-pre"),
 ]
 

@@ -161,8 +161,7 @@ def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--gpu-layers", 3), 1, "computes on the CPU alone"),
-        (("--gpu-layers", "all"), 1, "computes on the CPU alone"),
+        (("--gpu-layers", "all", "--gpu", "none of these", "--gpu-strict"), 1, "edgellm"),
         (("--ctx", 513), 2, "ctx cannot be 513"),
         (("--ctx", 0), 2, "ctx"),
         (("--threads", 0), 2, "threads"),

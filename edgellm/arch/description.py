@@ -1,6 +1,7 @@
 """What an architecture says about a model: shapes and tensors, layer by layer. Nothing here computes."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -91,3 +92,14 @@ class Description(Sizes):
     layers: tuple[Layer, ...]
     output_norm: Tensor
     output: Tensor
+
+
+def tensors_in(part: object) -> Iterator[Tensor]:
+    """All tensors in a part of a description."""
+    if isinstance(part, Tensor):
+        yield part
+    elif isinstance(part, list | tuple):
+        for each in part:
+            yield from tensors_in(each)
+    elif is_dataclass(part):
+        yield from tensors_in([getattr(part, field.name) for field in fields(part)])

@@ -30,10 +30,12 @@ def _run(result: Result) -> dict[str, Any]:
     """The figures of one number of threads."""
     machine = {name: [getattr(each, name) for each in result.rounds] for name in MACHINE}
     best = {name: max(values) for name, values in machine.items()}
-    peaks = peak_speeds(result, **best)
+    alone = not any(result.devices.values())  # what a GPU gives at most is not measured
+    peaks = peak_speeds(result, **best) if alone else dict.fromkeys(HALVES)
     ours, against = _speeds(result, OURS), result.setting.against
     run = {"threads": result.threads, **best, **_side(ours, peaks, result.products)}
     run["rounds"] = ours | machine
+    run["devices"] = {half: devices for half, devices in result.devices.items() if devices}
     if against:
         theirs = _speeds(result, against)
         engine = {"engine": against, "version": result.peer_version, "repacked": result.repacked}

@@ -5,13 +5,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 from edgellm.arch import describe
 from edgellm.bandwidth import Traffic, int8_peak, keep, measure
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
+from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
+from edgellm.engine import protocol
 from edgellm.errors import ContextOverflowError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
@@ -51,7 +54,8 @@ class Result:
     """All complete rounds with a number of threads, and what decides how fast they could be.
 
     `traffic`: the bytes that decoding reads; `products`: the int8 products in the layers for a token, 0 for a model
-    that is not quantized. `repacked` tells whether the peer computes with weights that it has repacked.
+    that is not quantized. `devices` has, for each half, the figures of our devices in the last round, if there are
+    several (see `edgellm.bench.devices`). `repacked` tells whether the peer computes with weights that it has repacked.
     """
 
     setting: Setting
@@ -61,13 +65,17 @@ class Result:
     peer_version: str | None = None
     repacked: bool | None = None
     rounds: list[Round] = field(default_factory=list)
+    devices: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 class Bench:
     """Both sides, open and warm."""
 
-    def __init__(self, path: Path, result: Result, sides: dict[str, Load | Peer], prompt: str) -> None:
+    def __init__(
+        self, path: Path, result: Result, sides: dict[str, Load | Peer], prompt: str, engine: protocol.Engine
+    ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
+        self._watch, self._most_rows = Watch(engine), engine.max_rows
 
     def round(self, say: Say) -> None:
         """Measure the machine and each side, the other one first than the last time; the result has a round more."""
@@ -90,9 +98,20 @@ class Bench:
     def _times(self, name: str, cold: bool) -> Times:
         side, setting = self._sides[name], self.result.setting
         sleep(_REST_S)
-        prefill = side.prefill(setting.prompt_tokens) if setting.prompt_tokens else None
-        decode = side.decode(setting.tokens) if setting.tokens else None
+        prefill = self._half(name, "prefill", setting.prompt_tokens) if setting.prompt_tokens else None
+        decode = self._half(name, "decode", setting.tokens) if setting.tokens else None
         return Times(prefill, decode, self._cold(side) if cold else None)
+
+    def _half(self, name: str, half: str, n: int) -> float:
+        """Seconds for a half, of which our devices tell something."""
+        side, setting = self._sides[name], self.result.setting
+        self._watch.begin()
+        seconds: float = getattr(side, half)(n)
+        if name == OURS:
+            tokens = n * setting.parallel if half == "decode" else n
+            passes = n if half == "decode" else -(-n // self._most_rows)
+            self.result.devices[half] = self._watch.end(tokens, passes)
+        return seconds
 
     def _cold(self, side: Load | Peer) -> float:
         setting, threads = self.result.setting, self.result.threads
@@ -108,7 +127,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
     Raises EdgeLLMError in its kinds; ContextOverflowError for more tokens than the model's context holds.
     """
     with ExitStack() as stack:
-        options = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
+        options: dict[str, Any] = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
         model = stack.enter_context(Model.open(path, progress=compiling, **options))
         _check_fits(model, setting)
         traffic = Traffic.of(describe(model.file), setting.kv_type)
@@ -121,7 +140,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
             say(f"{threads} threads: opening {setting.against}")
             peer = sides[setting.against] = stack.enter_context(open_peer(path, setting, threads))
             result.peer_version, result.repacked = peer.version, peer.repacked
-        yield Bench(path, result, sides, cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1)))
+        yield Bench(path, result, sides, cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1)), model.engine)
 
 
 def _check_fits(model: Model, setting: Setting) -> None:

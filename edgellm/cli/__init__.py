@@ -20,6 +20,7 @@ COMMANDS = {
     "chat": "Talk with a model in the terminal.",
     "completion": "Print what a shell needs to complete commands.",
     "convert": "Make a GGUF file from a Hugging Face checkpoint.",
+    "devices": "List what can run layers of a model here.",
     "generate": "Stream a completion of a prompt to stdout.",
     "info": "Show what is in a model file.",
     "list": "List the models on this machine.",

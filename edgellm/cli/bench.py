@@ -48,7 +48,7 @@ def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
 @_number("--parallel", "--parallel", 1, "Sequences to decode at once")
 @_number("--rounds", "--rounds", 1, "How often everything is measured")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
-@click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU.")
+@click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")
 @click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from edgellm.gguf.printable import printable
+from edgellm.gguf.printable import printable, size
 
 _WIDTH = 78
 _NAME, _SHARE = 13, 19
@@ -69,6 +69,9 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         if half in run:
             yield ""
             yield from _bars(half, sides, glyphs)
+    if devices := run.get("devices"):
+        yield ""
+        yield from _devices(devices)
     if peer and not peer["repacked"]:
         yield ""
         yield f"llama.cpp ({peer['version']}) computes without repacked weights: with them it crashes here"
@@ -91,6 +94,18 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         label, *cells = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         pairs = [f"{figure} {spread}" for figure, spread in zip(cells[::2], cells[1::2], strict=True)]
         yield "  ".join([f"{label.strip():{widths[0]}}", *pairs]).rstrip()
+
+
+def _devices(halves: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """What each device did for a token, in the last round."""
+    for half, devices in halves.items():
+        for device in devices:
+            name = printable(device["name"], 22)
+            yield f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token"
+            if "dispatches" in device:
+                yield f"  {_number(device['dispatches'])} dispatches in {_number(device['submissions'])} submissions"
+                there, back = (size(device[name]) for name in ("sent", "received"))
+                yield f"  {there} there, {back} back, {_number(device['transfer_ms'])} ms of copying"
 
 
 def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
@@ -142,7 +157,7 @@ def bar(values: Sequence[float], end: float, peak: float | None, width: int, gly
 
 def _share(half: str, figures: dict[str, Any]) -> str:
     if half == "decode":
-        return f"  MBU {figures['mbu']:.2f}"
+        return f"  MBU {figures['mbu']:.2f}" if figures["mbu"] is not None else ""
     if not figures["int8_share"]:
         return ""
     return f"  {figures['int8_share']:4.0%}  {figures['int8_per_s'] / 1e9:,.0f} GMAC/s"

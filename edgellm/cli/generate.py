@@ -82,7 +82,11 @@ def _generate(
 
     if sys.stdout:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    with notices(), Progress() as progress, Model.open(resolve(name), progress=progress.compiling, **load) as model:
+    with (
+        notices(),
+        Progress() as progress,
+        Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
+    ):
         talk = model if chat is None else model.chat(**chat)
 
         def reading(done: int, total: int) -> None:

@@ -63,13 +63,24 @@ def generation_options(function: F) -> F:
     return function
 
 
+def gpu_options(function: F) -> F:
+    """Add what of a model goes on which GPU."""
+    for option in (
+        click.option("--gpu-strict", is_flag=True, default=None, help="Fail where the GPU cannot do what is asked."),
+        click.option("--gpu-memory", type=float, metavar="GB", help="Memory of the GPU that may be used."),
+        click.option("--gpu", metavar="NAME", help="Which GPU, by name or number; see `edgellm devices`."),
+        click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default)."),
+    ):
+        function = option(function)
+    return function
+
+
 def load_options(function: F) -> F:
     """Add how a model is opened: the fields of `LoadOptions`."""
     for option in (
         click.option("--tokenizer-pre", metavar="NAME", help="A pre-tokenizer in place of the file's own."),
         click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp."),
-        click.option("--gpu", metavar="NAME", help="Not in this version."),
-        click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU."),
+        gpu_options,
         click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0 (half the memory)."),
         click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given."),
         click.option("--threads", type=int, help="Threads; one per performance core if not given."),

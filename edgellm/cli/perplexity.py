@@ -70,7 +70,8 @@ def _score(
 
     with ExitStack() as stack:
         paths = [resolve(each) for each in (name, against) if each is not None]
-        models = [stack.enter_context(Model.open(path, progress=progress.compiling, **load)) for path in paths]
+        told = {"progress": progress.compiling, "uploading": progress.uploading}
+        models = [stack.enter_context(Model.open(path, **told, **load)) for path in paths]
         start = monotonic()
         progress.working("reading the text")
         score: Callable[..., Perplexity] = compare if against is not None else perplexity

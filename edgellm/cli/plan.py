@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgellm.cli.options import gpu_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 @click.command("plan")
 @click.argument("model", shell_complete=model_names)
 @click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given.")
-@click.option("--gpu-layers", metavar="N", help="auto or 0: this version computes on the CPU.")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{LoadOptions().kv_type}].")
 @click.option("--threads", type=int, help="Threads; one per performance core if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:
     """Show what memory a model will take and how fast it will write, before it is loaded.
 
@@ -35,7 +36,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
-    figures = plan.figures(None if plan.from_disk else _bandwidth(plan))
+    figures = plan.figures(None if plan.from_disk or plan.gpu else _bandwidth(plan))
     click.echo(json.dumps(figures, indent=2) if as_json else "\n".join(_as_text(figures)))
 
 
@@ -59,20 +60,40 @@ def _bandwidth(plan: "Plan") -> float | None:
 def _as_text(figures: dict[str, Any]) -> Iterator[str]:
     from edgellm.gguf.printable import size
 
-    memory, ctx = figures["memory"], f"{figures['ctx']:,} tokens"
+    memory, ctx, gpu = figures["memory"], f"{figures['ctx']:,} tokens", figures["gpu"]
     cpu = figures["devices"][0]
+    where = f"{cpu['blocks']} blocks{'' if gpu else ', all'} on the CPU"
     rows = [
-        ("weights", size(memory["weights"]), f"mapped from the file; {cpu['blocks']} blocks, all on the CPU"),
+        ("weights", size(memory["weights"]), f"mapped from the file; {where}"),
         ("KV cache", size(memory["kv_cache"]), f"{figures['kv_type']}, when all {ctx} of the context are in it"),
         ("activations", size(memory["activations"]), "of a part of a prompt"),
         ("scratch", size(memory["scratch"]), f"of {_threads(figures)}"),
         ("total", size(memory["total"]), f"of {size(memory['available'])} that are free{_verdict(figures)}"),
     ]
+    if gpu:
+        rows += _gpu_rows(gpu, figures["devices"][1]["blocks"])
     yield from table(("memory", "size", ""), rows)
+    for note in figures["notes"]:
+        yield f"note: {note}"
     if speeds := figures["decode"]:
         yield ""
         yield f"decode, expected  {speeds['tps']:,.1f} tokens/s at first, {speeds['tps_full']:,.1f} after {ctx}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {_threads(figures)}"
+
+
+def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
+    from edgellm.gguf.printable import size
+
+    available = gpu["available"]
+    free = "" if available is None else f"of {size(available)} that are free"
+    short = available is not None and gpu["total"] > available
+    return [
+        ("", "", ""),
+        ("GPU weights", size(gpu["weights"]), f"{blocks} blocks on {gpu['name']}"),
+        ("GPU KV cache", size(gpu["kv_cache"]), "with a full context"),
+        ("GPU activations", size(gpu["activations"]), "with what the driver takes, about"),
+        ("GPU total", size(gpu["total"]), free + (": too little; choose fewer --gpu-layers" if short else "")),
+    ]
 
 
 def _verdict(figures: dict[str, Any]) -> str:

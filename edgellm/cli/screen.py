@@ -30,6 +30,11 @@ class Progress:
             self._announced = True
             click.echo(f"compiling {total} kernels for this CPU, once", err=True)
 
+    def uploading(self, done: int, total: int) -> None:
+        """Weights go to the GPU."""
+        if self._live:
+            self._line(f"to the GPU: {done / 1e9:.1f} of {total / 1e9:.1f} GB")
+
     def prefilling(self, done: int, total: int) -> None:
         """The prompt is being read; short ones are not worth a line."""
         if self._live and (total > _LONG_PROMPT or monotonic() - self._since > _PATIENCE_S):

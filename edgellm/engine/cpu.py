@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
+from edgellm.engine.device import Logits, Work
+from edgellm.engine.hostpages import HostPages
 from edgellm.engine.memory import aligned
-from edgellm.engine.pages import PagePool
 from edgellm.engine.program import Argument, Buffer, Op, Program
+from edgellm.engine.protocol import Stopped
 from edgellm.engine.threads import ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
@@ -24,7 +26,11 @@ class CPUDevice:
     Raises EdgeLLMError where a kernel cannot be compiled or memory is short.
     """
 
-    def __init__(self, program: Program, rows: int, threads: int, cache: Path, progress: jit.Progress | None) -> None:
+    name = "CPU"
+
+    def __init__(
+        self, program: Program, vocab: int, rows: int, threads: int, cache: Path, progress: jit.Progress | None
+    ) -> None:
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, "run", "read_sum"], cache, progress)
@@ -36,26 +42,39 @@ class CPUDevice:
         except MemoryError:
             needed = sum((b.rows or rows) * b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
+        self.work = Work()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
-        self.pages = PagePool(program.page_bytes)
+        self._pages = HostPages(program.page_bytes)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
-        self._logits = self._buffers[program.logits].view(np.float32)
+        self._x = self._buffers[program.x].view(np.float32)
+        head = self._buffers.get(program.logits)
+        self._logits = None if head is None else head.view(np.float32)[:, :vocab]
+        self.hold, self.copy = self._pages.hold, self._pages.copy
+        self.stop, self.clear = self.threads.stop, self.threads.clear
 
-    def run(self, batch: Batch, vocab: int) -> NDArray[np.float32] | None:
-        """Run the program over a batch: its logits, a float32 copy [outputs, vocab], or None if stopped.
+    def hidden(self, rows: int, width: int) -> NDArray[np.float32]:
+        """The hidden state of the first rows, float32 [rows, width]: this device's own, which others change."""
+        return self._x[:rows, :width]
 
-        The threads must be settled: what an interrupted run may still use goes with the next batch.
+    def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
+        """See `Device`; `hidden` is our own. The first blocks begin with the embeddings.
+
+        The threads must be settled: what an interrupted run may still use goes with the next one.
         """
-        self._batch = batch
-        if not self.threads.run(self._ops.ctypes.data, len(self._ops), batch.record.ctypes.data):
-            return None
-        return self._logits[: batch.outputs, :vocab].copy()
+        starts = self._program.starts
+        first = starts[blocks.start] if blocks.start else 0
+        last = starts[blocks.stop]
+        self._used = batch, batch.record(self._pages.addresses)
+        if not self.threads.run(self._ops[first:].ctypes.data, last - first, self._used[1][0].ctypes.data):
+            raise Stopped
+        whole = blocks.stop == len(starts) - 1
+        return self._logits[: batch.outputs].copy() if whole and self._logits is not None else None
 
     def close(self) -> None:
         """End the threads and let go of buffers, pages and tensors. Nothing may be running."""
         self.threads.close()
-        self.pages.clear()
-        del self._buffers, self._logits, self._program
+        self._pages.clear()
+        del self._buffers, self._logits, self._x, self._program
 
     def _record(self, op: Op) -> Sequence[int]:
         """The 16 words of an op; their meaning is in `kquants.interpreter`."""

@@ -1,6 +1,8 @@
 """Our engine: batches of rows in, logits out."""
 
+import warnings
 from collections.abc import Sequence as Ids
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,15 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.engine.batch import Batch
-from edgellm.engine.cpu import CPUDevice
-from edgellm.engine.pages import Sequence
+from edgellm.engine.device import Device, DeviceFault, Work
+from edgellm.engine.offload import NO_OFFLOAD, Offload, Uploading, device_figures
+from edgellm.engine.pages import PagePool, Sequence
+from edgellm.engine.placement import Placement, on_cpu
 from edgellm.engine.program import Program, build
-from edgellm.engine.protocol import Segment, Stopped, check_batch
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.engine.protocol import Segment, check_batch
+from edgellm.engine.runner import Runner
+from edgellm.engine.webgpu.presence import worth_looking
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from kquants.jit import Progress
@@ -38,10 +43,15 @@ def batch_rows(program: Program, ctx: int) -> int:
     return min(MOST_ROWS, ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
 
 
+def _notice(line: str) -> None:
+    warnings.warn(line, EdgeLLMWarning, stacklevel=2)
+
+
 class Engine:
     """A model on this machine. Not for several threads at once; only `stop` may be called from any.
 
-    See `edgellm.engine.protocol.Engine`; here the logits do not depend on how tokens are split over batches.
+    See `edgellm.engine.protocol.Engine`; here the logits do not depend on how tokens are split over batches, while the
+    CPU computes alone. Where a GPU cannot go on the CPU does, with the tokens that the sequences hold.
     """
 
     def __init__(
@@ -53,35 +63,76 @@ class Engine:
         kv_type: str,
         cache: Path,
         progress: Progress | None = None,
+        offload: Offload = NO_OFFLOAD,
+        uploading: Uploading | None = None,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
-        Raises UnsupportedModelError, ModelFileError, OptionError (a `ctx` above the model's) and EdgeLLMError.
+        Raises UnsupportedModelError, ModelFileError, OptionError (a `ctx` above the model's) and EdgeLLMError, also
+        where a GPU must, but cannot, be used. Where it need not, a warning tells.
         """
-        model = describe(file)
+        model = self._model = describe(file)
         self.ctx = context(file, model, ctx)
         self.vocab = model.vocab
-        program = build(model, kv_type)
-        self.max_rows = batch_rows(program, self.ctx)
-        self._rope = model.rope
-        self._device = CPUDevice(program, self.max_rows, threads, cache, progress)
-        self._closed = False
-        self._layers = len(model.layers)
+        self.max_rows = batch_rows(build(model, kv_type), self.ctx)
+        self._offload = offload
+        self._options: dict[str, Any] = {"kv_type": kv_type, "rows": self.max_rows, "threads": threads}
+        self._options |= {"cache": cache, "progress": progress}
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
+        self._pools: list[PagePool] = []
+        self._closed = self._stopping = False
+        self._run_on(*self._open_gpu(kv_type, uploading))
+
+    def _open_gpu(self, kv_type: str, uploading: Uploading | None) -> tuple[Placement, Device | None]:
+        """The placement of all blocks, and the GPU if it has some of them."""
+        everything = on_cpu(len(self._model.layers)), None
+        if not worth_looking(self._offload.layers, self._offload.gpu):
+            return everything
+        from edgellm.engine.webgpu.opening import open_gpu
+        from edgellm.engine.webgpu.scratch import Sizes
+
+        sizes, told = Sizes(self.max_rows, self.ctx, kv_type), uploading or (lambda done, total: None)
+        try:
+            return open_gpu(self._model, sizes, self._offload, told, _notice) or everything
+        except DeviceFault as fault:
+            self._complain(fault)
+            return everything
+
+    def _run_on(self, placement: Placement, gpu: Device | None) -> None:
+        try:
+            self._runner = Runner(self._model, placement, gpu, **self._options)
+        except BaseException:
+            if gpu:
+                gpu.close()
+            raise
+        self._pools.append(self._runner.pool)
+        self._figures = device_figures(self._model, placement, self._weights, gpu.name if gpu else None)
+        if self._stopping:
+            self.stop()
+
+    def _complain(self, fault: DeviceFault) -> None:
+        if self._offload.strict:
+            raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
+        _notice(f"{fault}: the CPU computes")
 
     @property
     def threads(self) -> int:
         """Threads that compute."""
-        return self._device.threads.count
+        return self._runner.cpu.threads.count
 
     @property
     def devices(self) -> list[dict[str, Any]]:
         """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
-        return [{"name": "CPU", "blocks": 2 * self._layers + 1, "bytes": self._weights}]
+        return self._figures
+
+    @property
+    def work(self) -> list[Work]:
+        """What each of `devices` did since it was made ready."""
+        return [replace(device.work) for device in self._runner.devices]
 
     def new_sequence(self) -> Sequence:
         """An empty sequence."""
-        return Sequence(self._device.pages)
+        return Sequence(self._runner.pool)
 
     def forward(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
@@ -91,30 +142,52 @@ class Engine:
         """
         if self._closed:
             raise EdgeLLMError("the engine was closed; open the model again")
-        self._device.threads.settle()  # before anything that an interrupted run may still use is touched
+        self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched
         check_batch(self, segments)
-        if not all(segment.sequence.belongs_to(self._device.pages) for segment in segments):
+        if not all(any(segment.sequence.belongs_to(pool) for pool in self._pools) for segment in segments):
             raise EdgeLLMError("a sequence belongs to the engine that made it")
+        try:
+            return self._compute(segments)
+        except DeviceFault as fault:
+            self._fall_back(fault)
+            return self._compute(segments)
+
+    def _fall_back(self, fault: DeviceFault) -> None:
+        """Go on without the GPU."""
+        self._complain(fault)
+        self._runner.close()
+        self._closed = True  # unless there is memory for all blocks here
+        self._run_on(on_cpu(len(self._model.layers)), None)
+        self._closed = False
+
+    def _compute(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
         for segment in segments:
-            segment.sequence.reserve(len(segment.tokens))
-        pages = self._device.pages.addresses
-        logits = self._device.run(Batch(segments, self._rope, pages), self.vocab)
-        if logits is None:
-            raise Stopped
-        for segment in segments:
-            segment.sequence.append(segment.tokens)
-        return logits
+            if not segment.sequence.belongs_to(self._runner.pool):
+                self._restore(segment.sequence)
+        return self._runner.run(segments)
+
+    def _restore(self, sequence: Sequence) -> None:
+        """Compute the state of a sequence anew, which went with a GPU."""
+        fresh, tokens = self.new_sequence(), sequence.tokens
+        for start in range(0, len(tokens), self.max_rows):
+            self._runner.run([Segment(fresh, tokens[start : start + self.max_rows])])
+        sequence.adopt(fresh)
 
     def stop(self) -> None:
         """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
-        self._device.threads.stop()
+        self._stopping = True
+        for device in self._runner.devices:
+            device.stop()
 
     def clear_stop(self) -> None:
         """Forget an earlier `stop`."""
-        self._device.threads.clear()
+        self._stopping = False
+        for device in self._runner.devices:
+            device.clear()
 
     def close(self) -> None:
         """End the threads and let go of the memory. Nothing may be computing; only the first call does something."""
         if not self._closed:
-            self._device.close()
+            self._runner.close()
+            del self._model
             self._closed = True

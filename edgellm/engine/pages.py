@@ -6,26 +6,30 @@ of its parent's pages and copies one only when it writes into it, so a branch co
 
 from collections import deque
 from collections.abc import Sequence as Ids
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Protocol
 
 from edgellm.engine import protocol
-from edgellm.engine.memory import huge
-from edgellm.errors import NoMemoryError
 from kquants.layout import PAGE
 
-CHUNK = 32 << 20
-"""Bytes to ask the system for at a time. They cost nothing before they are used, and share huge pages."""
+
+class PageStore(Protocol):
+    """Memory for pages, whose ids are given out by a pool."""
+
+    def hold(self, pages: int) -> None:
+        """Have room for pages 0 … `pages` - 1, keeping what is in them. Raises NoMemoryError without memory."""
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy what is in one page to another."""
 
 
 class PagePool:
-    """All KV pages of a device, made when first needed and kept for reuse. `page_bytes` is the size of one."""
+    """The ids of all KV pages: every device holds the part of a page that belongs to its layers.
 
-    def __init__(self, page_bytes: int) -> None:
-        self.page_bytes = page_bytes
-        self.addresses = np.zeros(64, np.int64)
-        self._pages: list[NDArray[np.uint8]] = []
+    Pages are made when first needed, and kept for reuse.
+    """
+
+    def __init__(self, stores: Ids[PageStore]) -> None:
+        self._stores = stores
         self._references: list[int] = []
         self._free: list[int] = []
         self._dropped: deque[list[int]] = deque()
@@ -36,7 +40,10 @@ class PagePool:
             for page in self._dropped.popleft():
                 self.release(page)
         if not self._free:
-            self._grow()
+            for store in self._stores:
+                store.hold(len(self._references) + 1)
+            self._references.append(0)
+            self._free.append(len(self._references) - 1)
         page = self._free.pop()
         self._references[page] = 1
         return page
@@ -63,29 +70,9 @@ class PagePool:
     def copy(self, page: int) -> int:
         """A page of its own with the same contents."""
         copy = self.acquire()
-        self._pages[copy][:] = self._pages[page]
+        for store in self._stores:
+            store.copy(page, copy)
         return copy
-
-    def clear(self) -> None:
-        """Let go of the memory of all pages; none can be used any more."""
-        self._pages.clear()
-
-    def _grow(self) -> None:
-        count, held = max(1, CHUNK // self.page_bytes), len(self._pages)
-        chunk = count * self.page_bytes
-        try:
-            pages = huge(chunk).reshape(count, self.page_bytes)
-        except MemoryError:
-            raise NoMemoryError(
-                f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
-                "shorten the conversation or choose a smaller --ctx"
-            ) from None
-        if held + count > len(self.addresses):
-            self.addresses = np.concatenate([self.addresses, np.zeros(held + count, np.int64)])
-        self.addresses[held : held + count] = [page.ctypes.data for page in pages]
-        self._pages.extend(pages)
-        self._references.extend([0] * count)
-        self._free.extend(reversed(range(held, held + count)))
 
 
 class Sequence(protocol.Sequence):
@@ -137,3 +124,9 @@ class Sequence(protocol.Sequence):
     def belongs_to(self, pool: PagePool) -> bool:
         """Whether the pages are of this pool."""
         return self._pool is pool
+
+    def adopt(self, other: "Sequence") -> None:
+        """Take over the pages of another sequence with the same tokens, which is then empty."""
+        self._pool.drop(self.pages)
+        self._pool, self.pages = other._pool, other.pages
+        other.tokens, other.pages = [], []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
+from edgellm.engine.placement import CPU, Placement, blocks, feed_forward, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import QUANTIZED_FORMATS
 from kquants.layout import (
@@ -69,14 +70,17 @@ class Hidden:
 
 @dataclass
 class Program:
-    """The ops of a model, the buffers they use, and the scratch (bytes) that a thread needs.
+    """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
 
-    A KV page has `page_bytes` for all layers.
+    A KV page has `page_bytes` for all their layers. `x` is the hidden state. The ops of block b begin at `starts[b]`
+    and end at `starts[b + 1]`; those before the first block look up embeddings.
     """
 
+    x: Buffer
     logits: Buffer
     page_bytes: int
     ops: list[Op] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
     scratch_bytes: int = 0
 
     @property
@@ -108,14 +112,14 @@ def _aligned(n: int) -> int:
     return 64 * (-(-n // 64) | 1)
 
 
-def build(model: Description, kv_type: str) -> Program:
-    """The program of a model with KV pages of the given type."""
-    return _Builder(model, kv_type).build()
+def build(model: Description, kv_type: str, placement: Placement | None = None) -> Program:
+    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU."""
+    return _Builder(model, kv_type, placement or on_cpu(len(model.layers))).build()
 
 
 class _Builder:
-    def __init__(self, model: Description, kv_type: str) -> None:
-        self.model, self.kv_type = model, kv_type
+    def __init__(self, model: Description, kv_type: str, placement: Placement) -> None:
+        self.model, self.kv_type, self.placement = model, kv_type, placement
         self.layer_bytes = layer_page_bytes(model.kv_heads, model.head_dim, kv_type)
         self.x = floats("x", model.width)
         self.normed = Hidden.named("normed", model.width)
@@ -126,18 +130,28 @@ class _Builder:
         self.mixed = Hidden.named("mixed", model.heads * model.head_dim)
         self.gate = Hidden.named("gate", model.ffn)
         self.up = floats("up", model.ffn)
-        self.program = Program(floats("logits", model.vocab), self.layer_bytes * len(model.layers))
+        self.program = Program(self.x, floats("logits", model.vocab), 0)
 
     def build(self) -> Program:
         model = self.model
         self.embed()
         for i, layer in enumerate(model.layers):
-            self.attention(layer.mixer, i * self.layer_bytes)
-            self.feed_forward(layer.feed_forward)
-        self.norm(model.output_norm, [Linear(model.output)], outputs=True)
-        self.matmul(model.output, self.normed, self.program.logits, outputs=True)
+            if self.begin(mixer(i)):
+                self.attention(layer.mixer, self.program.page_bytes)
+                self.program.page_bytes += self.layer_bytes
+            if self.begin(feed_forward(i)):
+                self.feed_forward(layer.feed_forward)
+        if self.begin(blocks(len(model.layers)) - 1):
+            self.norm(model.output_norm, [Linear(model.output)], outputs=True)
+            self.matmul(model.output, self.normed, self.program.logits, outputs=True)
+        self.program.starts.append(len(self.program.ops))
         self.need(attention_scratch(model.head_dim))
         return self.program
+
+    def begin(self, block: int) -> bool:
+        """Note where a block begins; whether it is the CPU's."""
+        self.program.starts.append(len(self.program.ops))
+        return self.placement[block] == CPU
 
     def add(
         self,

@@ -1,0 +1,39 @@
+"""What each device did for a half of a benchmark, where a GPU has a part in it."""
+
+from typing import Any
+
+from edgellm.engine.device import Work
+from edgellm.engine.engine import Engine
+
+_COUNTS = ("dispatches", "submissions", "sent", "received")
+
+
+class Watch:
+    """Looks at the devices of our engine before and after each half; llama.cpp has none to look at."""
+
+    def __init__(self, engine: object) -> None:
+        self._engine = engine if isinstance(engine, Engine) and len(engine.devices) > 1 else None
+        self._before: list[Work] = []
+
+    def begin(self) -> None:
+        """A half begins now."""
+        self._before = self._engine.work if self._engine else []
+
+    def end(self, tokens: int, passes: int) -> list[dict[str, Any]]:
+        """The figures of each device for `tokens` tokens, in so many passes over the weights; [] without a GPU.
+
+        `ms`, `transfer_ms` and counts are for a token; `bandwidth` are bytes of weights a second.
+        """
+        if not self._engine:
+            return []
+        pairs = zip(self._engine.devices, self._before, self._engine.work, strict=False)
+        return [_figures(device, before, after, tokens, passes) for device, before, after in pairs]
+
+
+def _figures(device: dict[str, Any], before: Work, after: Work, tokens: int, passes: int) -> dict[str, Any]:
+    seconds, counts = after.seconds - before.seconds, {}
+    if after.dispatches:
+        counts = {name: (getattr(after, name) - getattr(before, name)) / tokens for name in _COUNTS}
+        counts["transfer_ms"] = 1000 * (after.transfer_s - before.transfer_s) / tokens
+    bandwidth = device["bytes"] * passes / seconds if seconds else None
+    return {**device, "ms": 1000 * seconds / tokens, "bandwidth": bandwidth, **counts}

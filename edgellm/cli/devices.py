@@ -1,0 +1,44 @@
+"""`edgellm devices`: what can run layers of a model here?"""
+
+import json
+from typing import Any
+
+import click
+
+from edgellm.tables import table
+
+
+@click.command("devices")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def command(as_json: bool) -> None:
+    """List the CPU and the GPUs of this machine.
+
+    --gpu takes the number of a GPU or a part of its name. Integrated GPUs and software are used only if they are named
+    or --gpu-layers is a number or all.
+    """
+    from edgellm.engine.device import DeviceFault
+    from edgellm.engine.webgpu.adapters import adapters
+    from edgellm.engine.webgpu.memory import free_memory
+    from edgellm.machine import available_memory, cpu_name
+
+    found: list[dict[str, Any]] = [
+        {"gpu": None, "name": cpu_name(), "kind": "CPU", "backend": "", "features": [], "free": available_memory()}
+    ]
+    try:
+        for i, gpu in enumerate(adapters()):
+            facts = {"gpu": i, "name": gpu.name, "kind": gpu.kind, "backend": gpu.backend}
+            found.append(facts | {"features": list(gpu.features), "free": free_memory(gpu)})
+    except DeviceFault as fault:
+        click.echo(f"edgellm: note: {fault}", err=True)
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(_as_text(found)))
+
+
+def _as_text(found: list[dict[str, Any]]) -> list[str]:
+    from edgellm.gguf.printable import printable, size
+
+    rows = []
+    for each in found:
+        number, free = each["gpu"], each["free"]
+        facts = ("" if number is None else str(number), printable(each["name"]), each["kind"], each["backend"])
+        rows.append((*facts, "unknown" if free is None else size(free), " ".join(each["features"])))
+    return list(table(("gpu", "name", "kind", "through", "free memory", "features"), rows))

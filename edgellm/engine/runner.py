@@ -1,0 +1,65 @@
+"""A model on its devices: batches go from one to the next as the placement says."""
+
+from collections.abc import Sequence as Ids
+from pathlib import Path
+from time import perf_counter
+
+from edgellm.arch.description import Description
+from edgellm.engine.batch import Batch
+from edgellm.engine.cpu import CPUDevice
+from edgellm.engine.device import Device, Logits
+from edgellm.engine.pages import PagePool, Sequence
+from edgellm.engine.placement import Placement, parts
+from edgellm.engine.program import build
+from edgellm.engine.protocol import Segment
+from kquants.jit import Progress
+
+
+class Runner:
+    """The CPU and perhaps a GPU, with the pages that sequences share on them. Raises EdgeLLMError.
+
+    `rows` is the most rows of a batch.
+    """
+
+    def __init__(
+        self,
+        model: Description,
+        placement: Placement,
+        gpu: Device | None,
+        *,
+        kv_type: str,
+        rows: int,
+        threads: int,
+        cache: Path,
+        progress: Progress | None,
+    ) -> None:
+        self.placement, self.gpu, self._model = placement, gpu, model
+        program = build(model, kv_type, placement)
+        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress)
+        self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
+        self._parts = parts(placement)
+        self.pool = PagePool(self.devices)
+
+    def run(self, segments: Ids[Segment[Sequence]]) -> Logits:
+        """The logits that segments want; their sequences then hold their tokens. Raises Stopped and DeviceFault.
+
+        In each case but success the sequences hold what they held before.
+        """
+        for segment in segments:
+            segment.sequence.reserve(len(segment.tokens))
+        batch, logits = Batch(segments, self._model.rope), None
+        hidden = self.cpu.hidden(batch.rows, self._model.width)
+        for device, blocks in self._parts:
+            started = perf_counter()
+            logits = self.devices[device].run(blocks, batch, hidden)
+            self.devices[device].work.seconds += perf_counter() - started
+        assert logits is not None, "the output head is the last block"
+        for segment in segments:
+            segment.sequence.append(segment.tokens)
+        return logits
+
+    def close(self) -> None:
+        """Let go of all memory, and of what holds tensors. Nothing may be running."""
+        for device in self.devices:
+            device.close()
+        del self.devices[1:], self.gpu, self._model

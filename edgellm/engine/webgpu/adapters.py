@@ -1,0 +1,115 @@
+"""The adapters of this machine: what could compute, and which of them is meant."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from edgellm.engine.device import DeviceFault
+from edgellm.engine.webgpu.presence import installed
+from edgellm.gguf.printable import printable
+
+KINDS = {
+    "DiscreteGPU": "discrete GPU",
+    "IntegratedGPU": "integrated GPU",
+    "CPU": "software",
+    "Unknown": "other",
+}
+"""What wgpu calls the kinds of adapters, and what we do."""
+
+FEATURES = {"subgroup": "subgroups", "subgroups": "subgroups", "shader-f16": "f16"}
+"""What an adapter may have that the shaders make use of, by its name in wgpu."""
+
+PACKED_DOT = "packed dot"
+"""Products of four int8 at once, which every adapter computes, but only those of Vulkan in one instruction."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One adapter: its name, a kind out of KINDS, the interface it is used through, and what it has.
+
+    `features` are those in FEATURES, and PACKED_DOT. `binding` is how many bytes of a buffer a shader sees at once.
+    """
+
+    name: str
+    kind: str
+    backend: str
+    features: tuple[str, ...]
+    binding: int
+    handle: Any
+
+
+def adapters() -> tuple[Adapter, ...]:
+    """All adapters, real GPUs first. Raises DeviceFault where wgpu is missing or does not work."""
+    if not installed():
+        raise DeviceFault('wgpu is not installed; run: pip install "edgellm[gpu]"')
+    return _found()
+
+
+@cache
+def _found() -> tuple[Adapter, ...]:
+    try:
+        with silence():
+            import wgpu
+            from wgpu.backends.wgpu_native import extras
+
+            logging.getLogger("wgpu").addHandler(logging.NullHandler())  # what it tells there comes as an error, too
+            logging.getLogger("wgpu").propagate = False
+            extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])  # OpenGL lists the same adapters again
+            found = [_adapter(handle) for handle in wgpu.gpu.enumerate_adapters_sync()]
+    except Exception as error:
+        raise DeviceFault(f"wgpu does not work here ({one_line(error)}); install the driver of your GPU") from None
+    order = list(KINDS.values())
+    return tuple(sorted(found, key=lambda adapter: order.index(adapter.kind)))
+
+
+def _adapter(handle: Any) -> Adapter:
+    info = handle.info
+    has = tuple(ours for theirs, ours in FEATURES.items() if theirs in handle.features)
+    has += (PACKED_DOT,) * (info["backend_type"] == "Vulkan")
+    kind = KINDS.get(info["adapter_type"], "other")
+    binding = handle.limits["max-storage-buffer-binding-size"]
+    return Adapter(printable(info["device"], 80), kind, info["backend_type"], has, binding, handle)
+
+
+def choose(gpu: str | None) -> Adapter:
+    """The adapter with this index in `adapters`, or with this in its name; if nothing is said, the first one.
+
+    Raises DeviceFault if there is none.
+    """
+    found = adapters()
+    if not found:
+        raise DeviceFault("no GPU was found; install its driver, or see what `edgellm devices` lists")
+    if gpu is None:
+        return found[0]
+    if gpu.isascii() and gpu.isdigit() and len(gpu) < 4:
+        matching = [adapter for i, adapter in enumerate(found) if i == int(gpu)]
+    else:
+        matching = [adapter for adapter in found if gpu.casefold() in adapter.name.casefold()]
+    if not matching:
+        raise DeviceFault(f"there is no GPU {printable(gpu, 80)} here; `edgellm devices` lists what there is")
+    return matching[0]
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep drivers from writing to the terminal while they start: what they say would tear a screen."""
+    quiet = {"MESA_LOG_FILE": os.devnull, "XDG_RUNTIME_DIR": tempfile.gettempdir()}
+    added = [name for name in quiet if name not in os.environ]
+    for name in added:
+        os.environ[name] = quiet[name]
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error of wgpu says, on one short line: the last one, as the others name calls."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return printable(lines[-1] if lines else type(error).__name__, 200)

@@ -1,0 +1,146 @@
+"""A GPU as a device: it holds the tensors, activations and KV pages of its blocks, and runs them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.arch.description import Description
+from edgellm.engine.batch import Batch
+from edgellm.engine.device import Logits
+from edgellm.engine.placement import GPU as ON_GPU
+from edgellm.engine.placement import Placement, feed_forward, mixer
+from edgellm.engine.protocol import Stopped
+from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
+from edgellm.engine.webgpu.cells import Cells
+from edgellm.engine.webgpu.commands import Dispatch
+from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.lowering import FEW_ROWS, HowMany, Lowering
+from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
+from edgellm.engine.webgpu.scratch import Scratch, Sizes
+
+
+class GPUDevice:
+    """The blocks that a placement puts on the GPU, made ready for batches.
+
+    `uploaded` is told the bytes of each step of the upload. Raises DeviceFault, as all methods do.
+    """
+
+    def __init__(
+        self,
+        gpu: GPU,
+        model: Description,
+        placement: Placement,
+        sizes: Sizes,
+        uploaded: Callable[[int], None],
+    ) -> None:
+        self.gpu, self.name, self.work, self._model = gpu, gpu.name, gpu.work, model
+        self._own = [block for block, device in enumerate(placement) if device == ON_GPU]
+        self._head = len(placement) - 1
+        self._scratch = Scratch(gpu, model, sizes, self._head in self._own)
+        self._lowering = Lowering(gpu, model, self._scratch, sizes.kv_type)
+        self._mixers: dict[int, GPUAttention] = {}
+        self._feed_forwards: dict[int, GPUFeedForward] = {}
+        for i, layer in enumerate(model.layers):
+            if mixer(i) in self._own:
+                self._mixers[mixer(i)] = GPUAttention.of(gpu, layer.mixer, uploaded)
+            if feed_forward(i) in self._own:
+                self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
+        self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
+        self._cells = Cells(gpu, model, sizes.kv_type, list(self._mixers))
+        self._made: dict[tuple[int, HowMany], list[Dispatch]] = {}
+        self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
+        self._batch: Batch | None = None
+        self._sizes: dict[str, int] = {}
+        self._stop = False
+
+    def _steps(self, block: int, rows: HowMany) -> list[Dispatch]:
+        """The dispatches of a block, made when first needed: compiling them takes time."""
+        key = block, rows
+        if key not in self._made:
+            lowering = self._lowering
+            if block in self._mixers:
+                self._made[key] = lowering.mixer(self._mixers[block], self._cells.buffers[block], rows)
+            elif block in self._feed_forwards:
+                self._made[key] = lowering.feed_forward(self._feed_forwards[block], rows)
+            elif self._output:
+                self._made[key] = lowering.head(self._output, rows)
+        return self._made[key]
+
+    def hold(self, pages: int) -> None:
+        """See `Device`."""
+        if self._cells.hold(pages):
+            self._made = {key: steps for key, steps in self._made.items() if key[0] not in self._mixers}
+
+    def copy(self, source: int, target: int) -> None:
+        """See `Device`."""
+        self._cells.copy(source, target)
+
+    def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
+        """See `Device`."""
+        self._check()
+        self._send(batch, hidden)
+        layers = range(blocks.start, min(blocks.stop, self._head))
+        if batch.rows <= FEW_ROWS:
+            rows: HowMany = "single" if max(batch.lengths) == 1 else "few"
+            pending = [step for block in layers for step in self._steps(block, rows)]
+        else:
+            pending = []
+            for block in layers:  # one by one, and waiting, so that a stop is seen soon
+                self.gpu.submit(self._steps(block, "many"), self._sizes)
+                self.gpu.wait()
+                self._check()
+        if self._head in blocks:
+            return self._logits(batch, pending)
+        nbytes = 4 * batch.rows * self._scratch.x.width
+        found = self.gpu.fetch(pending, self._sizes, self._scratch.x.buffer, nbytes, again=bool(pending))
+        hidden[:] = found.reshape(batch.rows, -1)[:, : self._model.width]
+        return None
+
+    def _send(self, batch: Batch, hidden: NDArray[np.float32]) -> None:
+        """The hidden state, and the batch unless it is there."""
+        s = self._scratch
+        if self._batch is not batch:
+            self._batch = None
+            rows = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.shared_rows)
+            self.gpu.write(s.batch, rows.header)
+            self.gpu.write(s.tables, rows.tables)
+            self.gpu.write(s.rotations, rows.rotations)
+            self._batch, self._sizes = batch, rows.sizes
+        self._hidden[: batch.rows, : self._model.width] = hidden
+        self.gpu.write(s.x.buffer, self._hidden[: batch.rows])
+
+    def _logits(self, batch: Batch, pending: list[Dispatch]) -> Logits:
+        """Run what is pending and the output head, for as many outputs at once as there is room for."""
+        s, vocab = self._scratch, self._model.vocab
+        logits = np.empty((batch.outputs, vocab), np.float32)
+        for first in range(0, batch.outputs, s.widths.logit_rows):
+            self._check()
+            count = min(s.widths.logit_rows, batch.outputs - first)
+            self.gpu.write(s.batch, np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
+            sizes = self._sizes | {"outputs": count, "output squares": -(-count // SIDE)}
+            head = self._steps(self._head, "few" if count <= FEW_ROWS else "many")
+            steps, again = [*pending, *head], bool(pending)
+            found = self.gpu.fetch(steps, sizes, s.logits.buffer, 4 * count * vocab, again=again)
+            logits[first : first + count] = found.reshape(count, vocab)
+            pending = []
+        if pending:
+            self.gpu.submit(pending, self._sizes)
+            self.gpu.wait()
+        return logits
+
+    def _check(self) -> None:
+        if self._stop:
+            raise Stopped
+
+    def stop(self) -> None:
+        """See `Device`."""
+        self._stop = True
+
+    def clear(self) -> None:
+        """See `Device`."""
+        self._stop = False
+
+    def close(self) -> None:
+        """See `Device`."""
+        self.gpu.close()

@@ -1,0 +1,42 @@
+"""What of a model a GPU can compute, and the memory that it takes there; told without a GPU."""
+
+from edgellm.arch.description import Description
+from edgellm.engine.offload import block_tensors
+from edgellm.engine.placement import GPU, Placement
+from edgellm.engine.webgpu.cells import page_bytes
+from edgellm.engine.webgpu.scratch import Sizes, buffer_bytes
+from edgellm.engine.webgpu.shaders import CELLS, FORMATS
+from kquants.layout import PAGE
+
+_MOST_HEAD_DIM = 256
+"""Attention has a lane for every four values of a head."""
+
+_RESERVE = 64 << 20
+"""What pipelines, the driver and uploads under way take beside what is counted, about."""
+
+
+def obstacle(model: Description, block: int, kv_type: str) -> str | None:
+    """Why a GPU cannot compute a block; None if it can."""
+    missing = {t.type.name for t in block_tensors(model, block) if len(t.shape) == 2} - set(FORMATS)
+    if missing:
+        return f"weights of type {', '.join(sorted(missing))} stay on the CPU"
+    if block % 2 or block == 2 * len(model.layers):
+        return None
+    if kv_type not in CELLS:
+        return f"KV pages of type {kv_type} stay on the CPU"
+    if model.head_dim % 4 or model.head_dim > _MOST_HEAD_DIM:
+        return f"attention with {model.head_dim} values a head stays on the CPU"
+    return None
+
+
+def gpu_memory(model: Description, placement: Placement, sizes: Sizes) -> dict[str, int]:
+    """The bytes that a placement takes on the GPU, by part, with a full context."""
+    own = [block for block, on in enumerate(placement) if on == GPU]
+    head = 2 * len(model.layers)
+    mixers = sum(block % 2 == 0 and block != head for block in own)
+    pages = -(-sizes.ctx // PAGE)
+    return {
+        "weights": sum(tensor.nbytes for block in own for tensor in block_tensors(model, block)),
+        "kv_cache": mixers * pages * page_bytes(model, sizes.kv_type),
+        "activations": sum(buffer_bytes(model, sizes, head in own).values()) + _RESERVE,
+    }

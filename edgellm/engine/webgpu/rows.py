@@ -1,0 +1,76 @@
+"""A batch of rows as the shaders read it (see `shaders/batch.wgsl`)."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.engine.batch import Batch
+from kquants.layout import PAGE
+
+HEADER, ROW = 5, 4
+"""uint32 words before the rows, and of each row."""
+
+FIRST_OUTPUT = 2
+"""The word of the header that says which output is the first."""
+
+QUERIES = 8
+"""Queries of a tile of attention."""
+
+MOST_SPANS, LEAST_SPAN_PAGES = 32, 4
+"""A sequence is shared out in up to so many spans, none shorter than this but the last."""
+
+SIDE = 64
+"""Rows of a square of a matrix product."""
+
+
+class Rows(NamedTuple):
+    """`header` and `tables` uint32, `rotations` float32, and the numbers that grids ask for."""
+
+    header: NDArray[np.uint32]
+    tables: NDArray[np.uint32]
+    rotations: NDArray[np.float32]
+    sizes: dict[str, int]
+
+
+def lay_out(batch: Batch, group: int, most_shared_rows: int) -> Rows:
+    """A batch of a model whose KV heads serve `group` query heads each.
+
+    Up to `most_shared_rows` rows have their sequences shared out in spans.
+    """
+    tiles = _tiles(batch.lengths, max(1, QUERIES // group))
+    pages = -(-int(batch.visible.max()) // PAGE)
+    spans, span_pages = _spans(pages, batch.rows <= most_shared_rows)
+    lengths = [len(table) for table in batch.tables]
+    header = np.zeros(HEADER + ROW * max(batch.rows, len(tiles)), np.uint32)
+    header[:HEADER] = batch.rows, batch.outputs, 0, spans, span_pages
+    rows = header[HEADER:].reshape(-1, ROW)
+    rows[: batch.rows, 0] = batch.visible
+    rows[: batch.rows, 1] = np.repeat(np.cumsum([0, *lengths[:-1]]), batch.lengths)
+    rows[: batch.outputs, 2] = batch.wanted
+    rows[: len(tiles), 3] = tiles
+    sizes = {
+        "rows": batch.rows,
+        "squares": -(-batch.rows // SIDE),
+        "tiles": len(tiles),
+        "spans": spans,
+        "merged rows": batch.rows if spans > 1 else 0,
+    }
+    return Rows(header, np.concatenate(batch.tables).view(np.uint32), batch.rotations, sizes)
+
+
+def _tiles(lengths: list[int], together: int) -> list[int]:
+    """Up to `together` consecutive rows of one sequence each: the first | how many << 16."""
+    found, start = [], 0
+    for n in lengths:
+        found += [start + i | min(together, n - i) << 16 for i in range(0, n, together)]
+        start += n
+    return found
+
+
+def _spans(pages: int, shared: bool) -> tuple[int, int]:
+    """How many spans so many pages make, and the pages of each."""
+    if not shared:
+        return 1, pages
+    span_pages = max(LEAST_SPAN_PAGES, -(-pages // MOST_SPANS))
+    return -(-pages // span_pages), span_pages

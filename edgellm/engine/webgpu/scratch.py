@@ -1,0 +1,85 @@
+"""The activations of a batch on a GPU; the same buffers serve all blocks."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from edgellm.arch.description import Description
+from edgellm.engine.webgpu.commands import Buffer
+from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.rows import HEADER, MOST_SPANS, ROW
+from edgellm.engine.webgpu.weights import padded_width
+from kquants.layout import PAGE
+
+_LOGIT_BYTES = 16 << 20
+"""Logits that are made at once."""
+
+_PART_BYTES, _SHARED_ROWS = 32 << 20, 16
+"""Up to so many rows, and bytes of partial results, sequences are shared out in spans."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The most rows of a batch and tokens of a sequence, and the type of KV pages."""
+
+    rows: int
+    ctx: int
+    kv_type: str
+
+
+class Activation(NamedTuple):
+    """A buffer of rows of float32, `width` values apart."""
+
+    buffer: Buffer
+    width: int
+
+
+class Widths:
+    """How wide the rows of a model's activations are, and how many rows some of them have, as a binding allows."""
+
+    def __init__(self, model: Description, rows: int, binding: int) -> None:
+        self.x, self.gate = padded_width(model.width), padded_width(model.ffn)
+        self.qkv = (model.heads + 2 * model.kv_heads) * model.head_dim
+        self.mixed = padded_width(model.heads * model.head_dim)
+        self.widest = max(self.x, self.gate, self.mixed)
+        self.part = MOST_SPANS * model.heads * (model.head_dim + 4)
+        self.shared_rows = max(1, min(_SHARED_ROWS, min(_PART_BYTES, binding) // (4 * self.part)))
+        self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * model.vocab)))
+
+
+def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 << 30) -> dict[str, int]:
+    """The bytes of each buffer, by name; `head`: with logits. Where it can be helped none is larger than `binding`."""
+    widths, rows = Widths(model, sizes.rows, binding), sizes.rows
+    floats = {
+        "x": rows * widths.x,
+        "normed": rows * widths.x,
+        "qkv": rows * widths.qkv,
+        "mixed": rows * widths.mixed,
+        "gate": rows * widths.gate,
+        "up": rows * widths.gate,
+        "packed": rows * widths.widest // 4,
+        "scales": rows * widths.widest // 16,
+        "parts": widths.shared_rows * widths.part,
+        "logits": widths.logit_rows * model.vocab if head else 1,
+        "batch": HEADER + ROW * rows,
+        "tables": rows * -(-sizes.ctx // PAGE),
+        "rotations": 2 * rows * len(model.rope.frequencies),
+        "nothing": 1,
+    }
+    return {name: 4 * n for name, n in floats.items()}
+
+
+class Scratch:
+    """The buffers of `buffer_bytes`, each under its name."""
+
+    def __init__(self, gpu: GPU, model: Description, sizes: Sizes, head: bool) -> None:
+        self.widths = Widths(model, sizes.rows, gpu.binding)
+        needed = buffer_bytes(model, sizes, head, gpu.binding)
+        made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
+        w = self.widths
+        self.x, self.normed = Activation(made["x"], w.x), Activation(made["normed"], w.x)
+        self.qkv, self.mixed = Activation(made["qkv"], w.qkv), Activation(made["mixed"], w.mixed)
+        self.gate, self.up = Activation(made["gate"], w.gate), Activation(made["up"], w.gate)
+        self.logits = Activation(made["logits"], model.vocab)
+        self.parts, self.packed, self.scales = (made[name] for name in ("parts", "packed", "scales"))
+        self.batch, self.tables, self.rotations = (made[name] for name in ("batch", "tables", "rotations"))
+        self.nothing = made["nothing"]

@@ -1,0 +1,78 @@
+"""Shaders: WGSL files, put together with the constants of a model and the formats of its tensors."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from kquants import QUANTIZED_FORMATS
+
+FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
+"""Names of the tensor types that there are shaders for."""
+
+QUADS = ("Q5_K", "Q4_K")
+"""Those whose blocks are whole vec4 of words, and are read so."""
+
+CELLS = ("f16", "f32", "q8_0")
+"""The types of KV pages that there are shaders for."""
+
+_FOLDER = Path(__file__).parent / "shaders"
+
+_STACKED = {
+    "matvec": ("product", "i: u32, h: ptr<function, array<vec4<f32>, 8>>, sum: f32) -> f32", "i, h, sum"),
+    "matmul": ("unpack", "i: u32) -> array<vec4<f32>, 8>", "i"),
+    "matmul_packed": ("block", "i: u32) -> Block", "i"),
+}
+"""What a product's shader asks of the tensors below each other that W is, with its further parameters and arguments."""
+
+Constant = bool | int | float | str
+
+
+@cache
+def text(name: str) -> str:
+    """A file of the folder `shaders`."""
+    return (_FOLDER / f"{name}.wgsl").read_text(encoding="utf-8")
+
+
+def shader(
+    parts: Sequence[str],
+    constants: Mapping[str, Constant],
+    formats: Sequence[str] = (),
+    first_binding: int = 0,
+    enable: Sequence[str] = (),
+) -> str:
+    """The source of a shader: constants, then what unpacks its weights, then the files `parts`.
+
+    The tensors that make up W, of these formats, are bound from `first_binding` on, and rows are counted through all of
+    them (see `_STACKED`).
+    """
+    unpacking = [text("shape"), text("formats/bits")] if formats else []
+    for i, name in enumerate(formats):
+        kind = "blocks" if name in QUANTIZED_FORMATS else "floats"
+        files = [f"formats/{file}" for file in ("quads" if name in QUADS else "words", name.lower(), kind)]
+        source = "".join(map(text, files))
+        unpacking.append(source.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
+    if formats:
+        unpacking.append(_stacked(parts[-1], len(formats)))
+    told = [_constant(name, value) for name, value in constants.items()]
+    return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
+
+
+def _stacked(kernel: str, tensors: int) -> str:
+    """The function that finds the tensor of a row of W."""
+    name, parameters, arguments = _STACKED[kernel]
+    rows = ["row", *(f"row - shape.below_{i}" for i in range(tensors - 1))]
+    calls = [f"return {name}_w{i}({row}, {arguments});" for i, row in enumerate(rows)]
+    lines = [f"    if (row < shape.below_{i}) {{ {call} }}" for i, call in enumerate(calls[:-1])]
+    lines.append(f"    {calls[-1]}")
+    return "\n".join([f"fn {name}(row: u32, {parameters} {{", *lines, "}"])
+
+
+def _constant(name: str, value: Constant) -> str:
+    match value:
+        case bool():
+            return f"const {name}: bool = {str(value).lower()};"
+        case int():
+            return f"const {name}: u32 = {value}u;"
+        case float():
+            return f"const {name}: f32 = {value!r};"
+    return f"alias {name} = {value};"

@@ -1,0 +1,37 @@
+// Attention of rows that are the only ones of their sequences, as in decode: each workgroup norms and rotates the
+// queries that it needs (see heads.wgsl), and whoever has a sequence's last span puts its new key and value into the
+// cell first. So nothing need be prepared. The chunks of a group, if it has several, write the same there.
+//
+//     qkv  [rows][QKV_STRIDE]: HEADS heads of q, KV_HEADS of k, KV_HEADS of v, each HEAD_DIM values
+
+@group(0) @binding(0) var<storage, read> batch: Batch;
+@group(0) @binding(1) var<storage, read> tables: array<u32>;
+@group(0) @binding(2) var<storage, read> rotations: array<vec2<f32>>;
+@group(0) @binding(3) var<storage, read> norms: array<f32>;
+@group(0) @binding(4) var<storage, read> qkv: array<f32>;
+@group(0) @binding(5) var<storage, read_write> cells: array<u32>;
+@group(0) @binding(6) var<storage, read_write> mixed: array<f32>;
+@group(0) @binding(7) var<storage, read_write> parts: array<vec4<f32>>;
+
+fn kernel(group: vec3<u32>) {
+    let tile = tile_of(group);
+    let t = tile.first;
+    let own_page = (batch.row[t].visible - 1u) / PAGE;
+    if (own_page / batch.span_pages == group.z) {
+        take_head(t, HEADS + tile.g);
+        store_head(t, tile.g, false);
+        take_head(t, HEADS + KV_HEADS + tile.g);
+        store_head(t, tile.g, true);
+        storageBarrier();
+    }
+    for (var i = 0u; i < QUERIES; i++) {
+        if (is_query(tile, i)) {
+            take_head(t, head_of(tile, i));
+            for (var d4 = lane; d4 < QUADS; d4 += LANES) {
+                let quad = vec4<f32>(head[4u * d4], head[4u * d4 + 1u], head[4u * d4 + 2u], head[4u * d4 + 3u]);
+                queries[i * QUADS + d4] = SCALE * quad;
+            }
+        }
+    }
+    attend(tile, group.z);
+}

@@ -1,0 +1,26 @@
+// What comes between the products of q, k and v and attention, a workgroup for each head of each row: q and k are
+// normed and rotated (see heads.wgsl), and k and v go into the row's own KV cell.
+//
+//     tables     page ids of the sequences
+//     qkv        [rows][QKV_STRIDE]: HEADS heads of q, KV_HEADS of k, KV_HEADS of v, each HEAD_DIM values
+//     cells      the KV pages of this layer (see cells_*.wgsl)
+
+@group(0) @binding(0) var<storage, read> batch: Batch;
+@group(0) @binding(1) var<storage, read> tables: array<u32>;
+@group(0) @binding(2) var<storage, read> rotations: array<vec2<f32>>;
+@group(0) @binding(3) var<storage, read> norms: array<f32>;
+@group(0) @binding(4) var<storage, read_write> qkv: array<f32>;
+@group(0) @binding(5) var<storage, read_write> cells: array<u32>;
+
+fn kernel(group: vec3<u32>) {
+    let h = group.x;
+    let t = group.y;
+    take_head(t, h);
+    if (h < HEADS) {
+        for (var d = lane; d < HEAD_DIM; d += LANES) {
+            qkv[t * QKV_STRIDE + h * HEAD_DIM + d] = head[d];
+        }
+    } else {
+        store_head(t, (h - HEADS) % KV_HEADS, h >= HEADS + KV_HEADS);
+    }
+}

@@ -1,0 +1,63 @@
+"""A GPU for tests: whatever adapter there is, on machines without a GPU Mesa's llvmpipe."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgellm.engine.device import DeviceFault
+from edgellm.engine.engine import Engine
+from edgellm.engine.offload import Offload
+from edgellm.engine.protocol import Segment
+from edgellm.engine.webgpu.adapters import Adapter, adapters
+from edgellm.gguf import GGUFFile
+from edgellm.home import cache_folder
+
+TINY: dict[str, Any] = {"width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "layers": 2, "types": "F32"}
+"""A model that llvmpipe runs in no time."""
+
+
+def adapter() -> Adapter:
+    """The first adapter; skips the test where there is none."""
+    try:
+        found = adapters()
+    except DeviceFault as fault:
+        pytest.skip(f"needs an adapter: {fault}")
+    if not found:
+        pytest.skip("needs an adapter, such as that of mesa-vulkan-drivers")
+    return found[0]
+
+
+def some_ids(n: int, seed: int = 0) -> list[int]:
+    """Tokens of the models that `make_gguf` writes."""
+    return [1, *map(int, np.random.default_rng(seed).integers(3, 320, n - 1))]
+
+
+def engine_on(file: GGUFFile, layers: int | str, **options: Any) -> Engine:
+    """An engine with so many layers on the GPU, which has to work; skips the test where there is no adapter."""
+    if layers != 0:
+        adapter()
+    given = {"threads": 2, "ctx": 512, "kv_type": "f32", "cache": cache_folder()} | options
+    offload = {"offload": Offload(layers, strict=True)}
+    return Engine(file, **(offload | given))
+
+
+def logits(engine: Engine, ids: list[int], step: int = 256) -> NDArray[np.float32]:
+    """The logits of all tokens of a new sequence, computed `step` at a time."""
+    sequence, parts = engine.new_sequence(), []
+    for start in range(0, len(ids), step):
+        part = ids[start : start + step]
+        parts.append(engine.forward([Segment(sequence, part, range(len(part)))]))
+    return np.concatenate(parts)
+
+
+def opened(path: Any, layers: int | str, **options: Any) -> Iterator[Engine]:
+    """An engine on a file, for `contextmanager`."""
+    with GGUFFile.open(path) as file:
+        engine = engine_on(file, layers, **options)
+        try:
+            yield engine
+        finally:
+            engine.close()

@@ -1,0 +1,178 @@
+"""What a GPU cannot do, the CPU does: from the same place, with one line, and nothing is left behind."""
+
+import gc
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ModelFile
+from gpus import TINY, adapter, logits, opened, some_ids
+
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.engine.device import DeviceFault
+from edgellm.engine.offload import Offload
+from edgellm.engine.protocol import Segment
+from edgellm.engine.webgpu import presence
+from edgellm.engine.webgpu.gpu import GPU
+
+on = contextmanager(opened)
+LENIENT = {"offload": Offload("all")}
+METHODS = ("submit", "read", "write", "_make")
+
+
+@pytest.fixture
+def path(model_file: ModelFile) -> Path:
+    adapter()
+    return model_file(**TINY)
+
+
+def reply(path: Path, **options: Any) -> list[int]:
+    with Model.open(path, threads=1, **options) as model:
+        model.generate("a", max_tokens=2, temp=0)
+        return model.generate("a b c d e f", max_tokens=8, temp=0, logit_bias={2: -np.inf}).tokens
+
+
+def live_buffers() -> int:
+    """How many buffers anybody holds."""
+    import wgpu
+
+    gc.collect()
+    return int(wgpu.diagnostics.get_dict()["object_counts"]["Buffer"]["count"])
+
+
+class Failing:
+    """Lets the n-th call of any method of a GPU fail."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, n: int, out_of_memory: bool) -> None:
+        self.calls, self.failed = 0, False
+        for name in ("_make",) if out_of_memory else METHODS:
+            patch.setattr(GPU, name, self.wrapped(getattr(GPU, name), n, out_of_memory))
+
+    def wrapped(self, method: Any, n: int, out_of_memory: bool) -> Any:
+        def call(gpu: GPU, *arguments: Any, **more: Any) -> Any:
+            self.calls += 1
+            if self.calls == n:
+                self.failed = True
+                raise DeviceFault("a fault", out_of_memory=out_of_memory)
+            return method(gpu, *arguments, **more)
+
+        return call
+
+
+def test_faults_at_any_moment(path: Path) -> None:
+    """A hundred moments, evenly over opening and generating; nothing of it reaches whoever waits for the text."""
+    wanted = reply(path, gpu_layers=0)
+    with pytest.MonkeyPatch.context() as patch:
+        counting = Failing(patch, 10**9, False)
+        assert reply(path, gpu_layers="all") == wanted
+    before = live_buffers()
+    for n in np.linspace(1, counting.calls, 100).astype(int):
+        with pytest.MonkeyPatch.context() as patch, pytest.warns(EdgeLLMWarning, match="a fault: the CPU computes"):
+            failing = Failing(patch, int(n), False)
+            assert reply(path, gpu_layers="all") == wanted
+        assert failing.failed
+    assert live_buffers() <= before
+
+
+def test_too_little_memory_at_any_moment(path: Path) -> None:
+    """Where it is found out at the beginning, fewer layers go to the GPU."""
+    wanted = reply(path, gpu_layers=0)
+    with pytest.MonkeyPatch.context() as patch:
+        counting = Failing(patch, 10**9, True)
+        assert reply(path, gpu_layers="all") == wanted
+    for n in range(1, counting.calls, 4):
+        with pytest.MonkeyPatch.context() as patch, pytest.warns(EdgeLLMWarning, match="a fault: (trying|the CPU)"):
+            Failing(patch, n, True)
+            assert reply(path, gpu_layers="all") == wanted
+
+
+def test_a_lost_device(path: Path) -> None:
+    """The driver takes it away, while sequences hold state there: the CPU computes that anew."""
+    ids = some_ids(90)
+    with on(path, 0) as engine:
+        wanted = logits(engine, ids)
+    with on(path, 1, **LENIENT) as engine:
+        first, empty = engine.new_sequence(), engine.new_sequence()
+        engine.forward([Segment(first, ids[:70])])
+        second = first.fork()
+        engine.forward([Segment(second, ids[70:80])])
+        engine._runner.gpu.gpu._device.destroy()  # type: ignore[union-attr]
+        with pytest.warns(EdgeLLMWarning, match="the CPU computes") as told:
+            found = engine.forward([Segment(first, ids[70:72], [1]), Segment(second, ids[80:], [9])])
+        assert len(told) == 1
+        assert np.array_equal(found, wanted[[71, 89]])
+        assert np.array_equal(engine.forward([Segment(empty, ids[:3], [2])]), wanted[2:3])
+        assert second.trim(40) == 40
+        assert np.array_equal(engine.forward([Segment(second, ids[40:42], [1])]), wanted[41:42])
+        assert [device["name"] for device in engine.devices] == ["CPU"]
+
+
+def test_strictly_a_lost_device_is_an_error(path: Path) -> None:
+    with on(path, "all") as engine:
+        engine._runner.gpu.gpu._device.destroy()  # type: ignore[union-attr]
+        with pytest.raises(EdgeLLMError, match="without --gpu-strict the CPU would compute"):
+            logits(engine, some_ids(5))
+
+
+def test_memory_that_the_driver_has_not(path: Path) -> None:
+    with on(path, 1) as engine:
+        gpu = engine._runner.gpu.gpu  # type: ignore[union-attr]
+        with pytest.raises(DeviceFault, match=gpu.name.split()[0]) as fault:
+            gpu._make(1 << 50, "STORAGE")
+        assert "\n" not in str(fault.value)
+
+
+def test_without_wgpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "find_spec", lambda name: None)
+    path = model_file(**TINY)
+    with pytest.warns(EdgeLLMWarning, match='pip install "edgellm.gpu.": the CPU computes'):
+        assert reply(path, gpu_layers=4) == reply(path, gpu_layers=0)
+    with pytest.raises(EdgeLLMError, match="wgpu is not installed"):
+        reply(path, gpu_layers=4, gpu_strict=True)
+    assert reply(path) == reply(path, gpu_layers=0)
+
+
+def test_an_unknown_gpu(path: Path) -> None:
+    for name in ("nothing like it", "77"):
+        with pytest.warns(EdgeLLMWarning, match=f"there is no GPU {name} here; `edgellm devices` lists"):
+            reply(path, gpu_layers=1, gpu=name)
+
+
+def test_the_terminal_stays_clean(path: Path) -> None:
+    """Drivers write to stderr itself, and wgpu to a log."""
+    code = f"from edgellm import Model\nwith Model.open({str(path)!r}, gpu_layers='all', gpu_strict=True) as m:"
+    code += "\n    m.generate('a', max_tokens=2)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_an_interrupt_leaves_all_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while Python waits for a result: what is on its way there is not mistaken for the next one."""
+    ids = some_ids(9)
+    with on(path, "all") as engine:
+        wanted, sequence = logits(engine, ids), engine.new_sequence()
+        staging = engine._runner.gpu.gpu.staging(8)  # type: ignore[union-attr]
+        map_sync = type(staging).map_sync
+
+        def interrupted(*arguments: Any) -> None:
+            monkeypatch.undo()
+            staging.map_async(*arguments[1:])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(type(staging), "map_sync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.forward([Segment(sequence, ids, [8])])
+        assert type(staging).map_sync is map_sync
+        assert len(sequence) == 0
+        assert np.allclose(engine.forward([Segment(sequence, ids, [8])]), wanted[8:], atol=1e-4)
+
+
+def test_closing_frees_the_memory(path: Path) -> None:
+    with on(path, "all") as engine:
+        logits(engine, some_ids(5))
+        held = live_buffers()
+    assert live_buffers() <= held - 30
