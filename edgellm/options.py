@@ -170,6 +170,8 @@ def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], li
         value = metadata[key]
         if name == "top_k" and isinstance(value, int) and value == -1:
             value = 0  # a common way to write "off"
+        if isinstance(value, float):
+            value = float(f"{value:.7g}")  # a float32 of the file: 0.2, not 0.20000000298
         try:
             defaults[name] = checks[name](value)
         except ValueError as error:

@@ -176,13 +176,13 @@ def test_deleted_chats_are_gone_after_30_days(chats: Store, monkeypatch: pytest.
     chats.delete(late)
     now += 29.5 * 86400
     chats = again(chats)
-    with pytest.raises(EdgeLLMError, match="deleted for good"):
+    with pytest.raises(EdgeLLMError, match="no such chat"):
         chats.undelete(early)
     chats.undelete(late)
     assert set(titles(chats, "elephant")) == {"late", "kept"}
     chats.delete(kept)
     chats.purge()
-    with pytest.raises(EdgeLLMError, match="deleted for good"):
+    with pytest.raises(EdgeLLMError, match="no such chat"):
         chats.load(kept)
     assert titles(chats, "elephant") == ["late"]
     with chats._look() as run:
@@ -211,7 +211,7 @@ def test_nothing_can_be_written_to_what_is_gone(chats: Store) -> None:
         lambda: chats.rename(chat, "x"),
         lambda: chats.fork(chat, message.id),
     ):
-        with pytest.raises(EdgeLLMError, match=r"no longer there|deleted for good"):
+        with pytest.raises(EdgeLLMError, match=r"no longer there|no such chat"):
             change()
     assert said(chats, "new", "c") not in (chat, other)
     assert next(iter(chats.load(said(chats, "new", "d")).tree.messages)) > message.id

@@ -32,6 +32,7 @@ class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
+    CSS = "ToastRack { dock: top; align: right top; }"  # not over what is being typed
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Quit", id="app.quit"),
@@ -88,6 +89,13 @@ class ChatApp(LastingApp):
     ) -> None:
         """Show a notice. Whatever it quotes is text, and harmless to the terminal."""
         super().notify(clean(message), title=title, severity=severity, timeout=timeout, markup=False)
+
+    def action_help_quit(self) -> None:
+        """Ctrl+C: stop what is written, as in a shell; else say how to leave."""
+        if self.desk.running is not None:
+            self.desk.stop()
+        else:
+            self.notify("Ctrl+Q leaves the chat; everything is saved")
 
     async def action_quit(self) -> None:
         """Leave, with what is typed kept."""

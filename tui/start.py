@@ -3,6 +3,7 @@
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
 from edgellm.home import chats_file, log_file
+from tui.ahead import typed_ahead
 from tui.core.backend import EdgeBackend
 from tui.core.store import Store
 from tui.output import logged, recorded
@@ -25,16 +26,17 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
 
 def _show(store: Store, model: str, chat: int | None) -> None:
     """The chat on the whole screen; the terminal is its person's again before the model has ended."""
-    from tui.app import ChatApp
-    from tui.composer.terminal import use_terminal_input
+    with typed_ahead():
+        from tui.app import ChatApp
+        from tui.composer.terminal import use_terminal_input
 
-    use_terminal_input()
-    app = ChatApp(store, EdgeBackend(), model, chat)
-    with logged(log_file()):
-        try:
-            app.run()
-        finally:
-            app.desk.close()
+        use_terminal_input()
+        app = ChatApp(store, EdgeBackend(), model, chat)
+        with logged(log_file()):
+            try:
+                app.run()
+            finally:
+                app.desk.close()
     app.die_as_asked()
     if app.broken:
         advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"

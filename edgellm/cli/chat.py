@@ -2,10 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
 from edgellm.cli.shell import model_names
+from edgellm.errors import ModelFileError
 
 
 @click.command("chat")
@@ -21,6 +23,8 @@ def command(model: str | None, plain: bool, resume: bool) -> None:
         _check_terminal()
     from tui.start import start  # the screen's modules take a while
 
+    if model and model.lower().endswith(".gguf") and not Path(model).exists():
+        raise ModelFileError(f"{model}: there is no such file; `edgellm list` shows the models on this machine")
     start(model, plain, resume)
 
 

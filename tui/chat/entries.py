@@ -40,7 +40,7 @@ class Entries:
         before = self._made.get(seen.message.id)
         if before and before[0].message is seen.message and before[0][1:] == seen[1:]:
             return before[1]
-        return _entry(seen)
+        return _entry(seen, self._desk.problems.get(seen.message.id, ""))
 
     def _path(self) -> Iterator[_Seen]:
         unseen, running = self._desk.unseen(), self._desk.running
@@ -50,13 +50,13 @@ class Entries:
             yield _Seen(message, at, len(versions), message.id in unseen, message.id == running)
 
 
-def _entry(seen: _Seen) -> Entry:
+def _entry(seen: _Seen, problem: str) -> Entry:
     message = seen.message
     return Entry(
         key=message.id,
         role=message.role,
         text=message.text,
-        figures=_figures(message),
+        figures=problem or _figures(message),
         version=seen.version,
         versions=seen.versions,
         unseen=seen.unseen,

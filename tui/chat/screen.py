@@ -45,6 +45,8 @@ class ChatScreen(FrontScreen):
         Binding("f2", "edit", "Edit", id="chat.edit", show=False),
         Binding("alt+left", "walk(-1)", "Earlier version", id="chat.earlier", show=False),
         Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
+        Binding("alt+up", "select('select_previous')", "Earlier message", id="chat.select_before", show=False),
+        Binding("alt+down", "select('select_next')", "Later message", id="chat.select_after", show=False),
         Binding("ctrl+b", "chats", "Chats", id="chat.chats"),
         Binding("ctrl+t", "panel", "Figures", id="chat.panel"),
         Binding("f3", "show('models')", "Models", id="chat.models"),
@@ -106,7 +108,7 @@ class ChatScreen(FrontScreen):
         if self.desk.opened:
             return "Say something, or / for commands"
         if self.desk.reading().phase is Phase.LOADING:
-            return "Type while the model loads: it goes off when it is ready"
+            return "Type while the model loads: it is sent when that is ready"
         return "No model is open; F3 shows them"
 
     def _show_path(self) -> None:
@@ -201,6 +203,7 @@ class ChatScreen(FrontScreen):
 
     @on(Sidebar.Leave)
     def _leave_chats(self) -> None:
+        self.query_one(Sidebar).display = False
         self.query_one(Composer).focus()
 
     def action_chats(self) -> None:
@@ -252,6 +255,10 @@ class ChatScreen(FrontScreen):
     def action_walk(self, step: int) -> None:
         """Show another version of the selected message, or of the last one that has several."""
         self.attempt(lambda: self.desk.walk(self.query_one(Transcript).selected or None, step))
+
+    def action_select(self, action: str) -> None:
+        """Select another message, wherever the cursor is."""
+        self.call_later(self.query_one(Transcript).run_action, action)
 
     def action_panel(self) -> None:
         """Show or hide the figures."""

@@ -8,6 +8,9 @@ from typing import Protocol
 from edgellm.errors import EdgeLLMError
 from tui.core.desk import Desk
 
+_ALSO = {"exit": "quit", "bye": "quit", "new": "clear", "models": "model", "settings": "set"}
+"""What people type who come from other programs."""
+
 Problem = EdgeLLMError
 """What a command raises that cannot be run: one line, which says what to do instead."""
 
@@ -46,6 +49,7 @@ class Command:
 def run(commands: Mapping[str, Command], front: Front, line: str) -> None:
     """Run a line that begins with a slash. Raises EdgeLLMError for what cannot be done."""
     name, _, argument = line.removeprefix("/").partition(" ")
+    name = _ALSO.get(name.casefold(), name)
     if not (command := commands.get(name.casefold())):
         near = get_close_matches(name.casefold(), commands, n=1, cutoff=0.5)
         advice = f"did you mean /{near[0]}?" if near else "/help lists all commands"

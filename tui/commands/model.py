@@ -19,9 +19,9 @@ def _set(front: Front, argument: str) -> None:
     if not name:
         front.show("settings")
         return
-    value = value.strip()
-    front.desk.set(name, "" if value == "default" else value)
-    front.say(f"{name}: {value or 'default'}")
+    if value := value.strip():
+        front.desk.set(name, "" if value == "default" else value)
+    front.say(f"{name}: {front.desk.value(name)}")
 
 
 def _reset(front: Front, _: str) -> None:

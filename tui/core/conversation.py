@@ -27,6 +27,7 @@ class Conversation:
         self.chat = Chat(0)
         self._pending: dict[int, Message] = {}
         self._stopped: set[int] = set()
+        self.problems: dict[int, str] = {}
 
     @property
     def path(self) -> list[Message]:
@@ -159,8 +160,9 @@ class Conversation:
         return turns
 
     def inspect(self) -> None:
-        """Look at what the model would get of this conversation; Inspected follows."""
-        messages, options = self.messages(), self.tuning.for_replies()
+        """Look at what the model got for its last reply, or would get for one now; Inspected follows."""
+        asked = [message.id for message in self.path if message.role != "assistant"][-1:]
+        messages, options = self.messages(*asked), self.tuning.for_replies()
         self.worker.ask(lambda model: Inspected(model.inspect(messages, options)))
 
     def count(self, text: str) -> None:
@@ -180,6 +182,7 @@ class Conversation:
         if ended.id in self.chat.tree.messages:
             self.chat.tree.put(ended)
         if event.problem:
+            self.problems[ended.id] = event.problem
             self._tell(Notice(event.problem, "error"))
         self._tell(PathChanged())
 

@@ -20,7 +20,7 @@ from tui.core.events import (
 )
 from tui.core.files import write_new
 from tui.core.reading import Reading
-from tui.core.settings import Group, Setting
+from tui.core.settings import Group, Setting, setting
 from tui.core.store import Chat, ChatRow, Store
 
 
@@ -53,6 +53,15 @@ class Desk(Conversation):
         """Set something for this model, and keep it; empty text goes back to the default."""
         if self.keep(name, text).group is Group.LOAD:
             self.reopen()
+
+    def value(self, name: str) -> str:
+        """What a setting of this model is, in words. Raises OptionError for one that there is not."""
+        asked = setting(name)
+        if asked.name in self.tuning.values:
+            return str(self.tuning.values[asked.name])
+        brought = self.opened.defaults.get(asked.name) if self.opened else None
+        default = asked.default if brought is None else brought
+        return "automatic" if default is None else f"{default} (default)"
 
     def keep(self, name: str, text: str) -> Setting:
         """The same, but settings of loading wait for `reopen`."""
@@ -176,8 +185,9 @@ class Desk(Conversation):
         self.store.close()
 
     def reading(self) -> Reading:
-        """What the model is doing now."""
-        return self.worker.reading()
+        """What the model is doing now; the figures are those of this conversation, if it wrote in that last."""
+        reading = self.worker.reading()
+        return reading if self.worker.wrote in self.chat.tree.messages else replace(reading, live=None)
 
     def _opened_chat(self) -> None:
         self._tell(PathChanged())

@@ -1,4 +1,4 @@
-"""The one thread that calls the model. Jobs wait in a queue, so that what is sent while a model loads goes off then."""
+"""The one thread that calls the model. Jobs wait in a queue, so that what is said while a model loads is sent then."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class Worker:
         self._opening = self._opened = 0
         self._closing = False
         self.running: int | None = None
+        self.wrote: int | None = None
         self._thread = Thread(target=self._work, name="model worker", daemon=True)
         self._thread.start()
 
@@ -163,7 +164,7 @@ class Worker:
             self._jobs.put(lambda: self._write(request))
             return
         self._reply = None  # first: what `text` gives is always of the reply that is running
-        self.running = request.message
+        self.running = self.wrote = request.message
         try:
             ended = self._written(request)
         except Exception as error:

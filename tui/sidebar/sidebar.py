@@ -117,6 +117,7 @@ class Sidebar(Widget):
     def action_leave(self) -> None:
         """End renaming, or go back to the conversation."""
         if self._renaming is None:
+            self.query_one(Input).value = ""
             self.post_message(self.Leave())
         else:
             self._ask(None, "", _SEARCH)

@@ -136,4 +136,4 @@ class Store(Kept):
                 raise self._gone()
 
     def _gone(self) -> EdgeLLMError:
-        return EdgeLLMError(f"{self.path}: this chat was deleted for good; open another one")
+        return EdgeLLMError("there is no such chat, or no longer; open another one of the list")

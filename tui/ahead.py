@@ -1,0 +1,28 @@
+"""What is typed before the screen stands."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def typed_ahead() -> Iterator[None]:
+    """Let the terminal keep keys as they are, Enter among them, and show none: the screen takes them when it stands.
+
+    Otherwise Enter would have become a line feed by then, which is the key for a new line.
+    """
+    try:
+        import termios
+    except ImportError:  # Windows, where the console keeps keys anyway
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    keys = termios.tcgetattr(terminal)
+    keys[0] &= ~termios.ICRNL
+    keys[3] &= ~(termios.ICANON | termios.ECHO)
+    termios.tcsetattr(terminal, termios.TCSANOW, keys)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
