@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import ModelFile
 from gpus import TINY, adapter, logits, opened, some_ids
+from make_gguf import write_model
 from reference import divergence, reference_logits
 
 from edgellm import Model
@@ -170,15 +171,16 @@ def test_without_optional_features(
 LARGE: dict[str, tuple[dict[str, Any], int, list[int]]] = {
     "feed-forward": ({"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "vocab": 1000}, 150, [1, 1, 4, 2]),
     "with biases": ({"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "biases": True}, 150, [1, 1, 4, 1]),
+    "two formats": ({"head_dim": 32, "ffn": 2000, "types": {"": "F32", "ffn_up": "F16"}}, 150, [1, 1, 4, 1]),
     "attention": ({"heads": 16, "kv_heads": 1, "head_dim": 32, "biases": True}, 100, [2, 2, 1, 1]),
 }
 """Sizes, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_tensors_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     sizes, binding, pieces = LARGE[name]
-    path, ids = model_file(**(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
+    path, ids = write_model(tmp_path / "model.gguf", **(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
     with on(path, 0, ctx=16, kv_type="f16") as engine:
         cpu = logits(engine, ids)
     monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=binding << 10))
