@@ -18,6 +18,8 @@ from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.webgpu import opening
 from edgellm.engine.webgpu.device import GPUDevice
+from edgellm.engine.webgpu.fit import gpu_memory
+from edgellm.engine.webgpu.scratch import Sizes
 from edgellm.engine.webgpu.shaders import FORMATS
 from kquants.layout import PAGE
 
@@ -137,6 +139,42 @@ def test_any_history_computes_as_on_the_cpu(model_file: ModelFile, seed: int) ->
                     n = int(random.integers(len(live[i][0]) + 1))
                     assert [sequence.trim(n) for sequence in live[i]] == [n, n]
             assert all(a.tokens == b.tokens for a, b in live)
+
+
+def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
+    with on(model_file(**(TINY | {"context_length": 1024})), 2, ctx=700) as engine:
+        device, sequence = engine._runner.gpu, engine.new_sequence()
+        assert isinstance(device, GPUDevice)
+        for ids in np.split(np.array(some_ids(700)), [256, 512]):
+            engine.forward([Segment(sequence, ids.tolist())])
+        planned = gpu_memory(engine._model, last_layers(2, 2), Sizes(engine.max_rows, 700, "f32"))
+        assert sum(buffer.size for buffer in device._cells.buffers.values()) == planned["kv_cache"]
+
+
+def test_an_interrupt_while_room_grows(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, ids = model_file(**(TINY | {"context_length": 1024})), some_ids(8 * PAGE + 3)
+    with on(path, 0, ctx=1024) as engine:
+        wanted = logits(engine, ids)
+    with on(path, 2, ctx=1024) as engine:
+        sequence, gpu = engine.new_sequence(), engine._runner.gpu.gpu  # type: ignore[union-attr]
+        for start in range(0, 8 * PAGE - 1, 255):
+            engine.forward([Segment(sequence, ids[start : min(start + 255, 8 * PAGE - 1)])])
+        engine.forward([Segment(sequence, ids[8 * PAGE - 1 : 8 * PAGE])])
+        free, freed = gpu.free, []
+
+        def interrupted(buffer: object) -> None:
+            free(buffer)
+            freed.append(buffer)
+            if len(freed) == 1:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(gpu, "free", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.forward([Segment(sequence, ids[8 * PAGE : 8 * PAGE + 1])])
+        assert sequence.trim(8 * PAGE - 1) == 8 * PAGE - 1
+        for i in range(8 * PAGE - 1, 8 * PAGE + 3):
+            assert divergence(wanted[i : i + 1], engine.forward([Segment(sequence, [ids[i]], [0])])) < 1e-9
+        assert len(freed) == 3
 
 
 def test_a_long_sequence_is_shared_out_in_spans(model_file: ModelFile) -> None:
