@@ -13,7 +13,8 @@ from gpus import TINY, adapter, logits, opened, some_ids
 from make_gguf import write_model
 from reference import divergence, reference_logits
 
-from edgellm import Model
+from edgellm import EdgeLLMWarning, Model
+from edgellm.engine.offload import Offload
 from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.webgpu import opening
@@ -149,6 +150,29 @@ def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
             engine.forward([Segment(sequence, ids.tolist())])
         planned = gpu_memory(engine._model, last_layers(2, 2), Sizes(engine.max_rows, 700, "f32"))
         assert sum(buffer.size for buffer in device._cells.buffers.values()) == planned["kv_cache"]
+
+
+def test_a_context_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told at the beginning how far the GPU comes, and so far it comes."""
+    path, ids, tokens = model_file(**(TINY | {"context_length": 1024})), some_ids(1024), 13 * PAGE
+    binding = tokens * 2 * 2 * 16 * 4  # float32 keys and values of 2 KV heads of 16
+    small = replace(adapter(), binding=binding)
+    monkeypatch.setattr(opening, "choose", lambda gpu: small)
+    monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=binding))
+    with on(path, 0, ctx=1024) as engine:
+        wanted = logits(engine, ids)
+    with (
+        pytest.warns(EdgeLLMWarning, match="past 832 tokens the CPU computes: "),
+        on(path, 2, ctx=1024, offload=Offload(2)) as engine,
+    ):
+        sequence = engine.new_sequence()
+        for start in range(0, tokens, 208):
+            found = engine.forward([Segment(sequence, ids[start : start + 208], [207])])
+        assert len(engine.devices) == 2
+        assert divergence(wanted[tokens - 1 : tokens], found) < 1e-9
+        with pytest.warns(EdgeLLMWarning, match="does not fit a binding: the CPU computes"):
+            found = engine.forward([Segment(sequence, ids[tokens : tokens + 1], [0])])
+        assert np.array_equal(found, wanted[tokens : tokens + 1])
 
 
 def test_an_interrupt_while_room_grows(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:

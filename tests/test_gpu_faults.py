@@ -112,6 +112,24 @@ def test_a_lost_device(path: Path) -> None:
         assert [device["name"] for device in engine.devices] == ["CPU"]
 
 
+@pytest.mark.parametrize("method", ["dispatch", "write", "_encoded", "read"])
+def test_a_device_that_is_lost_before_a_call(path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """In the middle of a reply. Not before `_start`: where wgpu refuses a submission it ends the process."""
+    wanted, original, calls = reply(path, gpu_layers=0), getattr(GPU, method), 0
+
+    def lost(gpu: GPU, *arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 9:
+            gpu._device.destroy()
+        return original(gpu, *arguments, **more)
+
+    monkeypatch.setattr(GPU, method, lost)
+    with pytest.warns(EdgeLLMWarning, match="the CPU computes"):
+        assert reply(path, gpu_layers="all") == wanted
+    assert calls >= 9
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, EdgeLLMError("no memory")])
 def test_a_fall_back_that_fails_is_tried_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException

@@ -20,6 +20,11 @@ def page_bytes(model: Description, kv_type: str) -> int:
     return values * {"f16": 2, "f32": 4}[kv_type]
 
 
+def most_tokens(model: Description, kv_type: str, binding: int) -> int:
+    """How many tokens have their keys and values of a layer in a binding of so many bytes."""
+    return binding // page_bytes(model, kv_type) * PAGE
+
+
 class Cells:
     """The pages of layers, known by the numbers of their blocks; room for them grows as it is asked for."""
 
@@ -32,7 +37,9 @@ class Cells:
 
     def hold(self, pages: int) -> None:
         """Have room for so many pages, in other buffers. One full sequence gets no more than it was planned with."""
-        most = self._full if self.pages < self._full else self._gpu.binding // self._page_bytes
+        most = self._gpu.binding // self._page_bytes
+        if self.pages < self._full:
+            most = min(most, self._full)
         room = max(pages, min(2 * self.pages, most))
         for block, old in self.buffers.items():
             new = self._room(room)
