@@ -108,7 +108,7 @@ class LoadOptions(_Options):
     ctx: int | None = _option(whole(1), None)
     gpu_layers: int | str = _option(layers, "auto")
     gpu: str | None = _option(text, None)
-    gpu_memory: float | None = _option(real(0, above=True), None)
+    gpu_memory: float | None = _option(real(0.001, 1_000_000), None)
     gpu_strict: bool = _option(flag, False)
     kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
     engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 from conftest import ModelFile
 from gpus import TINY, adapter, logits, opened, some_ids
+from make_gguf import write_model
 from reference import divergence, reference_logits
 
-from edgellm import Model
+from edgellm import EdgeLLMWarning, Model
+from edgellm.engine.offload import Offload
 from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.webgpu import opening
 from edgellm.engine.webgpu.device import GPUDevice
+from edgellm.engine.webgpu.fit import gpu_memory
+from edgellm.engine.webgpu.scratch import Sizes
 from edgellm.engine.webgpu.shaders import FORMATS
 from kquants.layout import PAGE
 
@@ -138,6 +142,65 @@ def test_any_history_computes_as_on_the_cpu(model_file: ModelFile, seed: int) ->
             assert all(a.tokens == b.tokens for a, b in live)
 
 
+def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
+    with on(model_file(**(TINY | {"context_length": 1024})), 2, ctx=700) as engine:
+        device, sequence = engine._runner.gpu, engine.new_sequence()
+        assert isinstance(device, GPUDevice)
+        for ids in np.split(np.array(some_ids(700)), [256, 512]):
+            engine.forward([Segment(sequence, ids.tolist())])
+        planned = gpu_memory(engine._model, last_layers(2, 2), Sizes(engine.max_rows, 700, "f32"))
+        assert sum(buffer.size for buffer in device._cells.buffers.values()) == planned["kv_cache"]
+
+
+def test_a_context_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told at the beginning how far the GPU comes, and so far it comes."""
+    path, ids, tokens = model_file(**(TINY | {"context_length": 1024})), some_ids(1024), 13 * PAGE
+    binding = tokens * 2 * 2 * 16 * 4  # float32 keys and values of 2 KV heads of 16
+    small = replace(adapter(), binding=binding)
+    monkeypatch.setattr(opening, "choose", lambda gpu: small)
+    monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=binding))
+    with on(path, 0, ctx=1024) as engine:
+        wanted = logits(engine, ids)
+    with (
+        pytest.warns(EdgeLLMWarning, match="past 832 tokens the CPU computes: "),
+        on(path, 2, ctx=1024, offload=Offload(2)) as engine,
+    ):
+        sequence = engine.new_sequence()
+        for start in range(0, tokens, 208):
+            found = engine.forward([Segment(sequence, ids[start : start + 208], [207])])
+        assert len(engine.devices) == 2
+        assert divergence(wanted[tokens - 1 : tokens], found) < 1e-9
+        with pytest.warns(EdgeLLMWarning, match="does not fit a binding: the CPU computes"):
+            found = engine.forward([Segment(sequence, ids[tokens : tokens + 1], [0])])
+        assert np.array_equal(found, wanted[tokens : tokens + 1])
+
+
+def test_an_interrupt_while_room_grows(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, ids = model_file(**(TINY | {"context_length": 1024})), some_ids(8 * PAGE + 3)
+    with on(path, 0, ctx=1024) as engine:
+        wanted = logits(engine, ids)
+    with on(path, 2, ctx=1024) as engine:
+        sequence, gpu = engine.new_sequence(), engine._runner.gpu.gpu  # type: ignore[union-attr]
+        for start in range(0, 8 * PAGE - 1, 255):
+            engine.forward([Segment(sequence, ids[start : min(start + 255, 8 * PAGE - 1)])])
+        engine.forward([Segment(sequence, ids[8 * PAGE - 1 : 8 * PAGE])])
+        free, freed = gpu.free, []
+
+        def interrupted(buffer: object) -> None:
+            free(buffer)
+            freed.append(buffer)
+            if len(freed) == 1:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(gpu, "free", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.forward([Segment(sequence, ids[8 * PAGE : 8 * PAGE + 1])])
+        assert sequence.trim(8 * PAGE - 1) == 8 * PAGE - 1
+        for i in range(8 * PAGE - 1, 8 * PAGE + 3):
+            assert divergence(wanted[i : i + 1], engine.forward([Segment(sequence, [ids[i]], [0])])) < 1e-9
+        assert len(freed) == 3
+
+
 def test_a_long_sequence_is_shared_out_in_spans(model_file: ModelFile) -> None:
     path, ids = model_file(**TINY), some_ids(512)
     with on(path, 0) as engine:
@@ -170,15 +233,16 @@ def test_without_optional_features(
 LARGE: dict[str, tuple[dict[str, Any], int, list[int]]] = {
     "feed-forward": ({"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "vocab": 1000}, 150, [1, 1, 4, 2]),
     "with biases": ({"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 2000, "biases": True}, 150, [1, 1, 4, 1]),
+    "two formats": ({"head_dim": 32, "ffn": 2000, "types": {"": "F32", "ffn_up": "F16"}}, 150, [1, 1, 4, 1]),
     "attention": ({"heads": 16, "kv_heads": 1, "head_dim": 32, "biases": True}, 100, [2, 2, 1, 1]),
 }
 """Sizes, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_tensors_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     sizes, binding, pieces = LARGE[name]
-    path, ids = model_file(**(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
+    path, ids = write_model(tmp_path / "model.gguf", **(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
     with on(path, 0, ctx=16, kv_type="f16") as engine:
         cpu = logits(engine, ids)
     monkeypatch.setattr(opening, "Opened", partial(opening.Opened, binding=binding << 10))

@@ -13,6 +13,7 @@ from conftest import ModelFile
 from gpus import TINY, adapter, logits, opened, some_ids
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.engine import runner
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload
 from edgellm.engine.protocol import Segment
@@ -109,6 +110,47 @@ def test_a_lost_device(path: Path) -> None:
         assert second.trim(40) == 40
         assert np.array_equal(engine.forward([Segment(second, ids[40:42], [1])]), wanted[41:42])
         assert [device["name"] for device in engine.devices] == ["CPU"]
+
+
+@pytest.mark.parametrize("method", ["dispatch", "write", "_encoded", "read"])
+def test_a_device_that_is_lost_before_a_call(path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """In the middle of a reply. Not before `_start`: where wgpu refuses a submission it ends the process."""
+    wanted, original, calls = reply(path, gpu_layers=0), getattr(GPU, method), 0
+
+    def lost(gpu: GPU, *arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 9:
+            gpu._device.destroy()
+        return original(gpu, *arguments, **more)
+
+    monkeypatch.setattr(GPU, method, lost)
+    with pytest.warns(EdgeLLMWarning, match="the CPU computes"):
+        assert reply(path, gpu_layers="all") == wanted
+    assert calls >= 9
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, EdgeLLMError("no memory")])
+def test_a_fall_back_that_fails_is_tried_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Ctrl-C while kernels for the CPU are compiled, or no memory there: the sequences are as they were."""
+    ids = some_ids(9)
+    with on(path, 0) as engine:
+        wanted = logits(engine, ids)
+
+    def fail(*arguments: object) -> None:
+        raise error
+
+    with on(path, 1, **LENIENT) as engine, pytest.warns(EdgeLLMWarning, match="the CPU computes"):
+        sequence = engine.new_sequence()
+        engine.forward([Segment(sequence, ids[:8])])
+        engine._runner.gpu.gpu._device.destroy()  # type: ignore[union-attr]
+        monkeypatch.setattr(runner, "CPUDevice", fail)
+        with pytest.raises(error if isinstance(error, type) else type(error)):
+            engine.forward([Segment(sequence, ids[8:], [0])])
+        monkeypatch.undo()
+        assert np.array_equal(engine.forward([Segment(sequence, ids[8:], [0])]), wanted[8:])
 
 
 def test_strictly_a_lost_device_is_an_error(path: Path) -> None:

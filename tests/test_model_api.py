@@ -261,6 +261,7 @@ WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [
     ({"ctx": 40000}, OptionError, "ctx cannot be 40000.* made for up to 32768 tokens"),
     ({"kv_type": "q8"}, OptionError, "kv_type cannot be 'q8': give f16 or f32 or q8_0"),
     ({"engine": "fast"}, OptionError, "engine cannot be 'fast'"),
+    ({"gpu_memory": 1e300}, OptionError, "gpu_memory cannot be 1e.300: give a finite number, from 0.001 to 1000000"),
     ({"gpu_layers": "all", "engine": "llama.cpp"}, EdgeLLMError, "CPU alone"),
     ({"tokenizer_pre": "llama-bpe"}, OptionError, "tokenizer-pre"),
 ]

@@ -155,10 +155,9 @@ class Engine:
     def _fall_back(self, fault: DeviceFault) -> None:
         """Go on without the GPU."""
         self._complain(fault)
-        self._runner.close()
-        self._closed = True  # unless there is memory for all blocks here
+        broken = self._runner  # in use until there is another: an interrupt, or too little memory, changes nothing
         self._run_on(on_cpu(len(self._model.layers)), None)
-        self._closed = False
+        broken.close()
 
     def _compute(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
         for segment in segments:

@@ -8,7 +8,7 @@ import numpy as np
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.weights import Matrix, floats, upload, vector
+from edgellm.engine.webgpu.weights import Matrix, floats, piece_rows, upload, vector
 from edgellm.gguf import Tensor
 
 Uploaded = Callable[[int], None]
@@ -60,9 +60,10 @@ class GPUFeedForward:
         if block.gate.bias or block.up.bias:
             gate, up = (vector(gpu, floats(linear.bias, linear.weight.shape[0])) for linear in both)
             biases = gate, up
+        most = min(piece_rows(linear.weight, gpu.binding) for linear in both)  # formats may differ: both are cut alike
         return cls(
             norm=_norm(gpu, block.norm),
-            gate_up=[upload(gpu, linear.weight, uploaded) for linear in both],
+            gate_up=[upload(gpu, linear.weight, uploaded, most) for linear in both],
             gate_up_bias=biases,
             down=[upload(gpu, block.down.weight, uploaded)],
             down_bias=_bias(gpu, [block.down]),

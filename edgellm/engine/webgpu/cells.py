@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.scratch import Sizes
 from kquants.layout import PAGE
 
 LEAST_PAGES = 8
-"""Room that is made at first; then it doubles."""
+"""Room that is made at first; then it doubles, up to that of a full context."""
 
 
 def page_bytes(model: Description, kv_type: str) -> int:
@@ -19,32 +20,33 @@ def page_bytes(model: Description, kv_type: str) -> int:
     return values * {"f16": 2, "f32": 4}[kv_type]
 
 
+def most_tokens(model: Description, kv_type: str, binding: int) -> int:
+    """How many tokens have their keys and values of a layer in a binding of so many bytes."""
+    return binding // page_bytes(model, kv_type) * PAGE
+
+
 class Cells:
     """The pages of layers, known by the numbers of their blocks; room for them grows as it is asked for."""
 
-    def __init__(self, gpu: GPU, model: Description, kv_type: str, blocks: Sequence[int]) -> None:
-        self._gpu, self._page_bytes = gpu, page_bytes(model, kv_type)
-        self._pages = LEAST_PAGES
+    def __init__(self, gpu: GPU, model: Description, sizes: Sizes, blocks: Sequence[int]) -> None:
+        self._gpu, self._page_bytes = gpu, page_bytes(model, sizes.kv_type)
+        self._full = -(-sizes.ctx // PAGE)
+        self.pages = min(LEAST_PAGES, self._full)
         self._between = gpu.buffer(self._page_bytes, "a KV page")  # WebGPU copies nothing within a buffer
-        self.buffers: dict[int, Buffer] = {block: self._room(LEAST_PAGES) for block in blocks}
+        self.buffers: dict[int, Buffer] = {block: self._room(self.pages) for block in blocks}
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all pages."""
-        return len(self.buffers) * self._pages * self._page_bytes
-
-    def hold(self, pages: int) -> bool:
-        """Have room for so many pages; whether buffers have changed."""
-        if pages <= self._pages or not self.buffers:
-            return False
-        room = min(max(pages, 2 * self._pages), max(pages, self._gpu.binding // self._page_bytes))
+    def hold(self, pages: int) -> None:
+        """Have room for so many pages, in other buffers. One full sequence gets no more than it was planned with."""
+        most = self._gpu.binding // self._page_bytes
+        if self.pages < self._full:
+            most = min(most, self._full)
+        room = max(pages, min(2 * self.pages, most))
         for block, old in self.buffers.items():
             new = self._room(room)
-            self._gpu.submit([], copies=[(old, 0, new, 0, self._pages * self._page_bytes)])
+            self._gpu.submit([], copies=[(old, 0, new, 0, self.pages * self._page_bytes)])
             self.buffers[block] = new
             self._gpu.free(old)
-        self._pages = room
-        return True
+        self.pages = room
 
     def copy(self, source: int, target: int) -> None:
         """Copy a page of all layers."""

@@ -47,7 +47,7 @@ class GPUDevice:
             if feed_forward(i) in self._own:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
         self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
-        self._cells = Cells(gpu, model, sizes.kv_type, list(self._mixers))
+        self._cells = Cells(gpu, model, sizes, list(self._mixers))
         self._made: dict[tuple[int, HowMany], list[Dispatch]] = {}
         self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
@@ -69,8 +69,9 @@ class GPUDevice:
 
     def hold(self, pages: int) -> None:
         """See `Device`."""
-        if self._cells.hold(pages):
+        if pages > self._cells.pages:  # steps go before the buffers that they have: an interrupt may come in between
             self._made = {key: steps for key, steps in self._made.items() if key[0] not in self._mixers}
+            self._cells.hold(pages)
 
     def copy(self, source: int, target: int) -> None:
         """See `Device`."""

@@ -8,6 +8,7 @@ from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload, Uploading, block_tensors
 from edgellm.engine.placement import CPU, GPU, Placement, last_layers
 from edgellm.engine.webgpu.adapters import Adapter, choose
+from edgellm.engine.webgpu.cells import most_tokens
 from edgellm.engine.webgpu.device import GPUDevice
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
 from edgellm.engine.webgpu.gpu import GPU as Opened  # noqa: N811
@@ -67,7 +68,11 @@ def _possible(model: Description, sizes: Sizes, adapter: Adapter, n: int) -> Cho
     wanted = last_layers(len(model.layers), n)
     obstacles = [obstacle(model, block, sizes.kv_type) if on == GPU else None for block, on in enumerate(wanted)]
     placement = tuple(CPU if why else on for on, why in zip(wanted, obstacles, strict=True))
-    return Choice(adapter, placement, list(dict.fromkeys(why for why in obstacles if why)))
+    notes = list(dict.fromkeys(why for why in obstacles if why))
+    tokens = most_tokens(model, sizes.kv_type, adapter.binding)
+    if GPU in placement[:-1:2] and tokens < sizes.ctx:
+        notes.append(f"past {tokens:,} tokens the CPU computes: {adapter.name} lets a layer have no larger KV cache")
+    return Choice(adapter, placement, notes)
 
 
 def open_gpu(

@@ -48,10 +48,10 @@ def piece_rows(tensor: Tensor, binding: int) -> int:
     return rows
 
 
-def upload(gpu: GPU, tensor: Tensor, progress: Callable[[int], None]) -> Matrix:
-    """A matrix of a file on the GPU; `progress` gets the bytes of each step."""
+def upload(gpu: GPU, tensor: Tensor, progress: Callable[[int], None], most: int = _MOST_ROWS) -> Matrix:
+    """A matrix of a file on the GPU, in pieces of up to `most` rows; `progress` gets the bytes of each step."""
     rows, columns = tensor.shape
-    row_bytes, most = tensor.type.row_bytes(columns), piece_rows(tensor, gpu.binding)
+    row_bytes, most = tensor.type.row_bytes(columns), min(most, piece_rows(tensor, gpu.binding))
     pieces = []
     for first in range(0, rows, most):
         count = min(most, rows - first)
