@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgellm import Chat, EdgeLLMError, Model
 from edgellm.branches import MOST, WORTH, Branches
 from edgellm.engine import protocol
-from edgellm.engine.pages import PagePool
+from edgellm.engine.hostpages import HostPages
 from edgellm.session import Cancel, Session
 from kquants.layout import PAGE
 
@@ -240,14 +240,14 @@ def test_what_llama_cpp_let_go_of_is_not_counted_on(path: Path) -> None:
 
 def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages for 200 tokens and no more: room for one of the prompts at a time."""
-    monkeypatch.setattr("edgellm.engine.pages.CHUNK", 0)
-    grow = PagePool._grow
+    monkeypatch.setattr("edgellm.engine.hostpages.CHUNK", 0)
+    hold = HostPages.hold
 
-    def limited(pool: PagePool) -> None:
+    def limited(store: HostPages, pages: int) -> None:
         with monkeypatch.context() as patch:
-            if len(pool._pages) * PAGE >= 200:
-                patch.setattr("edgellm.engine.pages.huge", fail)
-            grow(pool)
+            if pages * PAGE > 200 + PAGE:
+                patch.setattr("edgellm.engine.hostpages.huge", fail)
+            hold(store, pages)
 
     def fail(n: int) -> None:
         raise MemoryError
@@ -255,7 +255,7 @@ def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypat
     with Model.open(path, threads=1) as model:
         prompts = [[user(letter * 90)] for letter in "ABC"]
         alone = [model.chat(**GREEDY).reply(prompt).completion().tokens for prompt in prompts]
-    monkeypatch.setattr(PagePool, "_grow", limited)
+    monkeypatch.setattr(HostPages, "hold", limited)
     with Model.open(path, threads=1) as model:
         chat, other = model.chat(**GREEDY), model.chat(**GREEDY)
         replies = [each.reply(prompt).completion() for each in (chat, other) for prompt in prompts]

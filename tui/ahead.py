@@ -2,14 +2,15 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
 def typed_ahead() -> Iterator[None]:
-    """Let the terminal keep keys as they are, Enter among them, and show none: the screen takes them when it stands.
+    """Let the terminal keep keys as they are, Enter among them, and show none: for as long as the screen is prepared.
 
-    Otherwise Enter would have become a line feed by then, which is the key for a new line.
+    Otherwise Enter would have become a line feed by then, which is the key for a new line. Afterwards the terminal is
+    as it was: what Textual then finds is what it goes back to in the end.
     """
     try:
         import termios
@@ -25,4 +26,5 @@ def typed_ahead() -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the window was closed meanwhile
+            termios.tcsetattr(terminal, termios.TCSANOW, before)

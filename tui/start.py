@@ -32,11 +32,11 @@ def _show(store: Store, model: str, chat: int | None) -> None:
 
         use_terminal_input()
         app = ChatApp(store, EdgeBackend(), model, chat)
-        with logged(log_file()):
-            try:
-                app.run()
-            finally:
-                app.desk.close()
+    with logged(log_file()):
+        try:
+            app.run()
+        finally:
+            app.desk.close()
     app.die_as_asked()
     if app.broken:
         advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"
