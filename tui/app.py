@@ -49,7 +49,7 @@ class ChatApp(LastingApp):
     def __init__(self, store: Store, backend: Backend, model: str, chat: int | None = None) -> None:
         super().__init__()
         self.desk = Desk(store, backend, self._tell)
-        self._model, self._chat = model, chat
+        self.desk.first, self._chat = model, chat
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -64,7 +64,7 @@ class ChatApp(LastingApp):
         if self._chat is not None:
             self._open_chat(self._chat)
         self.push_screen(ChatScreen(self.desk))
-        self.call_after_refresh(self.desk.open_model, self._model)
+        self.call_after_refresh(self.desk.begin)
         self.call_after_refresh(self._tell_of_keys)
 
     def _open_chat(self, chat: int) -> None:

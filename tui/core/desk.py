@@ -34,8 +34,14 @@ class Desk(Conversation):
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         super().__init__(store, backend, tell)
         self.opened: ModelOpened | None = None
+        self.first: str | None = None
 
     # Models and settings
+
+    def begin(self) -> None:
+        """Open the model of the beginning, unless one was asked for already."""
+        if self.model is None and self.first:
+            self.open_model(self.first)
 
     def open_model(self, name: str) -> None:
         """Open a model in place of the one that is open; the conversation goes on with it, and what waits is for it."""
