@@ -26,8 +26,8 @@ from tui.instruments import Panel, StatusLine
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
-_TICK_S, _MEMORY_S = 1 / 12, 2.0
-# Of a 1.2B model's speed on two cores 20 looks a second took 6 %, 10 took nothing that could be measured.
+_TICK_S, _MEMORY_S = 1 / 10, 2.0
+# Of a 1.2B model's speed on two cores 20 looks a second took 6 to 13 %, 10 with greedy decoding 2 %.
 _ROOM_FOR_ALL = 110  # columns, below which the list of chats and the figures take turns
 _FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
