@@ -37,7 +37,7 @@ class Conversation:
     @property
     def running(self) -> int | None:
         """The reply on the path that is being written, or waits to be."""
-        return next((m.id for m in self.path if m.id in self._pending), None)
+        return next((m.id for m in self.path if m.id in self._pending), None) if self._pending else None
 
     def send(self, text: str) -> None:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
