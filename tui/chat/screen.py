@@ -56,7 +56,6 @@ class ChatScreen(FrontScreen):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        self.models: tuple[str, ...] = ()
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
         self._searched = self._unsaved = ""
@@ -83,7 +82,7 @@ class ChatScreen(FrontScreen):
         self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
-        composer.set_completer(lambda text, cursor: complete(text, cursor, lambda: self.models))
+        composer.set_completer(complete)
         composer.text = self.desk.draft()
         self._ticker = self.set_interval(_TICK_S, self._look)
         self.set_interval(_MEMORY_S, self._look_at_memory)
@@ -210,8 +209,7 @@ class ChatScreen(FrontScreen):
     def action_chats(self) -> None:
         """Show the list of chats and look for one, or hide it."""
         if self.query_one(Sidebar).display:
-            self.query_one(Sidebar).display = False
-            self.query_one(Composer).focus()
+            self._leave_chats()
         else:
             self.show_sidebar()
 

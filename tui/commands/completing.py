@@ -1,6 +1,6 @@
 """What a command line that is being typed can become."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tui.commands import COMMANDS
 from tui.commands.command import Command
@@ -8,11 +8,8 @@ from tui.composer.completion import Completion, word_start
 from tui.composer.paths import complete_path
 from tui.core.settings import SETTINGS
 
-Models = Callable[[], Iterable[str]]
-"""The names of the models on this machine, as far as they are known."""
 
-
-def complete(line: str, cursor: int, models: Models) -> Sequence[Completion]:
+def complete(line: str, cursor: int) -> Sequence[Completion]:
     """Completions of the word before the cursor; none for a message."""
     typed = line[:cursor]
     if not typed.startswith("/") or typed.startswith("//") or "\n" in line:
@@ -24,8 +21,6 @@ def complete(line: str, cursor: int, models: Models) -> Sequence[Completion]:
     match name.casefold():
         case "file" | "import" | "export":
             return complete_path(typed[word_start(line, cursor) :])
-        case "model":
-            return _beginning(word, dict.fromkeys(models(), ""))
         case "set" if " " in argument:
             return _beginning(word, dict.fromkeys(_values(argument.split(" ")[0]), ""))
         case "set":
