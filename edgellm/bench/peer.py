@@ -13,7 +13,7 @@ from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
 from edgellm.llamacpp.wire import Opening
-from edgellm.process.child import ending, last_words, start
+from edgellm.process.spawn import ending, last_words, start
 from kquants.ggml import GGML_TYPES
 
 BATCH = 512

@@ -1,9 +1,7 @@
 """The child process as its parent sees it: asked and answered, stopped, and buried with its last words."""
 
 import io
-import os
 import subprocess
-import sys
 import tempfile
 import threading
 import weakref
@@ -12,12 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
-from pathlib import Path
-from signal import Signals
 from time import monotonic
 from typing import IO, BinaryIO, cast
 
-from edgellm.gguf.printable import printable
+from edgellm.process.spawn import ending, last_words, start
 from edgellm.process.wire import CLEAR, NEWS, STOP, receive, send
 
 Heard = Callable[[bytes], None]
@@ -151,17 +147,6 @@ class _EndedError(Exception):
     """The process has ended; the text says how."""
 
 
-def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
-    """Run a module of ours, by its name and arguments, in a process asked over pipes; stderr goes to `log`."""
-    # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", *module]
-    root = str(Path(__file__).parents[2])
-    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    # Backtraces say nothing to a person, and for one of its own ggml has a debugger look at the process.
-    env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1", "RUST_BACKTRACE": "0"}
-    return subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
-
-
 def _end(
     process: subprocess.Popen[bytes],
     requests: BinaryIO,
@@ -180,22 +165,3 @@ def _end(
         talker.shutdown()
         replies.close()
         log.close()
-
-
-def last_words(log: IO[bytes]) -> str:
-    """The last lines that a process wrote on stderr, as one, harmless to a terminal; "" if there are none."""
-    log.seek(0)
-    lines = log.read().decode(errors="replace").split("\n")
-    return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
-
-
-def ending(code: int) -> str:
-    """How a process ended, by its exit code."""
-    return f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {Signals(number).name}"
-    except ValueError:
-        return f"signal {number}"
