@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 from typing import IO, BinaryIO, cast
 
-from edgellm.process.spawn import ending, last_words, start
+from edgellm.process.spawn import ending, last_words, said, start
 from edgellm.process.wire import CLEAR, NEWS, STOP, receive, send
 
 Heard = Callable[[bytes], None]
@@ -59,6 +59,8 @@ class Child:
         An exception in this thread, such as KeyboardInterrupt, stops the computation; it is raised when that is done.
         """
         self._news.clear()
+        if not self.close.alive:
+            raise self.epitaph("was closed")
         try:
             return self._wait(self._talker.submit(self._talk, request, payload), heard)
         except _EndedError as ended:
@@ -85,6 +87,10 @@ class Child:
     def last_words(self) -> str:
         """The last lines that the process wrote on stderr, as one, harmless to a terminal; "" if there are none."""
         return last_words(self._log)
+
+    def said(self) -> str:
+        """All that it wrote there."""
+        return said(self._log)
 
     def _tell(self, request: int) -> None:
         with suppress(OSError, ValueError):  # ended or closed: there is nothing left to stop

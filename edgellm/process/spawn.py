@@ -21,10 +21,17 @@ def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
 
 
-def last_words(log: IO[bytes]) -> str:
-    """The last lines that a process wrote on stderr, as one, harmless to a terminal; "" if there are none."""
+def said(log: IO[bytes]) -> str:
+    """All that a process wrote on stderr; "" once that is closed."""
+    if log.closed:
+        return ""
     log.seek(0)
-    lines = log.read().decode(errors="replace").split("\n")
+    return log.read().decode(errors="replace")
+
+
+def last_words(log: IO[bytes]) -> str:
+    """The last lines of that as one, harmless to a terminal; "" if there are none."""
+    lines = said(log).split("\n")
     return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
 
 

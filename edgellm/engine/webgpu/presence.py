@@ -5,6 +5,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from edgellm.engine.offload import Offload
+
 
 def installed() -> bool:
     """Whether wgpu is there."""
@@ -24,8 +26,8 @@ def discrete_may_be_there(root: Path = Path("/")) -> bool:
     return any(not name.startswith("0000:00:") for name in cards) or (root / "dev/nvidiactl").exists()
 
 
-def worth_looking(layers: int | str, gpu: str | None) -> bool:
-    """Whether there may be a GPU for these options of a model."""
-    if layers == "auto" and gpu is None:
+def worth_looking(offload: Offload) -> bool:
+    """Whether there may be a GPU for what is asked."""
+    if offload.layers == "auto" and offload.gpu is None:
         return installed() and discrete_may_be_there()
-    return layers != 0
+    return True
