@@ -247,7 +247,14 @@ def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest
 
     assert not on("linux")
     assert not on("linux", "0000:00:02.0")
-    assert on("linux", "0000:00:02.0", "0000:03:00.0")
+    metrics = tmp_path / "sys/devices/0000:04:00.0/gpu_metrics"
+    metrics.parent.mkdir(parents=True)
+    metrics.write_bytes(bytes([120, 0, 2, 1]))
+    assert not on("linux", "0000:00:02.0", "0000:04:00.0"), "graphics of an AMD CPU"
+    metrics.write_bytes(bytes([120, 0, 1, 3]))
+    assert on("linux", "0000:00:02.0", "0000:04:00.0"), "a card of AMD's"
+    metrics.unlink()
+    assert on("linux", "0000:00:02.0", "0000:04:00.0")
     assert on("win32")
 
 

@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,7 @@ class RemoteDevice:
         self.work = Work()
         self._child = _Process(fault)
         self._sent: Batch | None = None
+        self._child_s = self._way_s = 0.0
         self.stop, self.clear = self._child.stop, self._child.clear_stop
 
     @property
@@ -119,10 +121,14 @@ class RemoteDevice:
         self._child.close()
 
     def _call(self, name: str, *arguments: Any, heard: Heard = lambda news: None) -> Any:
+        started = perf_counter()
         code, payload = self._child.ask(CALL, packed((name, arguments)), heard)
         found = unpacked(payload)
         if code == RAISED:
             raise found
         value, work = found
-        self.work = replace(work, seconds=self.work.seconds)  # those are counted here, with the way there and back
+        # The child counts the seconds of its own, and whoever calls us those in all: the rest is the way between us.
+        self._way_s += perf_counter() - started - (work.seconds - self._child_s)
+        self._child_s = work.seconds
+        self.work = replace(work, seconds=self.work.seconds, transfer_s=work.transfer_s + self._way_s)
         return value

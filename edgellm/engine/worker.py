@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from edgellm.arch import describe
@@ -34,8 +35,11 @@ class Server:
         name, arguments = unpacked(payload)
         self._news = news
         try:
+            started = perf_counter()
             value = getattr(self, f"_{name}")(*arguments)
-            return DONE, packed((value, self._device.work if self._device else Work()))
+            work = self._device.work if self._device else Work()
+            work.seconds += perf_counter() - started
+            return DONE, packed((value, work))
         except (Stopped, EdgeLLMError, DeviceFault) as error:
             return RAISED, packed(error)
         except Exception:  # a mistake of ours

@@ -1,4 +1,5 @@
-// Q5_K: super-blocks in 176 bytes, with q in 0 … 31 (see minima.wgsl); bit j of byte l is the fifth of weight l of block j.
+// Q5_K: super-blocks in 176 bytes, with q in 0 … 31 (see minima.wgsl).
+// Bit j of byte l of the fifth bits is that of weight l of block j.
 const FIFTH_WEIGHTS: u32 = 2u;
 
 fn fifth_WEIGHTS(at: u32, j: u32, half: u32) -> vec4<u32> {
