@@ -138,7 +138,7 @@ def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(choosing, "free_memory", lambda adapter: 10_000_000)
     text = CliRunner().invoke(plan, [path, "--gpu-layers", "1"]).stdout
     assert f"2 blocks on {name}" in text
-    assert "of 10 MB that are free: too little; choose fewer --gpu-layers" in text
+    assert "of 10 MB that may be used: too little; choose fewer --gpu-layers" in text
     text = CliRunner().invoke(plan, [path, "--gpu-layers", "all", "--cpu-ffn"]).stdout
     assert f"3 blocks on {name}" in text
 
