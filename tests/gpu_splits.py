@@ -9,7 +9,6 @@ import sys
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gpus import engine_on
@@ -54,14 +53,14 @@ class Splits:
         return exp(sum(log(split.to_truth / self.cpu) for split in self.each) / len(self.each))
 
 
-def measure(path: Path, chunk: int = 24, single: int = 12, greedy: int = 24, **options: Any) -> Splits:
+def measure(path: Path, chunk: int = 24, single: int = 12, greedy: int = 24) -> Splits:
     """Measure every split of a file with a tokenizer; the last `single` tokens of the text are computed one by one."""
     with GGUFFile.open(path) as file:
         ids = Tokenizer.from_gguf(file).encode(TEXT, add_special=True)
         truth, layers = reference_logits(path, ids), file.get_int(f"{file.architecture}.block_count")
         found = []
         for n in range(layers + 2):
-            engine = engine_on(file, n, offload=Offload(n), **options)
+            engine = engine_on(file, n, ctx=256, offload=Offload(n))
             blocks = sum(device["blocks"] for device in engine.devices[1:])
             found.append((blocks, _logits(engine, ids, chunk, single), _greedy(engine, ids, greedy)))
             engine.close()

@@ -99,17 +99,27 @@ def test_whatever_the_driver_says(path: Path, wrong: pytest.MonkeyPatch, name: s
     assert workers() == []
 
 
-@pytest.mark.parametrize("kind", ["killed", "hung"])
-def test_a_process_that_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """A driver may end it, or wait for ever; then it is ended."""
+GONE = {
+    "killed": "was ended by signal SIGKILL",
+    "hung": "did not answer within 0.5 s and was killed",
+    "closed": "was closed",
+}
+"""What may become of the process, and how that is told."""
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_a_process_that_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A driver may end it, or wait for ever; then it is ended. An interrupt may come between its end and the next."""
     wanted = alone(path)
     with Model.open(path, threads=1, gpu_layers=2) as model:
         reply, (worker,) = model.stream(PROMPT, **SETTING), workers()
         ids = [next(reply).id, next(reply).id]
         monkeypatch.setattr(gpu_of(model)._child, "patience_s", 0.5)
-        worker.send_signal(signal.SIGSTOP if kind == "hung" else signal.SIGKILL)
-        line = "did not answer within 0.5 s and was killed" if kind == "hung" else "was ended by signal SIGKILL"
-        with pytest.warns(EdgeLLMWarning, match=f"{line}: the CPU computes"):
+        if how == "closed":
+            gpu_of(model).close()
+        else:
+            worker.send_signal(signal.SIGSTOP if how == "hung" else signal.SIGKILL)
+        with pytest.warns(EdgeLLMWarning, match=f": its process {GONE[how]}: the CPU computes"):
             ids += [token.id for token in reply]
         assert ids == wanted
         assert reply.stats.devices == reply.live().stats.devices == model.engine.devices

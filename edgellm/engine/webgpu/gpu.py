@@ -1,4 +1,8 @@
-"""A GPU as wgpu gives it: buffers, pipelines, submissions. All that goes wrong there is a DeviceFault."""
+"""A GPU as wgpu gives it: buffers, pipelines, submissions.
+
+What goes wrong there is a DeviceFault, but for two things that no process can survive on its own, and that are why this
+one has a parent (see `edgellm.engine.remote`): a submission or a wait that fails ends it, and one that hangs, hangs it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
