@@ -33,7 +33,7 @@ FAULTS = {
 }
 """Functions of the driver, and what they may say: the device is lost, no memory there, no memory here."""
 
-_SUBMISSIONS, _SECONDS = 24, 1.5
+_SUBMISSIONS, _SECONDS = 18, 1.2
 
 
 def replies(path: Path, layers: int | str) -> list[list[int]]:

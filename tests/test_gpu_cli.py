@@ -259,5 +259,5 @@ def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest
 
 
 def test_options() -> None:
-    chosen = LoadOptions.from_kwargs(gpu_layers="all", gpu="1", gpu_memory=2.5, gpu_strict=True)
-    assert Offload.of(chosen) == Offload("all", "1", 2_500_000_000, True)
+    chosen = LoadOptions.from_kwargs(gpu_layers="all", gpu="1", gpu_memory=2.5, gpu_strict=True, cpu_ffn=True)
+    assert Offload.of(chosen) == Offload("all", "1", 2_500_000_000, True, True)
