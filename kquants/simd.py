@@ -397,15 +397,19 @@ def lowest_bits_as_exponent(b: ir.IRBuilder, x: Any) -> Any:
     return b.bitcast(bits, F32.vector)
 
 
-@define(types.none, types.int64, F32)
-def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
-    """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
+def saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
+    """16 whole floats as int32 that fit into int8; what lies outside saturates and NaN becomes 0."""
     # By steps, as LLVM has no vector instructions for a saturating conversion to bytes before AVX-512.
     low, high, zero = (ir.Constant(x.type, [limit] * 16) for limit in (-128.0, 127.0, 0.0))
     x = b.select(b.fcmp_ordered(">", x, low), x, b.select(b.fcmp_unordered("uno", x, x), zero, low))
-    x = b.select(b.fcmp_ordered("<", x, high), x, high)
+    return b.fptosi(b.select(b.fcmp_ordered("<", x, high), x, high), I32.vector)
+
+
+@define(types.none, types.int64, F32)
+def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
+    """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
     narrow = ir.VectorType(_BYTE, 16)
-    b.store(b.trunc(b.fptosi(x, I32.vector), narrow), pointer(b, address, narrow), align=1)
+    b.store(b.trunc(saturated_i8(b, x), narrow), pointer(b, address, narrow), align=1)
 
 
 # --- integer arithmetic --------------------------------------------------------------------------------
