@@ -51,17 +51,16 @@ class IntegerScales:
         return _ZERO
 
     def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
-        """What the offset makes of the products: -offset · Σ q_x."""
-        if not self._fmt.OFFSET:
+        """What the offset, a power of two, makes of the products: -offset · Σ q_x."""
+        offset = SIGNED_OFFSET if is_signed(self._fmt) else self._fmt.OFFSET
+        if not offset:
             return _ZERO
         size = 4 if self._halves else 8
         first = at(b, x, MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
-        sums = [splat(b, load(b, at(b, first, i), _INT)) for i in range(0, size, 4)]
-        total = sums[0] if self._halves else b.add(*sums)
-        offset = SIGNED_OFFSET if is_signed(self._fmt) else self._fmt.OFFSET
-        if offset < UNIT_OFFSET:
-            return b.sdiv(total, ir.Constant(I32.vector, [UNIT_OFFSET // offset] * 16)) if offset else _ZERO
-        return b.mul(total, ir.Constant(I32.vector, [offset // UNIT_OFFSET] * 16))
+        halves = [splat(b, load(b, at(b, first, i), _INT)) for i in range(0, size, 4)]
+        total = halves[0] if self._halves else b.add(*halves)
+        up = offset.bit_length() - UNIT_OFFSET.bit_length()
+        return (b.shl if up > 0 else b.ashr)(total, ir.Constant(I32.vector, [abs(up)] * 16))
 
     def add(
         self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int
