@@ -16,7 +16,7 @@ into int16 where weights are small, because no 16 q_x have magnitudes that add u
 
 from llvmlite import ir
 
-from kquants.cpu import has
+from kquants.cpu import has, is_arm
 from kquants.dot4 import PAIRS_OF_SHORTS, SIGNED_OFFSET, dot2, high_shorts, low_shorts
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES
 from kquants.pieces import Format, Values, at, is_signed, load, times
@@ -89,7 +89,7 @@ class IntegerScales:
     def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Value, unit: Value | int) -> Value:
         """The scales of a pair, each times 2^e of its block."""
         both = load(b, at(b, x, EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4)), _INT)
-        if has("avx512bw"):
+        if has("avx512bw") or is_arm():
             return _as_ints(b, b.shl(b.bitcast(scales, _SHORTS), b.bitcast(splat(b, both), _SHORTS)))
         powers = b.or_(b.shl(_INT(1), b.and_(both, _INT(0xFFFF))), b.shl(_INT(1 << 16), b.lshr(both, _INT(16))))
         return _as_ints(b, b.mul(b.bitcast(scales, _SHORTS), b.bitcast(splat(b, powers), _SHORTS)))
