@@ -93,7 +93,7 @@ def _generate(
             if not generation.tokens:  # later, when a full context is read again, it would be amid the text
                 progress.prefilling(done, total)
 
-        generation = talk.stream(text, progress=reading, **given)
+        generation = talk.stream(text, progress=reading, logprobs=jsonl, **given)
         interrupted = False
         try:
             for token in generation:
