@@ -23,7 +23,7 @@ def above(scores: Scores, floor: float) -> Ids:
 def ranked(scores: Scores, ids: Ids) -> Ids:
     """`ids`, given in rising order, by falling score; equal scores stay in order of id."""
     falling = -scores[ids]
-    return ids[np.argsort(falling, kind="stable") if len(ids) < _FEW else _radix_argsort(falling)]
+    return ids[falling.argsort(kind="stable") if len(ids) < _FEW else _radix_argsort(falling)]
 
 
 def _near_top(scores: Scores, k: int) -> Ids:

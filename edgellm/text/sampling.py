@@ -109,7 +109,7 @@ class Sampler:
         kept = int(np.count_nonzero(weights >= options.min_p))
         if options.top_p < 1:
             reached = options.top_p * (total or weights.sum())
-            kept = min(kept, int(np.searchsorted(weights.cumsum(), reached)) + 1)
+            kept = min(kept, int(weights.cumsum().searchsorted(reached)) + 1)
         return ids[:kept], below[:kept]
 
 
@@ -119,7 +119,7 @@ def _finite(scores: Scores) -> tuple[Scores, np.float32]:
     Raises EdgeLLMError if a score is no number, or if every token is forbidden.
     """
     peak: np.float32 = scores.max()
-    if np.isnan(peak):
+    if math.isnan(peak):
         raise EdgeLLMError("the model computed NaN instead of logits: check its file with edgellm verify")
     if peak == -np.inf:
         raise EdgeLLMError("no token may come next, all have a logit of -inf: loosen logit_bias")
@@ -139,7 +139,7 @@ def draw(distribution: Distribution, seed: int, sequence: int, position: int) ->
     """
     cumulative = distribution.probabilities.cumsum()
     point = uniform(seed, sequence, position) * cumulative[-1]
-    return int(distribution.ids[np.searchsorted(cumulative, point, side="right")])
+    return int(distribution.ids[cumulative.searchsorted(point, side="right")])
 
 
 @np.errstate(over="ignore")
