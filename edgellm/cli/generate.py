@@ -118,9 +118,12 @@ def _generate(
 def _ctrl_c_cancels(generation: Any) -> Iterator[list[int]]:
     """Let Ctrl-C cancel the generation, so that no token is counted and not shown; a list of the signals that came.
 
-    A second one interrupts as ever.
+    A second one interrupts as ever. Where SIGINT is ignored, as behind a shell's `&`, it stays so.
     """
     came: list[int] = []
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield came
+        return
 
     def cancel(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, before)
