@@ -10,7 +10,13 @@ from phrasings import Asker
 from topic import read_lines, read_lists, read_topics
 
 START, END = "<|im_start|>", "<|im_end|>"
-WEIGHTS = {"out-of-domain": 16.0, "more": 0.5, "hello": 2.0, "gpu": 1.5, "memory-bound": 1.5, "who-are-you": 1.5}
+WEIGHTS = {
+    "out-of-domain": 18.0,
+    "more": 0.5,
+    "hello": 3.0,
+    "arithmetic": 2.0,
+    **dict.fromkeys(("gpu", "memory-bound", "who-are-you", "supported", "systems", "server", "languages"), 1.5),
+}
 """How often a topic comes beside the others, which have 1; `more` is about what was said before."""
 
 
