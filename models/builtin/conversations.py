@@ -11,11 +11,14 @@ from topic import read_lines, read_lists, read_topics
 
 START, END = "<|im_start|>", "<|im_end|>"
 WEIGHTS = {
-    "out-of-domain": 18.0,
+    "out-of-domain": 14.0,
     "more": 0.5,
-    "hello": 3.0,
-    "arithmetic": 2.0,
-    **dict.fromkeys(("gpu", "memory-bound", "who-are-you", "supported", "systems", "server", "languages"), 1.5),
+    "hello": 8.0,
+    "arithmetic": 5.0,
+    "systems": 4.0,
+    **dict.fromkeys(("gpu", "images", "audio", "training", "internet", "supported", "what-can-you-do"), 2.0),
+    **dict.fromkeys(("install", "privacy", "quantization", "pdf", "file-access", "licence", "memory-bound"), 2.0),
+    **dict.fromkeys(("who-are-you", "server", "languages", "compliment", "maker", "quantize"), 1.5),
 }
 """How often a topic comes beside the others, which have 1; `more` is about what was said before."""
 

@@ -76,7 +76,8 @@ class Asker:
     def _cased(self, text: str) -> str:
         way = self.rng.random()
         if way < 0.5:
-            return text[:1].upper() + re.sub(r"\bi\b", "I", text[1:])
+            text = re.sub(r"\bi\b", "I", text)
+            return text[:1].upper() + text[1:]
         if way < 0.75:
             return text
         return text.upper() if way > 0.98 else text.lower()
