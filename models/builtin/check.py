@@ -2,8 +2,8 @@
 
     python models/builtin/check.py [MODEL.gguf]
 
-held_out.json and first_messages.json hold the questions, each with a phrase that every right answer contains. They
-were written from the topics and their answers, without a look at the phrasings of the recipe.
+held_out.json and first_messages.json hold the questions, each with a phrase that every right answer contains; the
+README tells how they were written.
 """
 
 import json
