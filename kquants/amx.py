@@ -14,10 +14,10 @@ from llvmlite import ir
 from numba import types
 
 from kquants.cpu import has
-from kquants.pieces import BLOCK_WEIGHTS, Format, Values, at, load
+from kquants.pieces import BLOCK_WEIGHTS, Format, Values
 from kquants.products import load_scales, scaling_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, call, define, pointer
+from kquants.simd import F32, I32, at, call, define, load, pointer
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 """Whether this CPU has them, and this process may use them."""
@@ -79,23 +79,23 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
         steps = blocks * fmt.SPANS
         dots = [at(b, scratch, _DOT_BYTES * i) for i in range(len(_DOTS))]
         y = [at(b, sums, 64 * t) for t in range(rows)]
-        of_rows = [at(b, x_scales, scaling.X_BYTES * t) for t in range(rows)]
+        of_rows = [at(b, x_scales, scaling.X_GROUP_BYTES * t) for t in range(rows)]
         totals = [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in y]
         of_units: list[Values] = []
         for step in range(steps + 2):
             if step < steps:
                 to_x, to_weights = at(b, x, 32 // fmt.SPANS * step), at(b, weights, BLOCK_WEIGHTS // fmt.SPANS * step)
-                _multiply(b, fmt, step, to_x, _LONG(scaling.X_BYTES), to_weights)
+                _multiply(b, fmt, step, to_x, _LONG(scaling.X_GROUP_BYTES), to_weights)
             if 0 < step <= steps:
                 i = (step - 1) % 4
                 _tile(b, "tilestored64", _BYTE(_DOTS[i]), pointer(b, dots[i], _BYTE), _LONG(64))
-            unit, rest = divmod(step - 1, scaling.SPANS)
-            if step > 1 and rest == 0:
-                of_units.append(load_scales(b, fmt, scales, unit - 1, scaling.SUMS))
-                stored = [dots[i % 4] for i in range(step - 1 - scaling.SPANS, step - 1)]
+            ready = step - 1
+            if ready > 0 and ready % scaling.SPANS == 0:
+                unit, spans = ready // scaling.SPANS - 1, range(ready - scaling.SPANS, ready)
+                of_units.append(load_scales(b, fmt, scales, unit, scaling.SUMS))
                 for t in range(rows):
-                    of_row = [load(b, at(b, d, 64 * t), I32.vector) for d in stored]
-                    totals[t] = scaling.add(b, totals[t], of_row, of_units[-1], of_rows[t], unit - 1)
+                    of_row = [load(b, at(b, dots[i % 4], 64 * t), I32.vector) for i in spans]
+                    totals[t] = scaling.add(b, totals[t], of_row, of_units[unit], of_rows[t], unit)
         whole = load_scales(b, fmt, scales, len(of_units), F32)
         for t in range(rows):
             total = scaling.end(b, totals[t], load(b, y[t], F32.vector), of_units, whole, of_rows[t])

@@ -8,11 +8,10 @@ it has an offset or m, not both. For each block, in order of k, with d_x and q_x
 
 from llvmlite import ir
 
-from kquants.dot4 import SIGNED_OFFSET
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
-from kquants.pieces import Format, Values, at, is_signed, load, times
+from kquants.pieces import Format, Values, offset_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, fma, splat
+from kquants.simd import F32, I32, at, fma, load, splat, times
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 
@@ -20,7 +19,7 @@ _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 class FloatScales:
     """How rows of x add up block by block; see `kquants.products.Scaling`."""
 
-    SUMS, SPANS, X_BYTES, BLOCK_BYTES = F32, 1, BLOCK_GROUP_BYTES, X_BLOCK_BYTES
+    SUMS, SPANS, X_GROUP_BYTES, X_BLOCK_BYTES = F32, 1, BLOCK_GROUP_BYTES, X_BLOCK_BYTES
 
     def __init__(self, fmt: Format) -> None:
         self._fmt = fmt
@@ -32,8 +31,7 @@ class FloatScales:
     def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
         """What the offset makes of the products: -offset · Σ q_x."""
         minus_sum = load(b, at(b, x, 8, times(b, unit, X_BLOCK_BYTES)), _INT)
-        offset = SIGNED_OFFSET if is_signed(self._fmt) else self._fmt.OFFSET
-        return b.mul(splat(b, minus_sum), ir.Constant(I32.vector, [offset] * 16))
+        return b.mul(splat(b, minus_sum), ir.Constant(I32.vector, [offset_of(self._fmt)] * 16))
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int) -> Value:
         """y with the products of a block."""

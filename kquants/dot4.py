@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.cpu import has, lowering
-from kquants.simd import call, joined, pieces
+from kquants.simd import call, joined, split
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 
@@ -40,12 +40,12 @@ class Dot4:
 
     def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
         self._b, self._bits, self._signed = b, bits, signed
-        self._sums = pieces(b, sums, 512 // self.WIDTH)
+        self._sums = split(b, sums, 512 // self.WIDTH)
 
     def add(self, u: Any, s: Any) -> None:
         """To each lane, the product of its four bytes of u with those of s: 64 bytes each."""
         count = len(self._sums)
-        for i, (u_piece, s_piece) in enumerate(zip(pieces(self._b, u, count), pieces(self._b, s, count), strict=True)):
+        for i, (u_piece, s_piece) in enumerate(zip(split(self._b, u, count), split(self._b, s, count), strict=True)):
             self._add(i, u_piece, s_piece)
 
     def total(self) -> Any:
@@ -225,7 +225,7 @@ def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
     width, name = _TWO_SHORTS[lowering()]
     adds = "VNNI" in lowering()
     parts = []
-    for total, *two in zip(*(pieces(b, v, 512 // width) for v in (sums, x, y)), strict=True):
+    for total, *two in zip(*(split(b, v, 512 // width) for v in (sums, x, y)), strict=True):
         if not adds:
             two = [b.bitcast(v, ir.VectorType(_SHORT, width // 16)) for v in two]
         parts.append(call(b, name, total.type, total, *two) if adds else b.add(total, call(b, name, total.type, *two)))

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from llvmlite import ir
-
+from kquants.dot4 import SIGNED_OFFSET
 from kquants.quads import Floats, Quads, Value, Words
-from kquants.simd import pointer
 from kquants.tiles import Tile
+
+SIGNED = 128
+"""The OFFSET of formats whose weights are signed bytes, whatever `offset_of` them is on this CPU."""
 
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
@@ -78,7 +79,7 @@ class Format(Protocol):
     BITS: int
     """u is below 2**BITS."""
     OFFSET: int
-    """0 where spans have an m; 128 makes bytes of signed ones."""
+    """What u is more than the weight, 0 where spans have a minimum; SIGNED where weights are signed bytes."""
 
     @property
     def unpack(self) -> Callable[[Tile], Iterator[Piece]]:
@@ -109,22 +110,10 @@ def has_integer_scales(fmt: Format) -> bool:
 
 
 def is_signed(fmt: Format) -> bool:
-    """Whether weights are signed bytes: then dot4 has its own wish for an offset."""
-    return fmt.OFFSET == 128
+    """Whether weights are signed bytes, to which `unpack` adds what `kquants.dot4` wants."""
+    return fmt.OFFSET == SIGNED
 
 
-def at(b: ir.IRBuilder, address: Value, *offsets: Value | int) -> Value:
-    """An address some bytes on."""
-    for offset in offsets:
-        address = b.add(address, ir.IntType(64)(offset) if isinstance(offset, int) else offset)
-    return address
-
-
-def times(b: ir.IRBuilder, n: Value | int, size: int) -> Value | int:
-    """n · size."""
-    return n * size if isinstance(n, int) else b.mul(n, ir.IntType(64)(size))
-
-
-def load(b: ir.IRBuilder, address: Value, element: ir.Type) -> Value:
-    """What lies at an address."""
-    return b.load(pointer(b, address, element), align=1)
+def offset_of(fmt: Format) -> int:
+    """What u is more than the weight."""
+    return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET

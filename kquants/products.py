@@ -22,14 +22,12 @@ from kquants.pieces import (
     Part,
     Values,
     Whole,
-    at,
     has_integer_scales,
     is_signed,
-    load,
-    times,
+    offset_of,
 )
 from kquants.quads import Value
-from kquants.simd import F32, I8_64, VectorType, define, pointer, splat
+from kquants.simd import F32, I8_64, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import Tile
 
@@ -49,10 +47,10 @@ class Scaling(Protocol):
     """What a row of x adds up in while it passes a super-block."""
     SPANS: int
     """Spans in a unit."""
-    X_BYTES: int
+    X_GROUP_BYTES: int
     """Bytes of a group of x, from one row to the next."""
-    BLOCK_BYTES: int
-    """Bytes of what belongs to one block of it, if blocks have something of their own."""
+    X_BLOCK_BYTES: int
+    """Bytes of what belongs to one block of x; 0 where that belongs to the whole group."""
 
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """The sums before the first unit, for a y."""
@@ -101,7 +99,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         x: Value,
         x_scales: Value,
     ) -> Value:
-        all_x, all_scales = ([at(b, p, scaling.X_BYTES * t) for t in range(rows)] for p in (x, x_scales))
+        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
         before = [b.extract_value(y, t) for t in range(rows)]
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         scales: list[Values] = []
@@ -155,7 +153,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
     ) -> None:
         for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
-                u = piece.u - fmt.OFFSET if signed and fmt.OFFSET else piece.u
+                u = piece.u - offset_of(fmt) if signed else piece.u
                 _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)
             else:
                 unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
@@ -189,7 +187,7 @@ def multiply_unit(fmt: Format) -> Any:
     ) -> Value:
         weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
         x = at(b, x, times(b, unit, span * scaling.SPANS))
-        all_x, all_scales = ([at(b, p, scaling.X_BYTES * t) for t in range(TOGETHER)] for p in (x, x_scales))
+        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(TOGETHER)] for p in (x, x_scales))
         totals = []
         for i in range(scaling.SPANS):
             dots = [_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales]
@@ -226,7 +224,7 @@ def begin_and_end(fmt: Format) -> tuple[Any, Any]:
         all_scales = [load_scales(b, fmt, scales, unit, scaling.SUMS) for unit in range(units)]
         whole = load_scales(b, fmt, scales, units, F32)
         for t in range(TOGETHER):
-            before, x = load(b, at(b, y, 64 * t), F32.vector), at(b, x_scales, scaling.X_BYTES * t)
+            before, x = load(b, at(b, y, 64 * t), F32.vector), at(b, x_scales, scaling.X_GROUP_BYTES * t)
             after = scaling.end(b, b.extract_value(sums, t), before, all_scales, whole, x)
             _store(b, at(b, y, 64 * t), [after])
 

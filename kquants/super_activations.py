@@ -21,7 +21,8 @@ with weights below 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With po
 lose little beside a block with a large one, and they cost nothing: a trained model of 13 M parameters had a KL
 divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4.
 
-A super-block with an Inf or NaN has D = NaN, so that the result shows it; one where 8D is below 1e-36 has q = 0.
+A super-block with an Inf or NaN has D = NaN, so that the result shows it; so it does with D = Inf, where the sum of a
+half is too large for float32. One where 8D is below 1e-36 has q = 0.
 """
 
 from collections.abc import Callable
@@ -31,9 +32,8 @@ from llvmlite import ir
 from numba import types
 
 from kquants.layout import LARGEST_SUM, X_GROUP
-from kquants.pieces import at, load
 from kquants.quads import Value
-from kquants.simd import F32, I32, call, define, fold, pointer, saturated_i8, splat
+from kquants.simd import F32, I32, at, call, define, fold, load, pointer, saturated_i8, splat
 
 _BYTE, _SHORT, _INT, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
 EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100

@@ -10,18 +10,20 @@ the last step is exact in integers, and every CPU may add up in the order that s
 
     v = float(A) · d,  where there are minima  v = fma(-dmin, float(B), v),  then  y = fma(v, D, y)
 
-Spans go in pairs, as one instruction of x86 multiplies two int16 with two others and adds. The sums of products fit
-into int16 where weights are small, because no 16 q_x have magnitudes that add up to more than `LARGEST_SUM`.
+No 16 q_x have magnitudes that add up to more than `LARGEST_SUM`. So A stays below 2^30: the most that it can be is
+Q6_K's 16 spans · 128 · 2^3 · 32 · 1023. And weights of at most 32 in spans of 16, or of 16 in spans of 32, keep the
+sum of a span's products within int16. Spans go in pairs, as one instruction of x86 multiplies two int16 with two
+others and adds.
 """
 
 from llvmlite import ir
 
 from kquants.cpu import has, is_arm
-from kquants.dot4 import PAIRS_OF_SHORTS, SIGNED_OFFSET, dot2, high_shorts, low_shorts
+from kquants.dot4 import PAIRS_OF_SHORTS, dot2, high_shorts, low_shorts
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES
-from kquants.pieces import Format, Values, at, is_signed, load, times
+from kquants.pieces import Format, Values, offset_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, fma, splat
+from kquants.simd import F32, I32, at, fma, load, splat, times
 from kquants.super_activations import (
     BLOCK_SUMS,
     EXPONENTS,
@@ -39,7 +41,7 @@ _ZERO = ir.Constant(I32.vector, None)
 class IntegerScales:
     """How rows of x add up pair by pair; see `kquants.products.Scaling`."""
 
-    SUMS, SPANS, X_BYTES, BLOCK_BYTES = I32, 2, SUPER_GROUP_BYTES, 0
+    SUMS, SPANS, X_GROUP_BYTES, X_BLOCK_BYTES = I32, 2, SUPER_GROUP_BYTES, 0
 
     def __init__(self, fmt: Format) -> None:
         self._fmt, self._halves = fmt, fmt.SPANS == 2
@@ -52,7 +54,7 @@ class IntegerScales:
 
     def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
         """What the offset, a power of two, makes of the products: -offset · Σ q_x."""
-        offset = SIGNED_OFFSET if is_signed(self._fmt) else self._fmt.OFFSET
+        offset = offset_of(self._fmt)
         if not offset:
             return _ZERO
         size = 4 if self._halves else 8

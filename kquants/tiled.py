@@ -10,8 +10,8 @@ stays in the first-level cache; all rows of x pass by. Scratch holds
     dots                                what `kquants.amx` needs
     last rows                           a tile of W that is not whole, as long as it is
 
-Op arguments are those of `kquants.matmul`, and so is the unit; x lies in groups, as `kquants.activations` and
-`kquants.super_activations` have it.
+Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in groups, as `kquants.activations` and
+`kquants.super_activations` have it, so that bytes per row of x mean nothing here.
 """
 
 from typing import Any
@@ -76,7 +76,7 @@ def _in_groups(fmt: Any) -> tuple[Any, bool]:
 def _of_x(fmt: Any) -> Any:
     """`of_x(op, rows, t, b)`: where block b of row t of x lies, and what belongs to it or to its super-block."""
     scaling = scaling_of(fmt)
-    group_bytes, block_bytes = scaling.X_BYTES, scaling.BLOCK_BYTES
+    group_bytes, block_bytes = scaling.X_GROUP_BYTES, scaling.X_BLOCK_BYTES
 
     @inline
     def of_x(op: int, rows: int, t: int, b: int) -> tuple[int, int]:
@@ -122,7 +122,7 @@ def _vector_product(fmt: Any, blocks: int) -> Any:
     """`multiply(rows, tile, x, x_scales, sums, dots)`: add the products of an unpacked tile with rows of x."""
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
     multiply, (begin, end), units = multiply_unit(group), begin_and_end(group), units_of(group)
-    group_bytes = scaling_of(group).X_BYTES
+    group_bytes = scaling_of(group).X_GROUP_BYTES
 
     @inline
     def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, dots: int) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import LARGEST_SUM, MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants.layout import LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -187,12 +187,23 @@ def test_quantized_products_are_the_expression(name: str, rows: int, columns: in
     check(name, w, x, 17, accumulate=True)
 
 
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K"])  # blocks that do not fill a group, pairs, halves
+def test_the_largest_batch(name: str) -> None:
+    rng = np.random.default_rng(2)
+    columns = 288 if name in BLOCK_FORMATS else 512
+    w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
+    check(name, w, x, MOST_ROWS)
+
+
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_the_largest_integers_are_exact(name: str, weight: int) -> None:
     # All integers of the block at an extreme: an int8 or int16 step in between would saturate.
     kind = KINDS[name]
     w = np.full((16, 512 // kind.block, kind.nbytes), weight, np.uint8)
+    for i, scale in enumerate((0x00, 0x7F, 0x80, 0xFF)):
+        for start, stop, _ in PLAIN[name].scales if kind.block == 256 else []:
+            w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
     for tokens in (1, 4):

@@ -67,8 +67,8 @@ class Hidden:
     @classmethod
     def named(cls, name: str, width: int) -> "Hidden":
         """The buffers for `width` values a row."""
-        q8 = Buffer(f"{name}.q8", _aligned(quantized_bytes(width)))
-        return cls(width, floats(name, width), q8, Buffer(f"{name}.super_q8", _aligned(super_quantized_bytes(width))))
+        q8 = Buffer(f"{name}.q8", quantized_bytes(width))
+        return cls(width, floats(name, width), q8, Buffer(f"{name}.super_q8", super_quantized_bytes(width)))
 
     def wanted(self, w: Tensor) -> Buffer:
         """The one that a product with w reads."""
@@ -115,15 +115,8 @@ class Program:
 
 def floats(name: str, width: int) -> Buffer:
     """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero)."""
-    return Buffer(name, _aligned(4 * width))
-
-
-def _aligned(n: int) -> int:
-    """Bytes of a row: whole cache lines, an odd number of them.
-
-    Rows a power of two apart would all lie in the same few sets of the cache.
-    """
-    return 64 * (-(-n // 64) | 1)
+    # An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
+    return Buffer(name, 64 * (-(-4 * width // 64) | 1))
 
 
 def build(model: Description, kv_type: str, placement: Placement | None = None) -> Program:

@@ -15,12 +15,12 @@ import numba as nb
 
 from kquants.decorators import Block, inline
 from kquants.formats.iq4_nl import CODES, value
-from kquants.pieces import Part, Piece, Scales, Whole
+from kquants.pieces import SIGNED, Part, Piece, Scales, Whole
 from kquants.simd import load_f16, load_nibbles_i8x32, load_u8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
-BITS, OFFSET = 8, 128
+BITS, OFFSET = 8, SIGNED
 
 
 @inline
@@ -34,7 +34,7 @@ def block(row: int, i: int) -> Block:
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = value + 128."""
+    """What a super-block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
     high, low = tile.word(2), tile.word(4)
     for j in range(8):
         q = tile.quads(8 + 16 * j)

@@ -38,7 +38,7 @@ def block(row: int, i: int) -> Block:
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece."""
+    """What a super-block of a tile holds, piece by piece: u = q."""
     scales = tile.quads(192)
     for h in range(2):
         for half in range(2):
