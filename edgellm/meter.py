@@ -46,10 +46,12 @@ class _Prefill(NamedTuple):
 class Meter:
     """The clock of one generation, started with the request; without a `gauge` it tells no MBU.
 
+    `devices` gives what computes now: a GPU that fails in mid-reply leaves its part to the CPU.
+
     One thread records, any other may read meanwhile: what belongs together is replaced in one step.
     """
 
-    devices: list[dict[str, Any]]
+    devices: Callable[[], list[dict[str, Any]]]
     gauge: "Gauge | None" = None
     clock: Callable[[], float] = perf_counter
     prompt_tokens: int = 0
@@ -95,7 +97,8 @@ class Meter:
 
     def end(self) -> None:
         """The generation ends now."""
-        self._ended = self.clock()
+        self._ended, devices = self.clock(), self.devices()
+        self.devices = lambda: devices
 
     def live(self, diverged_text: str = "") -> Live:
         """The figures of this moment."""
@@ -137,7 +140,7 @@ class Meter:
             decode_tps=decode_tps,
             itl_ms=self._percentiles[n - 1] if n else None,
             mbu=self._mbu(n, decode_tps),
-            devices=self.devices,
+            devices=self.devices(),
         )
 
     def _mbu(self, n: int, decode_tps: float | None) -> float | None:

@@ -74,8 +74,8 @@ class Model:
         """Open a GGUF file for generation. Options (all of them: `edgellm.options.LoadOptions`):
 
         `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `gpu_layers`,
-        `gpu`, `gpu_memory`, `gpu_strict`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels
-        are compiled, which happens once per machine, `uploading(done, total)` while bytes go to a GPU.
+        `gpu`, `gpu_memory`, `gpu_strict`, `cpu_ffn`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while
+        kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes go to a GPU.
 
         Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
         """

@@ -101,7 +101,7 @@ class LoadOptions(_Options):
 
     `gpu_layers`: how many of the last layers the GPU computes, `all` for the output head, too. `gpu`: which one, by a
     part of its name or its number in `edgellm devices`. `gpu_memory`: GB that may be used there. `gpu_strict`: what the
-    GPU cannot do is an error, and not left to the CPU.
+    GPU cannot do is an error, and not left to the CPU. `cpu_ffn`: the feed-forwards of these layers stay on the CPU.
     """
 
     threads: int | None = _option(whole(1, 512), None)
@@ -110,6 +110,7 @@ class LoadOptions(_Options):
     gpu: str | None = _option(text, None)
     gpu_memory: float | None = _option(real(0.001, 1_000_000), None)
     gpu_strict: bool = _option(flag, False)
+    cpu_ffn: bool = _option(flag, False)
     kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
     engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
     tokenizer_pre: str | None = _option(text, None)

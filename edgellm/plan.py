@@ -8,10 +8,10 @@ from edgellm.arch.description import Description
 from edgellm.bandwidth import Traffic, decode_tps
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import batch_rows, context
-from edgellm.engine.offload import Offload, device_figures
+from edgellm.engine.kinds import kind, worth_asking
+from edgellm.engine.offload import Offload, Sizes, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.program import build
-from edgellm.engine.webgpu.presence import worth_looking
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.machine import available_memory, default_threads
@@ -134,23 +134,15 @@ def _offload(
     model: Description, rows: int, ctx: int, options: LoadOptions
 ) -> tuple[Placement, GPUPlan | None, list[str]]:
     """Where blocks go, what that takes on the GPU, and what a person should know about it."""
-    nothing = on_cpu(len(model.layers))
-    if not worth_looking(options.gpu_layers, options.gpu):
+    nothing, offload = on_cpu(len(model.layers)), Offload.of(options)
+    if not (name := worth_asking(offload)):
         return nothing, None, []
-    from edgellm.engine.webgpu.fit import gpu_memory
-    from edgellm.engine.webgpu.memory import free_memory
-    from edgellm.engine.webgpu.opening import choose_blocks
-    from edgellm.engine.webgpu.scratch import Sizes
-
-    sizes, offload = Sizes(rows, ctx, options.kv_type), Offload.of(options)
     try:
-        choice = choose_blocks(model, sizes, offload)
+        choice = kind(name).choose(model, Sizes(rows, ctx, options.kv_type), offload)
     except DeviceFault as fault:
         if offload.strict:
             raise EdgeLLMError(f"{fault}") from None
         return nothing, None, [f"{fault}: the CPU computes"]
     if choice is None or GPU not in choice.placement:
         return nothing, None, choice.notes if choice else []
-    parts = gpu_memory(model, choice.placement, sizes)
-    available = offload.memory or free_memory(choice.adapter)
-    return choice.placement, GPUPlan(choice.adapter.name, **parts, available=available), choice.notes
+    return choice.placement, GPUPlan(choice.name, **choice.memory, available=choice.available), choice.notes

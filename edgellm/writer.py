@@ -30,7 +30,8 @@ class Writer:
     def meter(self) -> Meter:
         """The clock of a request that begins now. Raises EdgeLLMError if the model was closed."""
         self.session.check_open()
-        return Meter(self.session.engine.devices, gauge=self.gauge)
+        engine = self.session.engine
+        return Meter(lambda: engine.devices, gauge=self.gauge)
 
     def start(
         self,

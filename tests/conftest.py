@@ -44,3 +44,11 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared data folder beside the project")
     return folder
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU is used in this process, and not in one of its own: tests look into it."""
+    from gpus import Here
+
+    monkeypatch.setattr("edgellm.engine.opening.RemoteDevice", Here)

@@ -1,17 +1,24 @@
 """A GPU for tests: whatever adapter there is, on machines without a GPU Mesa's llvmpipe."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgellm.arch import describe
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import Engine
-from edgellm.engine.offload import Offload
+from edgellm.engine.kinds import Choice
+from edgellm.engine.offload import Offload, Uploading
 from edgellm.engine.protocol import Segment
+from edgellm.engine.remote import Opening
 from edgellm.engine.webgpu.adapters import Adapter, adapters
+from edgellm.engine.webgpu.choosing import choose_blocks
+from edgellm.engine.webgpu.device import GPUDevice
+from edgellm.engine.webgpu.opening import open_gpu
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
 
@@ -51,6 +58,36 @@ def logits(engine: Engine, ids: list[int], step: int = 256) -> NDArray[np.float3
         part = ids[start : start + step]
         parts.append(engine.forward([Segment(sequence, part, range(len(part)))]))
     return np.concatenate(parts)
+
+
+class Here:
+    """A RemoteDevice that has no process of its own, so that tests can look into its `device`."""
+
+    device: GPUDevice
+
+    def __init__(self, fault: object) -> None: ...
+
+    def choose(self, kind: str, opening: Opening) -> Choice | None:
+        self._open = partial(open_gpu, describe(GGUFFile.open(opening.path)), opening.sizes)
+        self._choice = choose_blocks(self._open.args[0], opening.sizes, opening.offload)
+        return self._choice
+
+    def upload(self, uploading: Uploading) -> None:
+        assert self._choice
+        self.device = self._open(self._choice, uploading)
+
+    def close(self) -> None:
+        if "device" in self.__dict__:
+            self.device.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["device"], name)
+
+
+def gpu_of(engine: Engine) -> GPUDevice:
+    """The GPU of an engine, where it is in this process."""
+    assert isinstance(engine._runner.gpu, Here)
+    return engine._runner.gpu.device
 
 
 def opened(path: Any, layers: int | str, **options: Any) -> Iterator[Engine]:

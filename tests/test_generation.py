@@ -298,7 +298,7 @@ class Clock:
 
 def test_what_a_generation_is_doing(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Model.open(model_path, threads=1) as model:
-        monkeypatch.setattr(model._writer, "meter", lambda: Meter([], clock=Clock()))
+        monkeypatch.setattr(model._writer, "meter", lambda: Meter(list, clock=Clock()))
         n = len(model.tokenizer.encode("z" * 400, add_special=True))
         seen: list[Live] = []
         generation = model.stream("z" * 400, progress=lambda done, total: seen.append(generation.live()), **GREEDY)

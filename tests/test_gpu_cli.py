@@ -20,14 +20,13 @@ from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.offload import Offload
+from edgellm.engine.offload import Offload, Sizes
 from edgellm.engine.placement import GPU, last_layers
-from edgellm.engine.webgpu import memory, opening, presence
+from edgellm.engine.webgpu import choosing, memory, presence
 from edgellm.engine.webgpu.adapters import Adapter
+from edgellm.engine.webgpu.choosing import MARGIN, choose_blocks
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
-from edgellm.engine.webgpu.opening import MARGIN, choose_blocks
 from edgellm.engine.webgpu.presence import discrete_may_be_there
-from edgellm.engine.webgpu.scratch import Sizes
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 
@@ -44,7 +43,7 @@ def some_adapter(kind: str = "discrete GPU") -> Adapter:
 def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a discrete GPU."""
     monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
-    monkeypatch.setattr(opening, "choose", lambda gpu: some_adapter())
+    monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter())
 
 
 def blocks_there(path: Path, offload: Offload) -> int:
@@ -61,11 +60,14 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
         needed = [sum(gpu_memory(model, last_layers(3, n), SIZES).values()) for n in range(5)]
     assert needed == sorted(set(needed))
     for n in range(1, 5):
-        monkeypatch.setattr(opening, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
+        monkeypatch.setattr(choosing, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
         assert blocks_there(path, Offload("auto")) == min(2 * n, 7 if n == 4 else 6)
-        monkeypatch.setattr(opening, "free_memory", lambda adapter: 0)
-        assert blocks_there(path, Offload("auto", memory=int(needed[n] / MARGIN - 9))) == 2 * n - 2
-    monkeypatch.setattr(opening, "free_memory", lambda adapter: None)
+        monkeypatch.setattr(choosing, "free_memory", lambda adapter: 0)
+        for layers in ("auto", "all", 4):  # what is allowed is a limit for all of them, and is used up
+            assert blocks_there(path, Offload(layers, memory=needed[n])) == min(2 * n, 7 if n == 4 else 6)
+            assert blocks_there(path, Offload(layers, memory=needed[n] - 1)) == 2 * n - 2
+        assert blocks_there(path, Offload(n, memory=needed[4])) == min(2 * n, 7 if n == 4 else 6)
+    monkeypatch.setattr(choosing, "free_memory", lambda adapter: None)
     assert blocks_there(path, Offload("auto")) == 0
 
 
@@ -74,7 +76,7 @@ def test_auto_takes_only_a_gpu_with_its_own_memory(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
-    monkeypatch.setattr(opening, "choose", lambda gpu: some_adapter(kind))
+    monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter(kind))
     path = model_file(**TINY)
     assert blocks_there(path, Offload("auto", memory=1 << 40)) == 0
     assert blocks_there(path, Offload("auto", gpu="Some", memory=1 << 40)) == 5
@@ -86,7 +88,7 @@ def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch
         raise DeviceFault("wgpu does not work here")
 
     monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
-    monkeypatch.setattr(opening, "choose", choose)
+    monkeypatch.setattr(choosing, "choose", choose)
     assert blocks_there(model_file(**TINY), Offload("auto")) == 0
     with pytest.raises(DeviceFault):
         blocks_there(model_file(**TINY), Offload("auto", gpu="this one"))
@@ -94,7 +96,7 @@ def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch
 
 def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presence, "discrete_may_be_there", lambda: False)
-    monkeypatch.setattr(opening, "choose", lambda gpu: pytest.fail("looked for adapters"))
+    monkeypatch.setattr(choosing, "choose", lambda gpu: pytest.fail("looked for adapters"))
     with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
 
@@ -113,7 +115,7 @@ def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_p
         text = whole.generate("a", max_tokens=9, temp=0).text
     with pytest.raises(EdgeLLMError, match=why):
         Model.open(path, gpu_layers="all", gpu_strict=True)
-    with pytest.warns(EdgeLLMWarning, match="--gpu-memory GB or --gpu-layers N puts layers there"):
+    with pytest.warns(EdgeLLMWarning, match="is not known; give --gpu-memory GB or --gpu-layers N: the CPU computes"):
         Model.open(path, gpu="0", threads=1).close()
     with Model.open(path, gpu_layers=0, threads=1) as alone:
         assert alone.generate("a", max_tokens=9, temp=0).text == text
@@ -121,7 +123,7 @@ def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_p
         assert obstacle(describe(file), 0, "f16") == "attention with 22 values a head stays on the CPU"
 
 
-def test_the_plan(model_file: ModelFile) -> None:
+def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     name = adapter().name
     path = str(model_file(**TINY))
     found = json.loads(CliRunner().invoke(plan, [path, "--gpu-layers", "1", "--gpu-memory", "8", "--json"]).stdout)
@@ -133,9 +135,30 @@ def test_the_plan(model_file: ModelFile) -> None:
     )
     assert found["gpu"]["weights"] == found["devices"][1]["bytes"]
     assert (found["gpu"]["available"], found["decode"]) == (8_000_000_000, None)
-    text = CliRunner().invoke(plan, [path, "--gpu-layers", "1", "--gpu-memory", "0.01"]).stdout
+    monkeypatch.setattr(choosing, "free_memory", lambda adapter: 10_000_000)
+    text = CliRunner().invoke(plan, [path, "--gpu-layers", "1"]).stdout
     assert f"2 blocks on {name}" in text
-    assert "too little; choose fewer --gpu-layers" in text
+    assert "of 10 MB that may be used: too little; choose fewer --gpu-layers" in text
+    text = CliRunner().invoke(plan, [path, "--gpu-layers", "all", "--cpu-ffn"]).stdout
+    assert f"3 blocks on {name}" in text
+
+
+def test_the_memory_that_may_be_used_is_a_limit(model_file: ModelFile) -> None:
+    """Also where so many layers are asked for; a line tells how many fit, or nothing goes there."""
+    name, path = adapter().name, model_file(**(TINY | {"ffn": 40_000}))
+    planned = json.loads(CliRunner().invoke(plan, [str(path), "--gpu-layers", "1", "--json"]).stdout)
+    needed = planned["gpu"]["total"]
+    given: dict[str, Any] = {"gpu_layers": "all", "gpu_memory": needed / 1e9, "threads": 1}
+    with (
+        pytest.warns(EdgeLLMWarning, match=r"1 of 3 layers fit 0\.\d+ GB of ") as told,
+        Model.open(path, **given) as model,
+    ):
+        assert [(device["name"], device["blocks"]) for device in model.engine.devices] == [("CPU", 3), (name, 2)]
+    assert len(told) == 1
+    with pytest.raises(EdgeLLMError, match="1 of 3 layers fit"):
+        Model.open(path, **given, gpu_strict=True)
+    with pytest.warns(EdgeLLMWarning, match=r"one layer takes 0\.\d+ GB: none fits 0\.01 GB of .*: the CPU computes"):
+        Model.open(path, **(given | {"gpu_memory": 0.01})).close()
 
 
 def test_the_list_of_devices() -> None:
@@ -224,7 +247,14 @@ def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest
 
     assert not on("linux")
     assert not on("linux", "0000:00:02.0")
-    assert on("linux", "0000:00:02.0", "0000:03:00.0")
+    metrics = tmp_path / "sys/devices/0000:04:00.0/gpu_metrics"
+    metrics.parent.mkdir(parents=True)
+    metrics.write_bytes(bytes([120, 0, 2, 1]))
+    assert not on("linux", "0000:00:02.0", "0000:04:00.0"), "graphics of an AMD CPU"
+    metrics.write_bytes(bytes([120, 0, 1, 3]))
+    assert on("linux", "0000:00:02.0", "0000:04:00.0"), "a card of AMD's"
+    metrics.unlink()
+    assert on("linux", "0000:00:02.0", "0000:04:00.0")
     assert on("win32")
 
 

@@ -1,6 +1,7 @@
 """`edgellm plan`: memory counted by hand, and a speed out of the bandwidth that is known or measured."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ from edgellm.options import LoadOptions
 from edgellm.plan import make_plan
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+NO_SUCH_GPU = "there is no GPU none of these here|no GPU was found|wgpu is not installed|wgpu does not work here"
+"""What is said of one depends on the machine."""
+
 CELL = 2 * 1 * (32 + 32) * 2
 """Bytes of a token's keys and values: 2 layers, 1 KV head, f16."""
 
@@ -161,7 +165,7 @@ def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--gpu-layers", "all", "--gpu", "none of these", "--gpu-strict"), 1, "edgellm"),
+        (("--gpu-layers", "all", "--gpu", "none of these", "--gpu-strict"), 1, NO_SUCH_GPU),
         (("--ctx", 513), 2, "ctx cannot be 513"),
         (("--ctx", 0), 2, "ctx"),
         (("--threads", 0), 2, "threads"),
@@ -175,7 +179,7 @@ def test_what_cannot_be_planned_is_told_in_one_line(
     status, said = edgellm("plan", path, *options)
     assert status == code
     assert said.startswith("edgellm: ")
-    assert words in said
+    assert re.search(words, said)
     assert said.count("\n") == 1
 
 

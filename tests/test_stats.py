@@ -30,7 +30,7 @@ def clock() -> Clock:
 
 def run(clock: Clock, gaps: list[float]) -> Meter:
     """A request: 0.5 s of other work, 2 s of prefill for 40 tokens of which 10 are cached, then tokens."""
-    meter = Meter(DEVICES, clock=clock)
+    meter = Meter(lambda: DEVICES, clock=clock)
     clock.now += 0.5
     meter.prompt_tokens, meter.cached_tokens = 40, 10
     with meter.prefill(10) as progress:
@@ -66,7 +66,7 @@ def test_nothing_is_divided_by_what_has_not_happened(clock: Clock) -> None:
     assert (one.ttft_s, one.decode_tps, one.itl_ms) == (pytest.approx(2.6), None, None)
     assert two.decode_tps == pytest.approx(5)
     assert two.itl_ms == {"p50": pytest.approx(200), "p95": pytest.approx(200)}
-    assert Meter(DEVICES).stats().prefill_tps is None
+    assert Meter(lambda: DEVICES).stats().prefill_tps is None
 
 
 def test_a_clock_that_stands_still_breaks_nothing(clock: Clock) -> None:
@@ -82,7 +82,7 @@ def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:
 
 @pytest.mark.parametrize(("computed", "speed"), [(0, None), (12, 6)])
 def test_an_interrupted_prefill_counts_what_was_computed(clock: Clock, computed: int, speed: float | None) -> None:
-    meter = Meter(DEVICES, clock=clock)
+    meter = Meter(lambda: DEVICES, clock=clock)
     with pytest.raises(KeyboardInterrupt), meter.prefill(10) as progress:
         clock.now += 1
         progress(computed, 30)
@@ -94,7 +94,7 @@ def test_an_interrupted_prefill_counts_what_was_computed(clock: Clock, computed:
 def test_in_words(clock: Clock) -> None:
     words = "prompt 40 (10 cached) · generated 5 · TTFT 2.750 s · prefill 15.0 t/s · decode 5.0 t/s"
     assert str(run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()) == words
-    assert str(Meter(DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
+    assert str(Meter(lambda: DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
 
 
 class HalfAtFive:
@@ -115,7 +115,7 @@ def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
 
 
 def test_a_prefill_while_it_runs(clock: Clock) -> None:
-    meter, seen = Meter(DEVICES, clock=clock), []
+    meter, seen = Meter(lambda: DEVICES, clock=clock), []
     clock.now += 0.5
     assert meter.live().elapsed_s == pytest.approx(0.5)
     assert (meter.live().prefill_total, meter.live().prefill_eta_s) == (0, None)

@@ -9,7 +9,7 @@ from edgellm.bench.peer import Peer
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
-from edgellm.llamacpp.child import ending, last_words, start
+from edgellm.process.spawn import ending, last_words, start
 from edgellm.text.tokenizer import Tokenizer
 
 PROMPT = 32

@@ -12,8 +12,8 @@ from edgellm.bench.load import warm_up
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
-from edgellm.llamacpp.child import ending, last_words, start
 from edgellm.llamacpp.wire import Opening
+from edgellm.process.spawn import ending, last_words, start
 from kquants.ggml import GGML_TYPES
 
 BATCH = 512

@@ -101,7 +101,8 @@ def _devices(halves: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     for half, devices in halves.items():
         for device in devices:
             name = printable(device["name"], 22)
-            yield f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token"
+            speed = f", {size(device['bandwidth'])}/s" if device["bandwidth"] else ""
+            yield f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token{speed}"
             if "dispatches" in device:
                 yield f"  {_number(device['dispatches'])} dispatches in {_number(device['submissions'])} submissions"
                 there, back = (size(device[name]) for name in ("sent", "received"))

@@ -17,19 +17,17 @@ def command(as_json: bool) -> None:
     or --gpu-layers is a number or all.
     """
     from edgellm.engine.device import DeviceFault
-    from edgellm.engine.webgpu.adapters import adapters
-    from edgellm.engine.webgpu.memory import free_memory
+    from edgellm.engine.kinds import KINDS, kind
     from edgellm.machine import available_memory, cpu_name
 
     found: list[dict[str, Any]] = [
         {"gpu": None, "name": cpu_name(), "kind": "CPU", "backend": "", "features": [], "free": available_memory()}
     ]
-    try:
-        for i, gpu in enumerate(adapters()):
-            facts = {"gpu": i, "name": gpu.name, "kind": gpu.kind, "backend": gpu.backend}
-            found.append(facts | {"features": list(gpu.features), "free": free_memory(gpu)})
-    except DeviceFault as fault:
-        click.echo(f"edgellm: note: {fault}", err=True)
+    for name in KINDS:
+        try:
+            found += [{"gpu": i, **facts} for i, facts in enumerate(kind(name).listed())]
+        except DeviceFault as fault:
+            click.echo(f"edgellm: note: {fault}", err=True)
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(_as_text(found)))
 
 

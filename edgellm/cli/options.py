@@ -67,6 +67,7 @@ def gpu_options(function: F) -> F:
     """Add what of a model goes on which GPU."""
     for option in (
         click.option("--gpu-strict", is_flag=True, default=None, help="Fail where the GPU cannot do what is asked."),
+        click.option("--cpu-ffn", is_flag=True, default=None, help="Put only attention of these layers there."),
         click.option("--gpu-memory", type=float, metavar="GB", help="Memory of the GPU that may be used."),
         click.option("--gpu", metavar="NAME", help="Which GPU, by name or number; see `edgellm devices`."),
         click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default)."),

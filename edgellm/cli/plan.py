@@ -85,7 +85,7 @@ def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
     from edgellm.gguf.printable import size
 
     available = gpu["available"]
-    free = "" if available is None else f"of {size(available)} that are free"
+    free = "" if available is None else f"of {size(available)} that may be used"
     short = available is not None and gpu["total"] > available
     return [
         ("", "", ""),

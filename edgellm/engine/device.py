@@ -12,11 +12,14 @@ Logits = NDArray[np.float32]
 
 
 class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the device)
-    """A device cannot go on: it is not there, was lost, or has no memory. One line that says why."""
+    """A device cannot go on: it is not there, was lost, or has no memory. One line that says why.
+
+    Where its memory is full, and something may fit all the same, `fewer` layers are to be tried.
+    """
 
     def __init__(self, message: str, *, out_of_memory: bool = False) -> None:
         super().__init__(message)
-        self.out_of_memory = out_of_memory
+        self.out_of_memory, self.fewer = out_of_memory, 0
 
 
 @dataclass
@@ -37,12 +40,15 @@ class Work:
 class Device(Protocol):
     """Holds the tensors, scratch and KV pages of its blocks, and runs their part of the program.
 
-    Blocks are numbered as in `edgellm.engine.placement`. `name` is for people, `work` is what it did. All but `stop`
-    and `clear` raise DeviceFault.
+    Blocks are numbered as in `edgellm.engine.placement`. `work` is what it did. All but `stop` and `clear` raise
+    DeviceFault.
     """
 
-    name: str
     work: Work
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """Compute consecutive blocks for the rows of a batch: float32 [rows, width], in place in `hidden`.

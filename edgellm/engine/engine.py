@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from edgellm.arch import describe
 from edgellm.arch.description import Description
 from edgellm.engine.device import Device, DeviceFault, Work
-from edgellm.engine.offload import NO_OFFLOAD, Offload, Uploading, device_figures
+from edgellm.engine.offload import NO_OFFLOAD, Offload, Sizes, Uploading, device_figures
+from edgellm.engine.opening import open_gpu
 from edgellm.engine.pages import PagePool, Sequence
-from edgellm.engine.placement import Placement, on_cpu
+from edgellm.engine.placement import Placement, fewer_layers, on_cpu
 from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, check_batch
+from edgellm.engine.remote import Opening
 from edgellm.engine.runner import Runner
-from edgellm.engine.webgpu.presence import worth_looking
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
@@ -75,28 +76,28 @@ class Engine:
         self.ctx = context(file, model, ctx)
         self.vocab = model.vocab
         self.max_rows = batch_rows(build(model, kv_type), self.ctx)
-        self._offload = offload
         self._options: dict[str, Any] = {"kv_type": kv_type, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress}
+        self._opening = Opening.of(file, Sizes(self.max_rows, self.ctx, kv_type), offload)
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
-        self._run_on(*self._open_gpu(kv_type, uploading))
+        self._run_on(*self._open_gpu(offload.layers, uploading))
 
-    def _open_gpu(self, kv_type: str, uploading: Uploading | None) -> tuple[Placement, Device | None]:
-        """The placement of all blocks, and the GPU if it has some of them."""
-        everything = on_cpu(len(self._model.layers)), None
-        if not worth_looking(self._offload.layers, self._offload.gpu):
-            return everything
-        from edgellm.engine.webgpu.opening import open_gpu
-        from edgellm.engine.webgpu.scratch import Sizes
-
-        sizes, told = Sizes(self.max_rows, self.ctx, kv_type), uploading or (lambda done, total: None)
+    def _open_gpu(self, layers: int | str, uploading: Uploading | None = None) -> tuple[Placement, Device | None]:
+        """The placement of all blocks, and the GPU if it has some: those of the last `layers`, or fewer if need be."""
+        offload = replace(self._opening.offload, layers=layers)
         try:
-            return open_gpu(self._model, sizes, self._offload, told, _notice) or everything
+            opened = open_gpu(replace(self._opening, offload=offload), uploading or (lambda done, total: None))
         except DeviceFault as fault:
-            self._complain(fault)
-            return everything
+            self._complain(fault, fault.fewer)
+            return self._open_gpu(fault.fewer, uploading)
+        if not opened:
+            return on_cpu(len(self._model.layers)), None
+        device, choice = opened
+        for note in choice.notes:
+            _notice(note)
+        return choice.placement, device
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:
@@ -110,10 +111,11 @@ class Engine:
         if self._stopping:
             self.stop()
 
-    def _complain(self, fault: DeviceFault) -> None:
-        if self._offload.strict:
+    def _complain(self, fault: DeviceFault, fewer: int) -> None:
+        """Tell what is done about it: fewer layers on the GPU are tried, or none."""
+        if self._opening.offload.strict:
             raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
-        _notice(f"{fault}: the CPU computes")
+        _notice(f"{fault}: {f'trying fewer layers ({fewer})' if fewer else 'the CPU computes'}")
 
     @property
     def threads(self) -> int:
@@ -146,17 +148,20 @@ class Engine:
         check_batch(self, segments)
         if not all(any(segment.sequence.belongs_to(pool) for pool in self._pools) for segment in segments):
             raise EdgeLLMError("a sequence belongs to the engine that made it")
-        try:
-            return self._compute(segments)
-        except DeviceFault as fault:
-            self._fall_back(fault)
-            return self._compute(segments)
+        while True:
+            try:
+                return self._compute(segments)
+            except DeviceFault as fault:
+                self._fall_back(fault)
 
     def _fall_back(self, fault: DeviceFault) -> None:
-        """Go on without the GPU."""
-        self._complain(fault)
+        """Go on with fewer layers on the GPU, if its memory is full, or without it."""
         broken = self._runner  # in use until there is another: an interrupt, or too little memory, changes nothing
-        self._run_on(on_cpu(len(self._model.layers)), None)
+        fewer = fewer_layers(broken.placement) if fault.out_of_memory else 0
+        self._complain(fault, fewer)
+        if fewer and broken.gpu:
+            broken.gpu.close()
+        self._run_on(*self._open_gpu(fewer))
         broken.close()
 
     def _compute(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:

@@ -14,22 +14,33 @@ Uploading = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """The most rows of a batch and tokens of a sequence, and the type of KV pages."""
+
+    rows: int
+    ctx: int
+    kv_type: str
+
+
+@dataclass(frozen=True)
 class Offload:
     """How many of the last layers go on which GPU (see `edgellm.options.LoadOptions`).
 
-    `memory` is how many bytes may be used there; `strict` makes it an error where the GPU cannot do it.
+    `memory` is how many bytes may be used there; `strict` makes it an error where the GPU cannot do it. With
+    `cpu_ffn` the feed-forwards of these layers stay on the CPU.
     """
 
     layers: int | str = 0
     gpu: str | None = None
     memory: int | None = None
     strict: bool = False
+    cpu_ffn: bool = False
 
     @classmethod
     def of(cls, options: LoadOptions) -> "Offload":
         """What the options of a model ask for."""
         memory = None if options.gpu_memory is None else int(options.gpu_memory * 1e9)
-        return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict)
+        return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict, options.cpu_ffn)
 
 
 NO_OFFLOAD = Offload()

@@ -44,10 +44,14 @@ def last_layers(layers: int, n: int) -> Placement:
     return (CPU,) * (2 * (layers - whole)) + (GPU,) * (2 * whole) + (GPU if n > layers else CPU,)
 
 
-def mixers_only(layers: int, n: int) -> Placement:
-    """The token mixers of the last `n` layers on the GPU, every feed-forward (where experts are) on the CPU."""
-    first = layers - min(n, layers)
-    return tuple(GPU if b % 2 == 0 and first <= b // 2 < layers else CPU for b in range(blocks(layers)))
+def mixers_only(placement: Placement) -> Placement:
+    """The same without feed-forwards (where most weights and all experts are), which stay on the CPU."""
+    return (*(CPU if block % 2 else on for block, on in enumerate(placement[:-1])), placement[-1])
+
+
+def fewer_layers(placement: Placement) -> int:
+    """How many layers to try next on a GPU that has no room for those of this placement."""
+    return len({block // 2 for block, on in enumerate(placement[:-1]) if on == GPU}) * 3 // 4
 
 
 def parts(placement: Placement) -> list[tuple[int, range]]:

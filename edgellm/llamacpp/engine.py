@@ -54,7 +54,7 @@ class LlamaCppEngine:
         path = str(file.path.absolute())
         opening = Opening(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
         reply, payload = self._child.ask(Request.OPEN, json.dumps(asdict(opening)).encode())
-        if reply is not Reply.OK:
+        if reply != Reply.OK:
             raise UnsupportedModelError(self._fault(payload, "update llama-cpp-python, or get another conversion"))
         return int(NUMBER.unpack(payload)[0])
 
@@ -92,19 +92,19 @@ class LlamaCppEngine:
             segment.sequence.torn = True
         while True:
             reply, payload = self._child.ask(Request.DECODE, rows.tobytes())
-            if reply is Reply.FULL and self._slots.make_room(busy):
+            if reply == Reply.FULL and self._slots.make_room(busy):
                 continue
-            if reply is not Reply.OK:
+            if reply != Reply.OK:
                 raise self._refusal(reply, payload)
             for segment in segments:
                 segment.sequence.held += len(segment.tokens)
                 segment.sequence.torn = False
             return np.frombuffer(payload, np.float32).reshape(-1, self.vocab).copy()
 
-    def _refusal(self, reply: Reply, payload: bytes) -> Exception:
-        if reply is Reply.STOPPED:
+    def _refusal(self, reply: int, payload: bytes) -> Exception:
+        if reply == Reply.STOPPED:
             return Stopped()
-        if reply is Reply.FULL:
+        if reply == Reply.FULL:
             return EdgeLLMError(
                 f"llama.cpp has one context of {self.ctx} tokens for all that is computed at once, and it is full: "
                 "raise --ctx"

@@ -102,6 +102,6 @@ class Slots:
 
     def _ask(self, request: Request, first: int, second: int) -> bytes:
         reply, payload = self._child.ask(request, PAIR.pack(first, second))
-        if reply is not Reply.OK:
+        if reply != Reply.OK:
             raise EdgeLLMError(f"{self._child.name}: llama.cpp {payload.decode(errors='replace')}; open it again")
         return payload

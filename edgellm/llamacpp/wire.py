@@ -1,26 +1,18 @@
-"""What goes through the pipes between us and the process that holds llama.cpp.
-
-Both ways a message is a code and a payload, little-endian:
-
-    int32 code    uint32 n    n bytes
-
-STOP and CLEAR work at once and get no reply; every other request gets one, in order.
+"""What we ask of the process that holds llama.cpp, and it replies; integers are little-endian.
 
     request  payload                                        payload of an OK reply
     OPEN     JSON of Opening                                int32 width of the logits
     DECODE   int32 [rows, 4], columns as in Column          float32 [wanted rows, vocab]
     TRIM     int32 slot, int32 n                            int32 tokens that the slot holds now: n, or none
     COPY     int32 source slot, int32 target slot           nothing
-    STOP     nothing: DECODE and OPEN end as STOPPED until CLEAR
-    CLEAR    nothing
+
+DECODE and OPEN end as STOPPED after `edgellm.process.wire.STOP`.
 """
 
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import BinaryIO
 
-_HEADER = struct.Struct("<iI")
 NUMBER = struct.Struct("<i")
 PAIR = struct.Struct("<ii")
 
@@ -32,8 +24,6 @@ class Request(IntEnum):
     DECODE = 1
     TRIM = 2
     COPY = 3
-    STOP = 4
-    CLEAR = 5
 
 
 class Reply(IntEnum):
@@ -70,22 +60,3 @@ class Opening:
     threads: int
     unified: bool = True
     repacked: bool = False
-
-
-def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
-    """Write a message, in one go; OSError if nobody reads any more."""
-    stream.write(_HEADER.pack(code, len(payload)) + payload)
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> tuple[int, bytes]:
-    """Read a message; EOFError if the other side is gone."""
-    code, n = _HEADER.unpack(_exactly(stream, _HEADER.size))
-    return code, _exactly(stream, n)
-
-
-def _exactly(stream: BinaryIO, n: int) -> bytes:
-    data = stream.read(n)
-    if len(data) < n:
-        raise EOFError
-    return data

@@ -1,25 +1,16 @@
-"""The child process that holds llama.cpp: `python -m edgellm.llamacpp.worker`, requests on stdin, replies on stdout.
-
-It ends with its parent, however that ends: then nobody holds the other end of stdin any more.
-"""
+"""The child process that holds llama.cpp: `python -m edgellm.llamacpp.worker`."""
 
 import json
-import os
-import signal
-import sys
-import threading
-from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgellm.llamacpp.stopflag import StopFlag
-from edgellm.llamacpp.wire import NUMBER, PAIR, Column, Opening, Reply, Request, receive, send
+from edgellm.llamacpp.wire import NUMBER, PAIR, Column, Opening, Reply, Request
+from edgellm.process.serve import serve
 
 if TYPE_CHECKING:
     from edgellm.llamacpp.binding import Context
-
-Requests = SimpleQueue[tuple[int, bytes]]
 
 
 class Server:
@@ -29,7 +20,7 @@ class Server:
         self._stop = stop
         self._context: Context | None = None
 
-    def answer(self, request: int, payload: bytes) -> tuple[Reply, bytes]:
+    def answer(self, request: int, payload: bytes, news: object = None) -> tuple[Reply, bytes]:
         """What to reply; whatever goes wrong is a line of text."""
         try:
             if request == Request.OPEN:
@@ -56,26 +47,8 @@ class Server:
 
 def main() -> None:
     """Serve requests until stdin ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, and it knows what is meant
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not get between the replies
-    stop, requests = StopFlag(), Requests()
-    threading.Thread(target=_listen, args=(stop, requests), daemon=True).start()
-    server = Server(stop)
-    while True:
-        send(replies, *server.answer(*requests.get()))
-
-
-def _listen(stop: StopFlag, requests: Requests) -> None:
-    while True:
-        try:
-            request, payload = receive(sys.stdin.buffer)
-        except EOFError:
-            os._exit(0)
-        if request in (Request.STOP, Request.CLEAR):
-            stop.set(request == Request.STOP)
-        else:
-            requests.put((request, payload))
+    stop = StopFlag()
+    serve(Server(stop).answer, stop.set)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Reply(Protocol):
 
 
 class OpenModel(Protocol):
-    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off.
+    """A model, ready to reply. `thinking`: it can be switched on and off.
 
     `defaults` are the options of replies for which its file brings values of its own.
     """
@@ -57,9 +57,12 @@ class OpenModel(Protocol):
     name: str
     ctx: int
     threads: int
-    devices: list[dict[str, Any]]
     thinking: bool
     defaults: Mapping[str, Any]
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """What computes, as in `edgellm.stats.Stats`."""
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""
@@ -90,9 +93,14 @@ class EdgeModel:
     def __init__(self, name: str, model: Model) -> None:
         self.name, self._model = name, model
         self.ctx = model.ctx
-        self.threads, self.devices = model.engine.threads, model.engine.devices
+        self.threads = model.engine.threads
         self._chat: Chat = model.chat()
         self.thinking, self.defaults = self._chat.thinking, model.sampling_defaults
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """What computes now: a GPU may fail in mid-reply."""
+        return self._model.engine.devices
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from edgellm.engine.device import DeviceFault
+from edgellm.engine.webgpu.faults import one_line
 from edgellm.engine.webgpu.presence import installed
 from edgellm.gguf.printable import printable
 
@@ -62,7 +63,7 @@ def _found() -> tuple[Adapter, ...]:
             extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])  # OpenGL lists the same adapters again
             found = [_adapter(handle) for handle in wgpu.gpu.enumerate_adapters_sync()]
     except Exception as error:
-        raise DeviceFault(f"wgpu does not work here ({one_line(error)}); install the driver of your GPU") from None
+        raise DeviceFault(f"wgpu does not work here ({one_line(str(error))}); install the driver of your GPU") from None
     order = list(KINDS.values())
     return tuple(sorted(found, key=lambda adapter: order.index(adapter.kind)))
 
@@ -107,9 +108,3 @@ def silence() -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
-
-
-def one_line(error: BaseException) -> str:
-    """What an error of wgpu says, on one short line: the last one, as the others name calls."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return printable(lines[-1] if lines else type(error).__name__, 200)

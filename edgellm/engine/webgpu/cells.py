@@ -1,15 +1,16 @@
-"""KV pages on a GPU: a buffer for each layer, in which page after page lies; layouts are in `shaders/cells_*.wgsl`."""
+"""KV pages on a GPU: for each layer buffers, in which page after page lies; layouts are in `shaders/cells_*.wgsl`."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from edgellm.arch.description import Description
+from edgellm.engine.offload import Sizes
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.scratch import Sizes
 from kquants.layout import PAGE
 
 LEAST_PAGES = 8
-"""Room that is made at first; then it doubles, up to that of a full context."""
+"""Room that is made at first; then it doubles until pieces are full, up to that of a full context."""
 
 
 def page_bytes(model: Description, kv_type: str) -> int:
@@ -20,40 +21,60 @@ def page_bytes(model: Description, kv_type: str) -> int:
     return values * {"f16": 2, "f32": 4}[kv_type]
 
 
-def most_tokens(model: Description, kv_type: str, binding: int) -> int:
-    """How many tokens have their keys and values of a layer in a binding of so many bytes."""
-    return binding // page_bytes(model, kv_type) * PAGE
+class Piece(NamedTuple):
+    """Pages `first` … `first + pages - 1` of a layer."""
+
+    buffer: Buffer
+    first: int
+    pages: int
 
 
 class Cells:
-    """The pages of layers, known by the numbers of their blocks; room for them grows as it is asked for."""
+    """The pages of layers, known by the numbers of their blocks; room for them grows as it is asked for.
+
+    Those of a layer are in as many pieces as bindings ask for.
+    """
 
     def __init__(self, gpu: GPU, model: Description, sizes: Sizes, blocks: Sequence[int]) -> None:
         self._gpu, self._page_bytes = gpu, page_bytes(model, sizes.kv_type)
+        self._most = max(1, gpu.binding // self._page_bytes)
         self._full = -(-sizes.ctx // PAGE)
         self.pages = min(LEAST_PAGES, self._full)
         self._between = gpu.buffer(self._page_bytes, "a KV page")  # WebGPU copies nothing within a buffer
-        self.buffers: dict[int, Buffer] = {block: self._room(self.pages) for block in blocks}
+        self.pieces: dict[int, list[Piece]] = {block: [] for block in blocks}
+        self._make(self.pages)
 
     def hold(self, pages: int) -> None:
-        """Have room for so many pages, in other buffers. One full sequence gets no more than it was planned with."""
-        most = self._gpu.binding // self._page_bytes
-        if self.pages < self._full:
-            most = min(most, self._full)
-        room = max(pages, min(2 * self.pages, most))
-        for block, old in self.buffers.items():
-            new = self._room(room)
-            self._gpu.submit([], copies=[(old, 0, new, 0, self.pages * self._page_bytes)])
-            self.buffers[block] = new
-            self._gpu.free(old)
-        self.pages = room
+        """Have room for so many pages. One full sequence gets no more than it was planned with."""
+        more = min(2 * self.pages, self.pages + self._most)
+        self._make(max(pages, min(more, self._full) if self.pages < self._full else more))
 
     def copy(self, source: int, target: int) -> None:
         """Copy a page of all layers."""
-        n = self._page_bytes
-        between = self._between
-        for buffer in self.buffers.values():
-            self._gpu.submit([], copies=[(buffer, source * n, between, 0, n), (between, 0, buffer, target * n, n)])
+        n, between = self._page_bytes, self._between
+        for pieces in self.pieces.values():
+            (of, at), (to, there) = (self._place(pieces, page) for page in (source, target))
+            self._gpu.submit([], copies=[(of, at, between, 0, n), (between, 0, to, there, n)])
 
-    def _room(self, pages: int) -> Buffer:
-        return self._gpu.buffer(pages * self._page_bytes, "the KV cache of a layer")
+    def _place(self, pieces: list[Piece], page: int) -> tuple[Buffer, int]:
+        """The buffer that a page is in, and where."""
+        buffer, first, _ = pieces[page // self._most]
+        return buffer, (page - first) * self._page_bytes
+
+    def _make(self, room: int) -> None:
+        for pieces in self.pieces.values():
+            for i, first in enumerate(range(0, room, self._most)):
+                pages = min(self._most, room - first)
+                if i == len(pieces):
+                    pieces.append(self._piece(first, pages))
+                elif pages > pieces[i].pages:
+                    old, pieces[i] = pieces[i], self._piece(first, pages, pieces[i])
+                    self._gpu.free(old.buffer)
+        self.pages = room
+
+    def _piece(self, first: int, pages: int, old: Piece | None = None) -> Piece:
+        """A new piece, with what is in an old one."""
+        buffer = self._gpu.buffer(pages * self._page_bytes, "the KV cache of a layer")
+        if old:
+            self._gpu.submit([], copies=[(old.buffer, 0, buffer, 0, old.pages * self._page_bytes)])
+        return Piece(buffer, first, pages)

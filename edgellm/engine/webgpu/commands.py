@@ -24,10 +24,13 @@ class Dispatch:
 
 
 class Commands(NamedTuple):
-    """What can be submitted once."""
+    """What can be submitted once: an encoder that is to be finished for that.
+
+    wgpu 0.32 never lets go of finished commands that are not submitted, but of unfinished ones it does.
+    """
 
     dispatches: int
-    buffer: Any
+    encoder: Any
 
 
 class Ready(NamedTuple):
@@ -55,4 +58,4 @@ def encode(device: Any, dispatches: Sequence[Dispatch], numbers: Numbers, copies
         compute.end()
     for copy in copies:
         encoder.copy_buffer_to_buffer(*copy)
-    return Commands(len(work), encoder.finish())
+    return Commands(len(work), encoder)

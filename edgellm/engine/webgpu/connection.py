@@ -1,7 +1,6 @@
-"""Devices of wgpu, and the pipelines that were compiled for them: a closed model leaves both for the next one."""
+"""A device of wgpu, and the pipelines that are compiled for it."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 from edgellm.engine.webgpu.adapters import FEATURES, Adapter, silence
@@ -11,18 +10,22 @@ _KINDS = {"uniform": "uniform", "storage, read": "read-only-storage", "storage, 
 _LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size", "max-compute-workgroup-storage-size")
 
 
-@dataclass
 class Connection:
-    """A device of wgpu; `pipelines` has those of shaders by their source, with the layouts of their bindings."""
+    """A device of an adapter, with these features. Raises what wgpu raises."""
 
-    device: Any
-    pipelines: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    def __init__(self, adapter: Adapter, features: tuple[str, ...]) -> None:
+        handle = adapter.handle
+        wanted = [theirs for theirs, ours in FEATURES.items() if ours in features and theirs in handle.features]
+        limits = {name: handle.limits[name] for name in _LIMITS}
+        with silence():
+            self.device: Any = handle.request_device_sync(required_features=wanted, required_limits=limits)
+        self._pipelines: dict[str, tuple[Any, Any]] = {}
 
     def pipeline(self, source: str) -> tuple[Any, Any]:
         """The pipeline of a shader, compiled once, and the layout of its bindings. Raises what wgpu raises."""
-        if source not in self.pipelines:
-            self.pipelines[source] = self._compile(source)
-        return self.pipelines[source]
+        if source not in self._pipelines:
+            self._pipelines[source] = self._compile(source)
+        return self._pipelines[source]
 
     def _compile(self, source: str) -> tuple[Any, Any]:
         entries = [
@@ -35,29 +38,6 @@ class Connection:
         return self.device.create_compute_pipeline(layout=whole, compute=compute), layout
 
 
-_Key = tuple[str, tuple[str, ...]]
-_idle: dict[_Key, Connection] = {}
-
-
-def connect(adapter: Adapter, features: tuple[str, ...]) -> Connection:
-    """An idle connection to an adapter with these features, or a new one. Raises what wgpu raises."""
-    if idle := _idle.pop((adapter.name, features), None):
-        return idle
-    handle = adapter.handle
-    wanted = [theirs for theirs, ours in FEATURES.items() if ours in features and theirs in handle.features]
-    limits = {name: handle.limits[name] for name in _LIMITS}
-    with silence():
-        return Connection(handle.request_device_sync(required_features=wanted, required_limits=limits))
-
-
 def largest_binding(adapter: Adapter) -> int:
     """Bytes that a shader can see of a buffer."""
     return int(min(adapter.handle.limits[name] for name in _LIMITS[:2]))
-
-
-def leave(adapter_name: str, features: tuple[str, ...], connection: Connection) -> None:
-    """Keep a connection that nobody uses any more; one of a kind is enough."""
-    if (adapter_name, features) in _idle:
-        connection.device.destroy()
-    else:
-        _idle[adapter_name, features] = connection

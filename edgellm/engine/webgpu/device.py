@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Logits
+from edgellm.engine.offload import Sizes
 from edgellm.engine.placement import GPU as ON_GPU
 from edgellm.engine.placement import Placement, feed_forward, mixer
 from edgellm.engine.protocol import Stopped
@@ -17,7 +18,7 @@ from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.lowering import FEW_ROWS, HowMany, Lowering
 from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
-from edgellm.engine.webgpu.scratch import Scratch, Sizes
+from edgellm.engine.webgpu.scratch import Scratch
 
 
 class GPUDevice:
@@ -60,7 +61,7 @@ class GPUDevice:
         if key not in self._made:
             lowering = self._lowering
             if block in self._mixers:
-                self._made[key] = lowering.mixer(self._mixers[block], self._cells.buffers[block], rows)
+                self._made[key] = lowering.mixer(self._mixers[block], self._cells.pieces[block], rows)
             elif block in self._feed_forwards:
                 self._made[key] = lowering.feed_forward(self._feed_forwards[block], rows)
             elif self._output:

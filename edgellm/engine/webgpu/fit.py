@@ -1,10 +1,10 @@
 """What of a model a GPU can compute, and the memory that it takes there; told without a GPU."""
 
 from edgellm.arch.description import Description
-from edgellm.engine.offload import block_tensors
+from edgellm.engine.offload import Sizes, block_tensors
 from edgellm.engine.placement import GPU, Placement
 from edgellm.engine.webgpu.cells import page_bytes
-from edgellm.engine.webgpu.scratch import Sizes, buffer_bytes
+from edgellm.engine.webgpu.scratch import buffer_bytes
 from edgellm.engine.webgpu.shaders import CELLS, FORMATS
 from kquants.layout import PAGE
 

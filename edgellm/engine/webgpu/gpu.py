@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.device import DeviceFault, Work
-from edgellm.engine.webgpu.adapters import Adapter, one_line
+from edgellm.engine.webgpu.adapters import Adapter
 from edgellm.engine.webgpu.commands import NO_NUMBERS, Buffer, Commands, Copy, Dispatch, Grid, Numbers, Ready, encode
-from edgellm.engine.webgpu.connection import connect, largest_binding, leave
+from edgellm.engine.webgpu.connection import Connection, largest_binding
+from edgellm.engine.webgpu.faults import fault
 
 _MOST_BINDING = 1 << 31
 """Bytes that shaders can count with 32 bits, with room to spare."""
@@ -29,7 +30,6 @@ class GPU:
         self.name = adapter.name
         self.features = tuple(feature for feature in adapter.features if feature not in masked)
         self.work = Work()
-        self.well = True
         self._closed, self._on_the_way = False, 0
         self._buffers: list[Buffer] = []
         self._uniforms: dict[tuple[int, ...], Buffer] = {}
@@ -37,7 +37,7 @@ class GPU:
         self._ready: Ready | None = None
         self.binding = min(largest_binding(adapter), binding or _MOST_BINDING) & ~255
         with self._faults():
-            self._connection = connect(adapter, self.features)
+            self._connection = Connection(adapter, self.features)
         self._device = self._connection.device
         self._mark = self._make(8, "COPY_SRC")
 
@@ -49,16 +49,13 @@ class GPU:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
+        """What wgpu says is a DeviceFault; a mistake of ours stays what it is."""
+        from wgpu import GPUError, GPUPipelineError
+
         try:
             yield
-        except DeviceFault:
-            raise
-        except Exception as error:
-            self.well = False
-            short = "OutOfMemory" in type(error).__name__
-            gone = isinstance(error, AttributeError)  # wgpu's own objects are half taken down when a device is lost
-            said = "the device was lost" if gone else one_line(error)
-            raise DeviceFault(f"{self.name}: {said}", out_of_memory=short) from error
+        except (GPUError, GPUPipelineError, RuntimeError) as error:  # the last is what a promise is broken with
+            raise fault(self.name, str(error)) from error
 
     @contextmanager
     def _transfer(self) -> Iterator[None]:
@@ -146,7 +143,7 @@ class GPU:
 
     def _start(self, commands: Commands) -> None:
         with self._faults():
-            self._device.queue.submit([commands.buffer])
+            self._device.queue.submit([commands.encoder.finish()])
         self.work.dispatches += commands.dispatches
         self.work.submissions += 1
 
@@ -176,16 +173,12 @@ class GPU:
         return values
 
     def close(self) -> None:
-        """Free all buffers. If nothing went wrong, the next GPU finds the pipelines ready."""
-        if self._closed:
-            return
-        self._closed = True
-        for buffer in self._buffers:
-            buffer.destroy()
-        self._buffers.clear()
-        self._uniforms.clear()
-        self._staging = self._ready = None
-        if self.well:
-            leave(self.name, self.features, self._connection)
-        else:
+        """Free all memory. Nothing may be running; only the first call does something."""
+        if not self._closed:
+            self._closed = True
+            for buffer in self._buffers:
+                buffer.destroy()
+            self._buffers.clear()
+            self._uniforms.clear()
+            self._staging = self._ready = None
             self._device.destroy()

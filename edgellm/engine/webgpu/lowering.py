@@ -8,11 +8,13 @@ A GPU does not take over the CPU's list of ops: what that one fuses (quantized a
 not what saves time here, and a block says in a few tensors what its ops say in many.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
-from edgellm.engine.webgpu.commands import Buffer, Dispatch
+from edgellm.engine.webgpu.cells import Piece
+from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.products import LANES, Products
 from edgellm.engine.webgpu.rows import QUERIES
@@ -33,7 +35,7 @@ class Lowering(Products):
         super().__init__(gpu, model, scratch)
         self.kv_type = kv_type
 
-    def mixer(self, block: GPUAttention, cells: Buffer, rows: HowMany) -> list[Dispatch]:
+    def mixer(self, block: GPUAttention, cells: Sequence[Piece], rows: HowMany) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `cells`."""
         s, few = self.scratch, rows != "many"
         return [
@@ -69,7 +71,7 @@ class Lowering(Products):
         quads = s.gate.width // 4
         return self.dispatch("swiglu", {"QUADS": quads}, [s.gate.buffer, s.up.buffer], (-(-quads // LANES), "rows", 1))
 
-    def attention(self, block: GPUAttention, cells: Buffer, single: bool) -> list[Dispatch]:
+    def attention(self, block: GPUAttention, cells: Sequence[Piece], single: bool) -> list[Dispatch]:
         """Norms of heads, RoPE, keys and values into their cells; attention; the merging of spans if there are several.
 
         `single`: each row is the only one of its sequence; then the first two are one.
@@ -91,19 +93,22 @@ class Lowering(Products):
         }
         subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
         attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets}
-        load, store = [f"cells_{self.kv_type}"], [f"store_{self.kv_type}", "heads"]
-        taken = [s.batch, s.tables, s.rotations, block.head_norms or s.nothing, s.qkv.buffer, cells]
-        made = [s.mixed.buffer, s.parts]
+        load, store = ["piece", f"cells_{self.kv_type}"], [f"store_{self.kv_type}", "heads"]
+        known, norms, made = [s.batch, s.tables], block.head_norms or s.nothing, [s.mixed.buffer, s.parts]
         grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")
-        merge = self.dispatch("merge", heads, [s.batch, s.parts, s.mixed.buffer], (model.heads, "merged rows", 1))
-        if single:
-            told, files = heads | prepared | attended, [*load, *store, "attend"]
-            return [self.dispatch("attention_single", told, [*taken, *made], grid, files), merge]
         each_head = (model.heads + 2 * model.kv_heads, "rows", 1)
-        return [
-            self.dispatch("prepare", heads | prepared, taken, each_head, [*load, *store]),
-            self.dispatch(
-                "attention", heads | attended, [s.batch, s.tables, s.qkv.buffer, cells, *made], grid, [*load, "attend"]
-            ),
-            merge,
-        ]
+        steps = []
+        for i, (buffer, first, pages) in enumerate(cells):
+            piece = self.gpu.uniform([first, pages, int(i > 0), int(i < len(cells) - 1)])
+            taken = [*known, s.rotations, norms, s.qkv.buffer, buffer]
+            if single:
+                told, files = heads | prepared | attended, [*load, *store, "attend"]
+                steps.append(self.dispatch("attention_single", told, [*taken, *made, piece], grid, files))
+            else:
+                read = [*known, s.qkv.buffer, buffer, *made, piece]
+                steps += [
+                    self.dispatch("prepare", heads | prepared, [*taken, piece], each_head, [*load, *store]),
+                    self.dispatch("attention", heads | attended, read, grid, [*load, "attend"]),
+                ]
+        merge = self.dispatch("merge", heads, [s.batch, s.parts, s.mixed.buffer], (model.heads, "merged rows", 1))
+        return [*steps, merge]

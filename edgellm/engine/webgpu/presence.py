@@ -5,6 +5,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from edgellm.engine.offload import Offload
+
 
 def installed() -> bool:
     """Whether wgpu is there."""
@@ -12,20 +14,31 @@ def installed() -> bool:
 
 
 def discrete_may_be_there(root: Path = Path("/")) -> bool:
-    """Whether this machine may have a discrete GPU, told without wgpu, whose import takes most of a second.
+    """Whether this machine may have a discrete GPU, told without wgpu: to start that takes most of a second.
 
-    Macs of today have none. On Linux integrated graphics of Intel's are on the first PCI bus, all others elsewhere.
+    Macs of today have none. On Linux files tell; elsewhere nothing does that is as quick.
     """
     if sys.platform == "darwin":
         return platform.machine() != "arm64"
     if sys.platform != "linux":
         return True
-    cards = [path.resolve().name for path in root.glob("sys/class/drm/card*/device")]
-    return any(not name.startswith("0000:00:") for name in cards) or (root / "dev/nvidiactl").exists()
+    cards = [path.resolve() for path in root.glob("sys/class/drm/card*/device")]
+    return not all(map(_integrated, cards)) or (root / "dev/nvidiactl").exists()
 
 
-def worth_looking(layers: int | str, gpu: str | None) -> bool:
-    """Whether there may be a GPU for these options of a model."""
-    if layers == "auto" and gpu is None:
+def _integrated(card: Path) -> bool:
+    """Whether graphics are part of a CPU: Intel's are on the first PCI bus, AMD's have tables of their own format.
+
+    Of `gpu_metrics` byte 2 is the format: 1 for cards (see Linux, `drivers/gpu/drm/amd/include/kgd_pp_interface.h`).
+    """
+    try:
+        return card.name.startswith("0000:00:") or (card / "gpu_metrics").read_bytes()[2] != 1
+    except (OSError, IndexError):
+        return False
+
+
+def worth_looking(offload: Offload) -> bool:
+    """Whether there may be a GPU for what is asked."""
+    if offload.layers == "auto" and offload.gpu is None:
         return installed() and discrete_may_be_there()
-    return layers != 0
+    return True

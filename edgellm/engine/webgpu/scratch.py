@@ -1,9 +1,9 @@
 """The activations of a batch on a GPU; the same buffers serve all blocks."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from edgellm.arch.description import Description
+from edgellm.engine.offload import Sizes
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.rows import HEADER, MOST_SPANS, ROW
@@ -15,15 +15,6 @@ _LOGIT_BYTES = 16 << 20
 
 _PART_BYTES, _SHARED_ROWS = 32 << 20, 16
 """Up to so many rows, and bytes of partial results, sequences are shared out in spans."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The most rows of a batch and tokens of a sequence, and the type of KV pages."""
-
-    rows: int
-    ctx: int
-    kv_type: str
 
 
 class Activation(NamedTuple):
@@ -41,8 +32,8 @@ class Widths:
         self.qkv = (model.heads + 2 * model.kv_heads) * model.head_dim
         self.mixed = padded_width(model.heads * model.head_dim)
         self.widest = max(self.x, self.gate, self.mixed)
-        self.part = MOST_SPANS * model.heads * (model.head_dim + 4)
-        self.shared_rows = max(1, min(_SHARED_ROWS, min(_PART_BYTES, binding) // (4 * self.part)))
+        self.part = model.heads * (model.head_dim + 4)
+        self.shared_rows = max(1, min(_SHARED_ROWS, min(_PART_BYTES, binding) // (4 * MOST_SPANS * self.part)))
         self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * model.vocab)))
 
 
@@ -58,7 +49,7 @@ def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 
         "up": rows * widths.gate,
         "packed": rows * widths.widest // 4,
         "scales": rows * widths.widest // 16,
-        "parts": widths.shared_rows * widths.part,
+        "parts": max(widths.shared_rows * MOST_SPANS, rows) * widths.part,
         "logits": widths.logit_rows * model.vocab if head else 1,
         "batch": HEADER + ROW * rows,
         "tables": rows * -(-sizes.ctx // PAGE),

@@ -9,8 +9,10 @@ from kquants import QUANTIZED_FORMATS
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 """Names of the tensor types that there are shaders for."""
 
-QUADS = ("Q5_K", "Q4_K")
-"""Those whose blocks are whole vec4 of words, and are read so."""
+_QUADS = ("Q5_K", "Q4_K")
+"""Those whose blocks are whole vec4 of words, and are read so; they have minima, too."""
+
+_HALVES = ("F16", "BF16")
 
 CELLS = ("f16", "f32", "q8_0")
 """The types of KV pages that there are shaders for."""
@@ -47,14 +49,20 @@ def shader(
     """
     unpacking = [text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
-        kind = "blocks" if name in QUANTIZED_FORMATS else "floats"
-        files = [f"formats/{file}" for file in ("quads" if name in QUADS else "words", name.lower(), kind)]
-        source = "".join(map(text, files))
+        source = "".join(text(f"formats/{file}") for file in _files(name))
         unpacking.append(source.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
     if formats:
         unpacking.append(_stacked(parts[-1], len(formats)))
     told = [_constant(name, value) for name, value in constants.items()]
     return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
+
+
+def _files(name: str) -> list[str]:
+    """What unpacks a format, one file building on the other."""
+    if name in _QUADS:
+        return ["quads", name.lower(), "minima", "blocks"]
+    more = ["blocks"] if name in QUANTIZED_FORMATS else ["halves", "floats"] if name in _HALVES else ["floats"]
+    return ["words", name.lower(), *more]
 
 
 def _stacked(kernel: str, tensors: int) -> str:

@@ -7,6 +7,8 @@
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
 //     parts  [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
 //
+// Where a layer's pages lie in several pieces, each is gone through on its own, from where the one before has left off.
+//
 // TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · QUADS lanes add up values.
 
 const QUERIES: u32 = 8u;
@@ -95,17 +97,20 @@ fn weigh() {
     workgroupBarrier();
 }
 
-// The result of query i, or of its span s.
+// Where in `parts` query i has the sums of span s.
+fn part_of(tile: Tile, s: u32, i: u32) -> u32 {
+    return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (QUADS + 1u);
+}
+
+// The result of query i, or that of its span s as far as it goes.
 fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
-    let t = row_of(tile, i);
-    let h = head_of(tile, i);
-    if (batch.spans == 1u) {
+    if (batch.spans == 1u && piece.goes_on == 0u) {
         let quad = sum / totals[i];
         for (var c = 0u; c < 4u; c++) {
-            mixed[t * MIXED_STRIDE + h * HEAD_DIM + 4u * d4 + c] = quad[c];
+            mixed[row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4 + c] = quad[c];
         }
     } else {
-        let at = ((t * batch.spans + s) * HEADS + h) * (QUADS + 1u);
+        let at = part_of(tile, s, i);
         parts[at + d4] = sum;
         if (d4 == 0u) {
             parts[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
@@ -126,12 +131,26 @@ fn attend(tile: Tile, s: u32) {
     let subset = lane / QUADS;
     var sums: array<vec4<f32>, EACH>;
     if (lane < QUERIES) {
-        tops[lane] = MASKED;
-        totals[lane] = 0.0;
+        var before = vec4<f32>(MASKED, 0.0, 0.0, 0.0);
+        if (piece.continues == 1u && is_query(tile, lane)) {
+            before = parts[part_of(tile, s, lane) + QUADS];
+        }
+        tops[lane] = before.x;
+        totals[lane] = before.y;
+    }
+    if (piece.continues == 1u && subset < SUBSETS) {
+        for (var e = 0u; e < EACH; e++) {
+            if (is_query(tile, subset * EACH + e)) {
+                sums[e] = parts[part_of(tile, s, subset * EACH + e) + d4];
+            }
+        }
     }
     workgroupBarrier();
     for (var p = s * batch.span_pages; p < end; p++) {
-        let page = tables[batch.row[tile.first].table + p];
+        let page = here(tables[batch.row[tile.first].table + p]);
+        if (page >= piece.pages) {
+            continue;
+        }
         score(tile, page, p * PAGE);
         weigh();
         if (subset < SUBSETS) {

@@ -8,6 +8,7 @@
 @group(0) @binding(3) var<storage, read> cells: array<u32>;
 @group(0) @binding(4) var<storage, read_write> mixed: array<f32>;
 @group(0) @binding(5) var<storage, read_write> parts: array<vec4<f32>>;
+@group(0) @binding(6) var<uniform> piece: Piece;
 
 fn take_queries(tile: Tile) {
     for (var k = lane; k < QUERIES * QUADS; k += LANES) {

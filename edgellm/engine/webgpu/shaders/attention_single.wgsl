@@ -12,12 +12,13 @@
 @group(0) @binding(5) var<storage, read_write> cells: array<u32>;
 @group(0) @binding(6) var<storage, read_write> mixed: array<f32>;
 @group(0) @binding(7) var<storage, read_write> parts: array<vec4<f32>>;
+@group(0) @binding(8) var<uniform> piece: Piece;
 
 fn kernel(group: vec3<u32>) {
     let tile = tile_of(group);
     let t = tile.first;
     let own_page = (batch.row[t].visible - 1u) / PAGE;
-    if (own_page / batch.span_pages == group.z) {
+    if (own_page / batch.span_pages == group.z && here(tables[batch.row[t].table + own_page]) < piece.pages) {
         take_head(t, HEADS + tile.g);
         store_head(t, tile.g, false);
         take_head(t, HEADS + KV_HEADS + tile.g);

@@ -55,10 +55,13 @@ fn take_head(t: u32, h: u32) {
     }
 }
 
-// Put the head into the cell of row t, as the key or the value of KV head g.
+// Put the head into the cell of row t, as the key or the value of KV head g, if that is in this piece.
 fn store_head(t: u32, g: u32, values: bool) {
     let cell = batch.row[t].visible - 1u;
-    let page = tables[batch.row[t].table + cell / PAGE];
+    let page = here(tables[batch.row[t].table + cell / PAGE]);
+    if (page >= piece.pages) {
+        return;
+    }
     for (var d = 4u * lane; d < HEAD_DIM; d += 4u * LANES) {
         let quad = vec4<f32>(head[d], head[d + 1u], head[d + 2u], head[d + 3u]);
         store_quad(page, g, values, d / 4u, cell % PAGE, quad, largest_around(d));

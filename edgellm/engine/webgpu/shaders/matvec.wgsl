@@ -18,6 +18,10 @@
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
 
 const TILE: u32 = 4u;
+const PARTS: u32 = select(1u, 2u, GATED);       // the gate, then the up projection
+const STRIDE: u32 = LANES + 1u;                 // one more than there are lanes: then neighbours are in different banks
+
+var<workgroup> values: array<vec4<f32>, 8u * STRIDE>;       // [8][lane]: 32 values of x for each lane
 
 fn silu(z: vec4<f32>) -> vec4<f32> {
     return z / (1.0 + exp(min(-z, vec4<f32>(80.0))));      // not infinite, which some adapters do not reckon with
@@ -33,24 +37,18 @@ fn norm_scale(row: u32) -> f32 {
     return 1.0 / sqrt(sum / f32(shape.columns) + EPS);
 }
 
-// The products of x with TILE rows of W from row `first` on, those past row `last` left as they come.
-fn products(first: u32, last: u32, row: u32, scale: f32) -> vec4<f32> {
-    var sums = vec4<f32>();
-    for (var i = lane; i < (shape.columns + 31u) / 32u; i += LANES) {
-        var h: array<vec4<f32>, 8>;
-        var sum = vec4<f32>();
-        for (var k = 0u; k < 8u; k++) {
-            h[k] = x[row + 8u * i + k];
+// Fetch the values of x from group i on, neighbours by neighbouring lanes.
+fn fetch(row: u32, i: u32, scale: f32) {
+    for (var n = lane; n < 8u * LANES; n += LANES) {
+        let k = 8u * i + n;
+        if (k < shape.x_quads) {
+            var v = x[row + k];
             if (NORMED) {
-                h[k] *= scale * norm[8u * i + k];
+                v *= scale * norm[k];
             }
-            sum += h[k];
-        }
-        for (var r = 0u; r < TILE; r++) {
-            sums[r] += product(min(first + r, last), i, &h, dot(sum, vec4<f32>(1.0)));
+            values[n % 8u * STRIDE + n / 8u] = v;
         }
     }
-    return sum_lanes(sums);
 }
 
 fn kernel(group: vec3<u32>) {
@@ -65,10 +63,31 @@ fn kernel(group: vec3<u32>) {
     if (NORMED) {
         scale = norm_scale(row);
     }
-    var made = vec4<f32>();
-    for (var half = 0u; half < select(1u, 2u, GATED); half++) {     // the gate, then the up projection
-        let sums = products(half * shape.rows + first, (half + 1u) * shape.rows - 1u, row, scale);
-        made = select(silu(made) * sums, sums, half == 0u);
+    let groups = (shape.columns + 31u) / 32u;
+    var sums: array<vec4<f32>, PARTS>;
+    for (var start = 0u; start < groups; start += LANES) {
+        workgroupBarrier();
+        fetch(row, start, scale);
+        workgroupBarrier();
+        let i = start + lane;
+        if (i < groups) {
+            var h: array<vec4<f32>, 8>;
+            var sum = vec4<f32>();
+            for (var k = 0u; k < 8u; k++) {
+                h[k] = values[k * STRIDE + lane];
+                sum += h[k];
+            }
+            for (var part = 0u; part < PARTS; part++) {
+                for (var r = 0u; r < TILE; r++) {
+                    let of_w = part * shape.rows + min(first + r, shape.rows - 1u);
+                    sums[part][r] += product(of_w, i, &h, dot(sum, vec4<f32>(1.0)));
+                }
+            }
+        }
+    }
+    var made = sum_lanes(sums[0]);
+    if (GATED) {
+        made = silu(made) * sum_lanes(sums[PARTS - 1u]);
     }
     if (lane < TILE && first + lane < shape.rows) {
         let to = t * shape.y_stride + shape.first + first + lane;

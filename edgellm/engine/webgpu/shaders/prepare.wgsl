@@ -11,12 +11,16 @@
 @group(0) @binding(3) var<storage, read> norms: array<f32>;
 @group(0) @binding(4) var<storage, read_write> qkv: array<f32>;
 @group(0) @binding(5) var<storage, read_write> cells: array<u32>;
+@group(0) @binding(6) var<uniform> piece: Piece;
 
 fn kernel(group: vec3<u32>) {
     let h = group.x;
     let t = group.y;
     take_head(t, h);
     if (h < HEADS) {
+        if (piece.continues == 1u) {
+            return;     // it was done for the first piece
+        }
         for (var d = lane; d < HEAD_DIM; d += LANES) {
             qkv[t * QKV_STRIDE + h * HEAD_DIM + d] = head[d];
         }

@@ -1,0 +1,25 @@
+
+// A super-block of 256 weights in eight blocks of 32, which have a 6-bit scale and a 6-bit minimum each:
+// w = d · scale · q - dmin · minimum. `scale_and_minimum` tells how the scales lie.
+//
+//     byte  0       2          4                16
+//           [ d f16 | dmin f16 | scales, minima | FIFTH vec4 of fifth bits | low bits of q: 4 groups of 32 bytes ]
+//
+//     group g   low nibbles are block 2g, high nibbles block 2g + 1
+fn block_WEIGHTS(row: u32, i: u32) -> Block {
+    let at = (shape.columns / 256u * row + i / 8u) * (9u + FIFTH_WEIGHTS);
+    let j = i % 8u;
+    let head = WEIGHTS[at];
+    let times = unpack2x16float(head.x) * scale_and_minimum(head.yzw, j);
+    var block: Block;
+    block.d = vec2<f32>(times.x);
+    block.m = times.y;
+    for (var half = 0u; half < 2u; half++) {
+        let both = WEIGHTS[at + 1u + FIFTH_WEIGHTS + 2u * (j / 2u) + half];
+        let q = both >> vec4<u32>(4u * (j % 2u)) & vec4<u32>(0x0F0F0F0Fu) | fifth_WEIGHTS(at, j, half);
+        for (var k = 0u; k < 4u; k++) {
+            block.q[4u * half + k] = q[k];
+        }
+    }
+    return block;
+}

@@ -1,0 +1,39 @@
+"""The child process from within: requests on stdin, replies on stdout.
+
+It ends with its parent, however that ends: then nobody holds the other end of stdin any more.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from edgellm.process.wire import CLEAR, NEWS, STOP, receive, send
+
+Answer = Callable[[int, bytes, Callable[[bytes], None]], tuple[int, bytes]]
+"""Makes the reply to a request, and tells news meanwhile."""
+
+
+def serve(answer: Answer, stop: Callable[[bool], None]) -> None:
+    """Answer requests, one after the other, until stdin ends; `stop` is called at once, in another thread."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, and it knows what is meant
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not get between the replies
+    requests: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(stop, requests), daemon=True).start()
+    while True:
+        send(replies, *answer(*requests.get(), lambda payload: send(replies, NEWS, payload)))
+
+
+def _listen(stop: Callable[[bool], None], requests: "SimpleQueue[tuple[int, bytes]]") -> None:
+    while True:
+        try:
+            request, payload = receive(sys.stdin.buffer)
+        except EOFError:
+            os._exit(0)
+        if request in (STOP, CLEAR):
+            stop(request == STOP)
+        else:
+            requests.put((request, payload))

@@ -1,0 +1,47 @@
+"""Starting a process of ours, how it ended and what it said last."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from signal import Signals
+from typing import IO
+
+from edgellm.gguf.printable import printable
+
+
+def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
+    """Run a module of ours, by its name and arguments, in a process asked over pipes; stderr goes to `log`."""
+    # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
+    command = [sys.executable, "-P", "-m", *module]
+    root = str(Path(__file__).parents[2])
+    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    # Backtraces say nothing to a person, and for one of its own ggml has a debugger look at the process.
+    env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1", "RUST_BACKTRACE": "0"}
+    return subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
+
+
+def said(log: IO[bytes]) -> str:
+    """All that a process wrote on stderr; "" once that is closed."""
+    if log.closed:
+        return ""
+    log.seek(0)
+    return log.read().decode(errors="replace")
+
+
+def last_words(log: IO[bytes]) -> str:
+    """The last lines of that as one, harmless to a terminal; "" if there are none."""
+    lines = said(log).split("\n")
+    return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
+
+
+def ending(code: int) -> str:
+    """How a process ended, by its exit code."""
+    return f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {Signals(number).name}"
+    except ValueError:
+        return f"signal {number}"
