@@ -158,6 +158,10 @@ def test_a_command_that_is_wrong_says_what_is_meant(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.type("/sytem Be brief.")
             assert any("did you mean /system?" in notice for notice in chat.notices)
+            assert chat.composer.text == "/sytem Be brief."
+            await chat.type("/regen")  # nothing in it could be mended
+            assert any("no message yet" in notice for notice in chat.notices)
+            assert chat.composer.text == ""
             await chat.type("/system Be brief.")
             assert chat.app.desk.chat.system == "Be brief."
 

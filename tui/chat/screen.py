@@ -15,6 +15,7 @@ from tui.chat.front import FrontScreen
 from tui.chat.keys import Keys
 from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
+from tui.commands import COMMANDS
 from tui.commands.completing import complete
 from tui.composer import Composer
 from tui.core.desk import Desk
@@ -160,7 +161,9 @@ class ChatScreen(FrontScreen):
 
     @on(Composer.Command)
     def _command(self, message: Composer.Command) -> None:
-        self.command(message.line)
+        composer = self.query_one(Composer)
+        if not self.command(message.line) and message.line[1:] not in COMMANDS and not composer.text:
+            composer.text = message.line  # to be mended
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:
