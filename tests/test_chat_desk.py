@@ -10,7 +10,7 @@ from chat_fakes import FakeBackend, FakeModel
 
 from edgellm.errors import EdgeLLMError, OptionError
 from tui.core.desk import Desk
-from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
+from tui.core.events import Counted, Event, ModelOpened, Notice, ReplyEnded
 from tui.core.store import Chat, Store
 from tui.core.tree import Message, Tree
 from tui.core.worker import Worker
@@ -199,6 +199,58 @@ def test_what_a_reply_did_not_see_is_known(make: Make) -> None:
     again = make()
     again.desk.open_chat(front.desk.chat.id)
     assert again.desk.unseen() == front.desk.unseen()
+
+
+def test_what_is_dropped_is_read_while_it_happens_and_afterwards(make: Make) -> None:
+    front = make(FakeModel(replies=[["one"], ["two ", "more"]]))
+    front.open()
+    front.desk.set("overflow", "drop")
+    front.say("first")
+    assert (front.desk.reading().overflow, front.desk.reading().dropped_tokens) == ("drop", 0)
+    front.backend.model.dropped, front.backend.model.hold = (1204, 2), 1
+    front.desk.send("second")
+    assert front.backend.model.held.wait(20)
+    assert (front.desk.reading().dropped_tokens, front.desk.reading().dropped_messages) == (1204, 2)
+    front.backend.model.go.set()
+    front.until(ReplyEnded)
+    again = make()
+    again.desk.open_chat(front.desk.chat.id)
+    assert (again.desk.reading().dropped_tokens, again.desk.reading().dropped_messages) == (1204, 2)
+
+
+def test_the_tokens_of_a_conversation_are_counted_when_it_is_opened(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("three words here")
+    first = front.desk.chat.id
+    assert front.desk.reading().used == 2060  # of the session: 2,048 and the reply's
+    front.desk.new_chat()
+    assert front.desk.reading().used == 0
+    front.desk.open_chat(first)
+    front.desk.new_chat()
+    front.until(Counted)  # of a chat that was left
+    assert front.desk.reading().used == 0
+    again = make()
+    again.desk.open_chat(first)
+    again.open()
+    again.until(Counted)
+    assert again.desk.reading().used == 8  # words, in this model: "three words here You said: three words here"
+    assert again.desk.reading().live is None
+
+
+def test_a_model_that_cannot_count_is_no_problem(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(model: FakeModel, messages: object, options: object) -> int:
+        raise EdgeLLMError("the template is broken")
+
+    front = make()
+    front.open()
+    front.say("one")
+    monkeypatch.setattr(FakeModel, "count", broken)
+    again = make()
+    again.desk.open_chat(front.desk.chat.id)
+    again.open()
+    again.until(Counted)
+    assert (again.desk.reading().used, again.notices) == (0, [])
 
 
 def test_a_message_right_after_esc_follows_what_had_come(make: Make) -> None:

@@ -60,7 +60,7 @@ class ChatScreen(FrontScreen):
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
         self._searched = self._unsaved = ""
-        self._unseen: frozenset[int] = frozenset()
+        self._dropped = 0
         self._deleted: list[int] = []
         self._entries = Entries(self.desk)
 
@@ -112,7 +112,6 @@ class ChatScreen(FrontScreen):
         return "No model is open; F3 shows them"
 
     def _show_path(self) -> None:
-        self._unseen = self.desk.unseen()
         shown = self._entries.shown()
         self.query_one(Welcome).display = not shown
         self.query_one(Transcript).show(shown)
@@ -128,7 +127,8 @@ class ChatScreen(FrontScreen):
         reading, running = self.desk.reading(), self.desk.running
         if running is not None and self.desk.worker.running == running:
             self.query_one(Transcript).set_text(running, self.desk.worker.text())
-        if self.desk.unseen() != self._unseen:
+        if reading.dropped_messages != self._dropped:  # what no reply sees is told of by other events
+            self._dropped = reading.dropped_messages
             self._show_path()
         self.query_one(StatusLine).show(reading, self._memory)
         self.query_one(Panel).show(reading, self._memory)

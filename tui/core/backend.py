@@ -49,7 +49,7 @@ class Reply(Protocol):
 
 
 class OpenModel(Protocol):
-    """A model, ready to reply. `devices` are as in `edgellm.stats.Stats`; `thinking`: it can be switched on and off.
+    """A model, ready to reply. `thinking`: that can be switched on and off.
 
     `defaults` are the options of replies for which its file brings values of its own.
     """
@@ -57,9 +57,12 @@ class OpenModel(Protocol):
     name: str
     ctx: int
     threads: int
-    devices: list[dict[str, Any]]
     thinking: bool
     defaults: Mapping[str, Any]
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """What runs where now, as in `edgellm.stats.Stats`; from any thread."""
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""
@@ -89,10 +92,14 @@ class EdgeModel:
 
     def __init__(self, name: str, model: Model) -> None:
         self.name, self._model = name, model
-        self.ctx = model.ctx
-        self.threads, self.devices = model.engine.threads, model.engine.devices
+        self.ctx, self.threads = model.ctx, model.engine.threads
         self._chat: Chat = model.chat()
         self.thinking, self.defaults = self._chat.thinking, model.sampling_defaults
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """What runs where now: a GPU that fails in the middle of a reply leaves all to the CPU."""
+        return self._model.engine.devices
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""

@@ -6,7 +6,8 @@ from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend, OpenModel
-from tui.core.events import ChatsChanged, Event, Inspected, Notice, PathChanged, ReplyEnded
+from tui.core.events import ChatsChanged, Counted, Event, Inspected, ModelOpened, Notice, PathChanged, ReplyEnded
+from tui.core.reading import Reading
 from tui.core.store import Chat, Store
 from tui.core.tree import Message
 from tui.core.tuning import Tuning
@@ -24,9 +25,11 @@ class Conversation:
         self.worker = Worker(backend, tell)
         self.tuning = Tuning(store)
         self.model: str | None = None
+        self.opened: ModelOpened | None = None
         self.chat = Chat(0)
         self._pending: dict[int, Message] = {}
         self._stopped: set[int] = set()
+        self._counted = 0
         self.problems: dict[int, str] = {}
 
     @property
@@ -84,14 +87,26 @@ class Conversation:
             raise EdgeLLMError("nothing here has another version; /edit and /regen make one")
         tree.walk(several[-1] if message is None else message, step)
         self._show_leaf()
+        self._recount()
+
+    def reading(self) -> Reading:
+        """What the model is doing now; the figures are those of what is shown, if it wrote in that last."""
+        reading = replace(self.worker.reading(), overflow=self.tuning.overflow, counted=self._counted)
+        if reading.live and any(message.id == self.worker.wrote for message in reversed(self.path)):
+            return reading
+        last = self._last_reply()
+        tokens, messages = (last.dropped_tokens, last.dropped_messages) if last else (0, 0)
+        return replace(reading, live=None, dropped_tokens=tokens, dropped_messages=messages)
 
     def unseen(self) -> frozenset[int]:
         """The messages on the path that the last reply did not see, as they were outside its window."""
-        for reply in reversed(self.path):
-            if reply.role == "assistant":
-                dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
-                return self._left_out(reply, dropped) if dropped else frozenset()
-        return frozenset()
+        if not (reply := self._last_reply()):
+            return frozenset()
+        dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
+        return self._left_out(reply, dropped) if dropped else frozenset()
+
+    def _last_reply(self) -> Message | None:
+        return next((message for message in reversed(self.path) if message.role == "assistant"), None)
 
     def _left_out(self, reply: Message, dropped: int) -> frozenset[int]:
         said = [message for message in self._turns(reply.parent) if message.role != "system"]
@@ -175,6 +190,26 @@ class Conversation:
 
         self.worker.ask(counted)
 
+    def _recount(self) -> None:
+        """Have the tokens of what is shown counted, as the model has not read it yet; Counted follows."""
+        leaf, messages, options = self.chat.tree.leaf, self.messages(), self.tuning.for_replies()
+
+        def counted(model: OpenModel) -> Event:
+            try:
+                return Counted(leaf, model.count(messages, options))
+            except EdgeLLMError:  # that a template cannot is told where it matters
+                return Counted(leaf, 0)
+
+        if messages and self.opened:
+            self.worker.ask(counted)
+        else:
+            self._counted = 0
+
+    def _note_count(self, event: Counted) -> None:
+        if event.leaf == self.chat.tree.leaf:
+            last = self._last_reply()
+            self._counted = event.tokens - (last.dropped_tokens if last else 0)
+
     def _note_end(self, event: ReplyEnded) -> None:
         ended = self._ended(event)
         del self._pending[ended.id]
@@ -184,6 +219,10 @@ class Conversation:
         if event.problem:
             self.problems[ended.id] = event.problem
             self._tell(Notice(event.problem, "error"))
+        if ended.stats is None:
+            self._recount()
+        elif ended.id == self.chat.tree.leaf:
+            self._counted = ended.stats["prompt_tokens"] + ended.stats["generated_tokens"]
         self._tell(PathChanged())
 
     def prefer(self, name: str, value: object) -> None:

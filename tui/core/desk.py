@@ -10,6 +10,7 @@ from tui.core.backend import Backend
 from tui.core.conversation import Conversation
 from tui.core.events import (
     ChatsChanged,
+    Counted,
     Event,
     ModelFailed,
     ModelOpened,
@@ -19,7 +20,6 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.files import write_new
-from tui.core.reading import Reading
 from tui.core.settings import Group, Setting, setting
 from tui.core.store import Chat, ChatRow, Store
 
@@ -33,7 +33,6 @@ class Desk(Conversation):
 
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         super().__init__(store, backend, tell)
-        self.opened: ModelOpened | None = None
         self.first: str | None = None
 
     # Models and settings
@@ -103,6 +102,7 @@ class Desk(Conversation):
         if self.chat.id:
             self.store.set_system(self.chat.id, text or None)
         self.chat = replace(self.chat, system=text or None)
+        self._recount()
         self._tell(SettingsChanged())
 
     def reopen(self) -> None:
@@ -114,6 +114,8 @@ class Desk(Conversation):
         """Take note of what the worker told. The front passes each event on, in its own thread."""
         if isinstance(event, ReplyEnded):
             self._note_end(event)
+        elif isinstance(event, Counted):
+            self._note_count(event)
         elif isinstance(event, ModelOpened) and event.asked == self.model:  # and no other is wanted by now
             self._note_model(event)
         elif isinstance(event, ModelFailed):
@@ -124,6 +126,7 @@ class Desk(Conversation):
         self.opened, self.model = event, event.name
         self._keep(lambda: self.tuning.recall(event.name))
         self.prefer("model", event.name)
+        self._recount()
         if self.chat.id:
             self._keep(lambda: self.store.set_model(self.chat.id, event.name))
 
@@ -190,12 +193,8 @@ class Desk(Conversation):
         self.worker.close()
         self.store.close()
 
-    def reading(self) -> Reading:
-        """What the model is doing now; the figures are those of this conversation, if it wrote in that last."""
-        reading = self.worker.reading()
-        return reading if self.worker.wrote in self.chat.tree.messages else replace(reading, live=None)
-
     def _opened_chat(self) -> None:
+        self._recount()
         self._tell(PathChanged())
         self._tell(ChatsChanged())
         self._tell(SettingsChanged())

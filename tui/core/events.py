@@ -53,6 +53,14 @@ class ReplyEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Counted(Event):
+    """The conversation that ends with the message `leaf` has so many tokens."""
+
+    leaf: int | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inspected(Event):
     """What the model would get of the conversation that is shown."""
 

@@ -56,6 +56,11 @@ class Tuning:
         """The same for any model, as it is kept; from any thread."""
         return known.chosen(known.valid(self._store.settings(model)), Group.LOAD)
 
+    @property
+    def overflow(self) -> str:
+        """What becomes of a conversation that outgrows the context."""
+        return str(self.values.get("overflow", known.BY_NAME["overflow"].default))
+
     def for_replies(self) -> dict[str, Any]:
         """What a reply is asked for with."""
         options = known.chosen(self.values, Group.GENERATION, Group.CHAT)

@@ -104,6 +104,8 @@ class Worker:
             progress=self._progress,
             live=reply.live() if reply else None,
             context=model.ctx if model else 0,
+            dropped_tokens=reply.dropped_tokens if reply else 0,
+            dropped_messages=reply.dropped_messages if reply else 0,
             threads=model.threads if model else 0,
             blocks=blocks,
             gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
