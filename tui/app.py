@@ -3,13 +3,14 @@
 import os
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.notifications import SeverityLevel
 
 from edgellm.errors import EdgeLLMError
 from edgellm.home import config_file
+from tui.binding import bind
 from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
 from tui.core.desk import Desk
@@ -35,8 +36,15 @@ class ChatApp(LastingApp):
     CSS = "ToastRack { dock: top; align: right top; }"  # not over what is being typed
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", id="app.quit"),
-        Binding("ctrl+p", "command_palette", "Palette", id="app.palette", priority=True),
+        bind("app.quit", "ctrl+q", "quit", "Quit", "Leave; everything is saved"),
+        bind(
+            "app.palette",
+            "ctrl+p",
+            "command_palette",
+            "Palette",
+            "Everything one can do, found by typing",
+            priority=True,
+        ),
     ]
 
     class Heard(Message):

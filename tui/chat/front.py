@@ -63,7 +63,7 @@ class FrontScreen(Screen[None]):
 
     def edit(self, message: int) -> None:
         """Let an earlier message be changed."""
-        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text, message)
+        self.query_one(Composer).focus().edit(self.desk.chat.tree.messages[message].text, message)
 
     def show(self, name: str) -> None:
         """Open one of the views, each at most once."""

@@ -2,17 +2,18 @@
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
 from textual.widget import Widget
 
 from edgellm.errors import EdgeLLMError
+from tui.chat.bindings import BINDINGS
 from tui.chat.entries import Entries
 from tui.chat.front import FrontScreen
-from tui.chat.keys import Keys
+from tui.chat.keys import Keys, key_of
 from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
@@ -39,21 +40,7 @@ class ChatScreen(FrontScreen):
     CSS_PATH = "screen.tcss"
     AUTO_FOCUS = "Editor"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 (an instance variable of its base)
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop", "Stop", id="chat.stop"),
-        Binding("ctrl+n", "clear", "New chat", id="chat.new"),
-        Binding("ctrl+r", "regenerate", "Again", id="chat.regenerate"),
-        Binding("f2", "edit", "Edit", id="chat.edit", show=False),
-        Binding("alt+left", "walk(-1)", "Earlier version", id="chat.earlier", show=False),
-        Binding("alt+right", "walk(1)", "Later version", id="chat.later", show=False),
-        Binding("alt+up", "select('select_previous')", "Earlier message", id="chat.select_before", show=False),
-        Binding("alt+down", "select('select_next')", "Later message", id="chat.select_after", show=False),
-        Binding("ctrl+b", "chats", "Chats", id="chat.chats"),
-        Binding("ctrl+t", "panel", "Figures", id="chat.panel"),
-        Binding("f3", "show('models')", "Models", id="chat.models"),
-        Binding("f4", "show('settings')", "Settings", id="chat.settings"),
-        Binding("f1", "show('help')", "Help", id="chat.help"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
@@ -61,6 +48,7 @@ class ChatScreen(FrontScreen):
         self._ticker: Timer | None = None
         self._searched = self._unsaved = ""
         self._dropped = 0
+        self._ran: int | None = None
         self._deleted: list[int] = []
         self._entries = Entries(self.desk)
 
@@ -112,6 +100,9 @@ class ChatScreen(FrontScreen):
         return "No model is open; F3 shows them"
 
     def _show_path(self) -> None:
+        if self.desk.running not in (None, self._ran):  # what was just said is looked at
+            self.query_one(Transcript).following = True
+        self._ran = self.desk.running
         shown = self._entries.shown()
         self.query_one(Welcome).display = not shown
         self.query_one(Transcript).show(shown)
@@ -230,12 +221,36 @@ class ChatScreen(FrontScreen):
         self.show(view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """Offer to stop only what runs."""
-        return action != "stop" or self.desk.running is not None
+        """Escape stops what runs, or else leads back to the input box, where Ctrl+D leaves as in a shell."""
+        runs = self.desk.running is not None
+        browsing = self._browsing
+        return {"stop": runs, "back": browsing and not runs, "leave": not browsing}.get(action, True)
+
+    @property
+    def _browsing(self) -> bool:
+        """Whether the person is in the conversation, and not in the input box."""
+        transcript = self.query_one(Transcript)
+        return transcript.has_focus or transcript.selected is not None
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed over the conversation goes into the box."""
+        if event.is_printable and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
+            event.stop()
+            self.action_back()
+            self.query_one(Composer).insert(event.character or "")
 
     def action_stop(self) -> None:
         """Stop the reply."""
         self.desk.stop()
+
+    def action_back(self) -> None:
+        """Back to the input box; no message is marked."""
+        self.query_one(Transcript).selected = None
+        self.query_one(Composer).focus()
+
+    def action_leave(self) -> None:
+        """End the program."""
+        self.leave()
 
     def action_clear(self) -> None:
         """Begin a new chat."""
@@ -258,9 +273,25 @@ class ChatScreen(FrontScreen):
         """Show another version of the selected message, or of the last one that has several."""
         self.attempt(lambda: self.desk.walk(self.query_one(Transcript).selected or None, step))
 
-    def action_select(self, action: str) -> None:
-        """Select another message, wherever the cursor is."""
+    def action_mark(self, which: str) -> None:
+        """Mark the `previous` or the `next` message, wherever the cursor is; its keys are then below."""
+        self.query_one(Transcript).focus(scroll_visible=False)
+        self.action_look(f"select_{which}")
+
+    @on(Transcript.Selected)
+    def _marked(self, message: Transcript.Selected) -> None:
+        self.refresh_bindings()
+        if message.key is None and self.query_one(Transcript).has_focus:
+            self.query_one(Composer).focus()
+
+    def action_look(self, action: str) -> None:
+        """Do something in the conversation, wherever the cursor is."""
         self.call_later(self.query_one(Transcript).run_action, action)
+
+    @on(Transcript.Following)
+    def _following(self, message: Transcript.Following) -> None:
+        """Where more is below than can be seen, say how to get there."""
+        self.query_one(Composer).hint = "" if message.following else f"↓ more: {key_of(self, 'chat.end')}"
 
     def action_panel(self) -> None:
         """Show or hide the figures."""

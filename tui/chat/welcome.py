@@ -9,6 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from edgellm.gguf.printable import printable
+from tui.chat.keys import key_of
 from tui.core.reading import Phase, Reading
 from tui.instruments.values import state
 
@@ -77,6 +78,4 @@ class Welcome(Widget):
 
     def _key(self, name: str) -> str:
         """How the key of a binding is called, or the name itself where none has it."""
-        bindings = (active.binding for active in self.screen.active_bindings.values())
-        shown = next((self.app.get_key_display(each) for each in bindings if each.id == name), name)
-        return shown.replace("⏎", "enter")
+        return key_of(self.screen, name).replace("⏎", "enter") or name

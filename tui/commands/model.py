@@ -36,9 +36,9 @@ def _think(front: Front, _: str) -> None:
 _SOME = ", ".join(setting.name for setting in SETTINGS[:3])
 
 COMMANDS = (
-    Command("model", "[NAME]", "choose a model, or change to it in the middle of the chat", _model),
+    Command("model", "[NAME]", "choose a model, or change it in mid-chat", _model),
     Command("system", "[TEXT|none]", "show or set the system prompt of this chat", _system),
-    Command("set", "[NAME [VALUE|default]]", f"settings of this model: {_SOME}, ...", _set),
+    Command("set", "[NAME [VALUE|default]]", f"settings of the model: {_SOME}, ...", _set),
     Command("reset", "", "all settings of this model as they come", _reset),
     Command("think", "", "let the model think before it replies, or not", _think),
 )

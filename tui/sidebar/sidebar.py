@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.binding import bind
 from tui.core.store.rows import ChatRow
 from tui.sidebar.row import row
 
@@ -25,12 +26,20 @@ class Sidebar(Widget):
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False, id="chats.up"),
-        Binding("down", "move(1)", "Down", show=False, id="chats.down"),
-        Binding("f2", "rename", "Rename", show=False, id="chats.rename"),
-        Binding("delete", "delete", "Delete", show=False, id="chats.delete", priority=True),
-        Binding("ctrl+z", "undo", "Undo", show=False, id="chats.undo", priority=True),
-        Binding("escape", "leave", "Back", show=False, id="chats.leave"),
+        bind("chats.up", "up", "move(-1)", "Up", "The chat above", show=False),
+        bind("chats.down", "down", "move(1)", "Down", "The chat below", show=False),
+        bind("chats.rename", "f2", "rename", "Rename", "Give the chat another title", show=False),
+        bind("chats.delete", "delete", "delete", "Delete", "Delete the chat", show=False, priority=True),
+        bind(
+            "chats.undo",
+            "ctrl+z",
+            "undo",
+            "Undo",
+            "Bring the chat back that was deleted last",
+            show=False,
+            priority=True,
+        ),
+        bind("chats.leave", "escape", "leave", "Back", "Back to the conversation", show=False),
     ]
 
     @dataclass

@@ -4,12 +4,13 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
 
 from edgellm.gguf.printable import printable
+from tui.binding import bind
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
 from tui.core.settings import SETTINGS, Group, Setting
@@ -27,10 +28,10 @@ class SettingsScreen(View):
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
     AUTO_FOCUS = "Row Input"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "app.focus_previous", "Up", show=False, id="settings.up"),
-        Binding("down", "app.focus_next", "Down", show=False, id="settings.down"),
-        Binding("ctrl+r", "reset", "Default", id="settings.reset"),
-        Binding("ctrl+t", "reset_all", "All defaults", id="settings.reset_all"),
+        bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
+        bind("settings.down", "down", "app.focus_next", "Down", "The setting below", show=False),
+        bind("settings.reset", "ctrl+r", "reset", "Default", "This setting as it comes"),
+        bind("settings.reset_all", "ctrl+t", "reset_all", "All defaults", "All settings of this model as they come"),
     ]
 
     def __init__(self, desk: Desk) -> None:
