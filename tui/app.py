@@ -33,7 +33,7 @@ class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
-    CSS = "ToastRack { dock: top; align: right top; }"  # not over what is being typed
+    CSS_PATH = "app.tcss"
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("app.quit", "ctrl+q", "quit", "Quit", "Leave; everything is saved"),
@@ -58,6 +58,7 @@ class ChatApp(LastingApp):
         super().__init__()
         self.desk = Desk(store, backend, self._tell)
         self.desk.first, self._chat = model, chat
+        self._coming: set[str] = set()
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -95,8 +96,12 @@ class ChatApp(LastingApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notice. Whatever it quotes is text, and harmless to the terminal."""
-        super().notify(clean(message), title=title, severity=severity, timeout=timeout, markup=False)
+        """Show a notice, unless it is there. Whatever it quotes is text, and harmless to the terminal."""
+        text = clean(message)
+        if text not in self._coming and all(notice.message != text for notice in self._notifications):
+            self._coming.add(text)
+            super().notify(text, title=title, severity=severity, timeout=timeout, markup=False)
+            self.call_later(lambda: self._coming.discard(text))  # by then it is among the others
 
     def action_help_quit(self) -> None:
         """Ctrl+C: stop what is written, as in a shell; else say how to leave."""

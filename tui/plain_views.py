@@ -9,6 +9,7 @@ from edgellm.tables import table
 from tui.commands import COMMANDS
 from tui.core.desk import Desk
 from tui.core.machine import memory
+from tui.core.naming import called
 from tui.core.settings import SETTINGS
 from tui.instruments.entries import SECTIONS
 from tui.instruments.figures import figures_line
@@ -72,7 +73,7 @@ def place_lines(desk: Desk) -> Iterator[str]:
     for message in path[-2:]:
         versions = desk.chat.tree.versions(message.id)
         number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
-        yield f"{'you' if message.role == 'user' else message.model or message.role}{number}: {message.text}"
+        yield f"{'you' if message.role == 'user' else called(message.model or message.role)}{number}: {message.text}"
 
 
 def inspection_lines(inspection: "Inspection") -> Iterator[str]:

@@ -18,6 +18,7 @@ class FrontScreen(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+        self._warned = False
 
     def command(self, line: str) -> bool:
         """Run a slash command. False if it could not be done."""
@@ -82,6 +83,10 @@ class FrontScreen(Screen[None]):
             self.desk.open_model(model)
 
     def leave(self) -> None:
-        """End the program; what is typed is there again the next time."""
-        self.attempt(lambda: self.desk.save_draft(self.query_one(Composer).unsent))
-        self.app.exit()
+        """End the program; what is typed is there again the next time. Where it would not be, say so first."""
+        typed = self.query_one(Composer).unsent
+        if self.attempt(lambda: self.desk.save_draft(typed)) or not typed or self._warned:
+            self.app.exit()
+        else:
+            self._warned = True
+            self.say("what is typed would be lost: once more leaves all the same", "warning")

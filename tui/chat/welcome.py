@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from edgellm.gguf.printable import printable
 from tui.chat.keys import key_of
+from tui.core.naming import called
 from tui.core.reading import Phase, Reading
 from tui.instruments.values import state
 
@@ -63,7 +64,7 @@ class Welcome(Widget):
         if reading.phase is Phase.CLOSED:
             yield Content.assemble(mark, f"no model is open: {self._key('chat.models')} chooses one")
             return
-        yield Content.assemble(mark, (printable(reading.model, 44), "bold"))
+        yield Content.assemble(mark, (called(reading.model, 44), "bold"))
         about = f"{reading.context:,} tokens of context" if reading.context else printable(reading.progress, 44)
         yield Content.styled(f"  {about}", _QUIET)
 

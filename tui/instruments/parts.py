@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from edgellm.gguf.printable import printable, size
 from edgellm.stats import Live
 from tui.core.machine import Memory
+from tui.core.naming import called
 from tui.core.reading import Phase, Reading
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.fit import Forms, fit, join
@@ -49,7 +50,7 @@ def _of_model(reading: Reading) -> Forms:
     if reading.progress:
         forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
     if reading.model:
-        forms["model"] = [((printable(reading.model, limit), "bold"),) for limit in (12, 28)]
+        forms["model"] = [((called(reading.model, limit), "bold"),) for limit in (12, 28)]
     if reading.threads:
         forms["threads"] = [((f"{reading.threads}", ""), (" thread" if reading.threads == 1 else " threads", _QUIET))]
     if reading.gpu_blocks:

@@ -3,6 +3,7 @@
 from edgellm.gguf.printable import printable, size
 from edgellm.stats import Live
 from tui.core.machine import Memory
+from tui.core.naming import called
 from tui.core.reading import Phase, Reading
 from tui.instruments.bars import level, share
 from tui.instruments.entries import SECTIONS
@@ -60,7 +61,7 @@ def _of_model(reading: Reading) -> dict[str, Value]:
     used, dropped = reading.used, reading.dropped_tokens
     filled = share(used, reading.context)
     return {
-        "model": Figure(printable(reading.model, 30), "bold"),
+        "model": Figure(called(reading.model, 30), "bold"),
         "phase": _phase_or_progress(reading),
         "gauge": Bar(filled, level(filled)),
         "context": Figure(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),

@@ -76,6 +76,7 @@ class Sidebar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: Sequence[ChatRow] = ()
+        self._current = 0
         self._renaming: int | None = None
 
     def compose(self) -> ComposeResult:
@@ -88,15 +89,19 @@ class Sidebar(Widget):
         """Show these chats, `current` as the one that is open. The same chat stays highlighted, if it is there."""
         options = self.query_one(OptionList)
         chosen = self._chosen
-        self._rows = rows
+        self._rows, self._current = rows, current
         options.clear_options()
         options.add_options(Option(row(each, open=each.id == current), id=str(each.id)) for each in rows)
-        places = {each.id: place for place, each in enumerate(rows)}
-        options.highlighted = places.get(chosen or current, 0 if rows else None)
+        self._highlight(chosen or current)
 
     def search(self) -> None:
-        """Put the cursor into the search."""
+        """Put the cursor into the search, and point at the chat that is open."""
         self.query_one(Input).focus()
+        self._highlight(self._current)
+
+    def _highlight(self, chat: int) -> None:
+        places = {each.id: place for place, each in enumerate(self._rows)}
+        self.query_one(OptionList).highlighted = places.get(chat, 0 if self._rows else None)
 
     @property
     def _chosen(self) -> int | None:

@@ -9,10 +9,10 @@ from textual.containers import Horizontal, Vertical
 from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
 
-from edgellm.gguf.printable import printable
 from tui.binding import bind
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
+from tui.core.naming import called
 from tui.core.settings import SETTINGS, Group, Setting
 from tui.views.row import Row
 from tui.views.view import View
@@ -62,7 +62,7 @@ class SettingsScreen(View):
 
     def _show(self) -> None:
         desk = self._desk
-        self.query_one("#frame").border_title = escape(f"Settings of {printable(desk.model or 'no model', 40)}")
+        self.query_one("#frame").border_title = escape(f"Settings of {called(desk.model or 'no model', 40)}")
         self._thinking.display = bool(desk.opened and desk.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
