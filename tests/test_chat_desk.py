@@ -10,7 +10,7 @@ from chat_fakes import FakeBackend, FakeModel
 
 from edgellm.errors import EdgeLLMError, OptionError
 from tui.core.desk import Desk
-from tui.core.events import Counted, Event, ModelOpened, Notice, ReplyEnded
+from tui.core.events import Counted, Event, ModelFailed, ModelOpened, Notice, ReplyEnded, Weighed
 from tui.core.store import Chat, Store
 from tui.core.tree import Message, Tree
 from tui.core.worker import Worker
@@ -325,8 +325,8 @@ def test_export_never_replaces_a_file(make: Make, tmp_path: Path) -> None:
 def test_a_model_that_fails_is_a_notice(make: Make) -> None:
     front = make()
     front.desk.open_model("missing")
-    front.until(Notice)
     front.say("hello")
+    front.until(Notice)
     assert "there is no such model" in front.notices[0]
     assert front.desk.path[0].text == "hello"
 
@@ -448,3 +448,37 @@ def test_what_a_reply_does_not_see_is_dimmed_while_it_is_written(make: Make) -> 
     model.go.set()
     front.until(ReplyEnded)
     assert front.desk.unseen() == frozenset(shown[:4])
+
+
+def test_a_text_is_weighed_against_what_is_left_of_the_context(make: Make) -> None:
+    front = make(FakeModel(ctx=2100))
+    front.desk.weigh("notes.md", "one two")  # no model yet: nothing follows
+    front.open()
+    front.desk.weigh("notes.md", "one two")
+    assert front.until(Weighed) == Weighed("notes.md", "one two", 5)  # words: its name, two fences, and these
+    front.desk.weigh("", "one two")
+    assert front.until(Weighed) == Weighed("", "one two", 2)
+    assert front.desk.too_long(2099) == ""
+    assert "the context has 2,100; send a part" in front.desk.too_long(2100)
+    front.say("hello")  # 2,060 tokens
+    assert front.desk.too_long(39) == ""
+    assert "40 of the context are left; /clear begins a new chat" in front.desk.too_long(40)
+    front.desk.set("overflow", "drop")
+    assert front.desk.too_long(40) == ""
+    assert front.desk.too_long(2100)
+
+
+def test_without_a_model_nothing_is_sent(make: Make) -> None:
+    front = make()
+    for said in (lambda: front.desk.send("hello"), front.desk.regenerate):
+        with pytest.raises(EdgeLLMError, match="no model is open"):
+            said()
+    assert front.desk.chats() == []
+    front.desk.open_model("fake")
+    front.desk.send("hello")  # waits for it
+    front.until(ReplyEnded)
+    assert front.texts == ["hello", "You said: hello"]
+    front.desk.open_model("missing")
+    front.until(ModelFailed)
+    with pytest.raises(EdgeLLMError, match="no model is open"):
+        front.desk.edit(front.desk.path[0].id, "hi")

@@ -1,5 +1,6 @@
 """The screen of the conversation: it connects the widgets with the desk, and runs what a person asks for."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import events, on
@@ -18,9 +19,18 @@ from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
 from tui.commands.completing import complete
-from tui.composer import Composer
+from tui.composer import Attachment, Composer
 from tui.core.desk import Desk
-from tui.core.events import ChatsChanged, Event, ModelFailed, Notice, PathChanged, SettingsChanged
+from tui.core.events import (
+    ChatsChanged,
+    Event,
+    ModelFailed,
+    ModelOpened,
+    Notice,
+    PathChanged,
+    SettingsChanged,
+    Weighed,
+)
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
@@ -89,6 +99,12 @@ class ChatScreen(FrontScreen):
             self._show_chats()
         elif isinstance(event, ModelFailed):
             self.show("models")
+        elif isinstance(event, ModelOpened):
+            self._weigh(self.query_one(Composer).weights)
+        elif isinstance(event, Weighed):
+            self.query_one(Composer).weigh(event.text, event.tokens)
+            if problem := self._judge():
+                self.say(problem, "warning")
         self.query_one(Composer).placeholder = self._hint()
         self._look()
 
@@ -149,6 +165,22 @@ class ChatScreen(FrontScreen):
             self.say(str(error), "error")
             composer.give_back(message)
         self.attempt(lambda: self.desk.save_draft(composer.unsent))
+
+    @on(Composer.Attached)
+    def _attached(self) -> None:
+        self._weigh(each for each in self.query_one(Composer).weights if each.tokens is None)
+        self._judge()
+
+    def _weigh(self, attachments: Iterable[Attachment]) -> None:
+        for each in attachments:
+            self.desk.weigh(each.name, each.text)
+
+    def _judge(self) -> str:
+        """What is wrong with the length of all that is attached."""
+        composer = self.query_one(Composer)
+        problem = self.desk.too_long(sum(each.tokens or 0 for each in composer.weights))
+        composer.warn(bool(problem))
+        return problem and f"{', '.join(each.name or 'pasted text' for each in composer.weights)}: {problem}"
 
     @on(Composer.Command)
     def _command(self, message: Composer.Command) -> None:

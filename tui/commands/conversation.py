@@ -17,7 +17,6 @@ def _file(front: Front, argument: str) -> None:
     texts = [(path, text_of(path, "give a shorter one")) for path in paths]
     for path, text in texts:
         front.attach(Path(path).name, text)
-    front.say(f"{', '.join(Path(path).name for path in paths)} will go with the next message")
 
 
 def _edit(front: Front, _: str) -> None:

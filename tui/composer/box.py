@@ -104,6 +104,19 @@ class Box(Widget):
         return self._chips.files
 
     @property
+    def weights(self) -> Sequence[Attachment]:
+        """All that is attached, the long texts that were pasted, too; `tokens` as far as `weigh` told them."""
+        return self._chips.attachments
+
+    def weigh(self, text: str, tokens: int) -> None:
+        """Say how many tokens an attached text has."""
+        self._chips.weigh(text, tokens)
+
+    def warn(self, too_long: bool) -> None:
+        """Show whether what is attached is too much to be sent."""
+        self._chips.set_class(too_long, "wrong")
+
+    @property
     def editing(self) -> int | None:
         """The key of the message that is edited."""
         return self._edited.key if self._edited else None

@@ -90,6 +90,9 @@ class Composer(Box):
 
         text: str
 
+    class Attached(Message):
+        """What is attached is another: `weights` are to be told."""
+
     class EditCancelled(Message):
         """Esc while a message was edited. The box holds what it did before."""
 
@@ -191,6 +194,10 @@ class Composer(Box):
     def _follow_cursor(self, message: TextArea.SelectionChanged) -> None:
         message.stop()
         self._popup.look_up()
+
+    @on(Chips.Changed)
+    def _attached(self) -> None:
+        self.post_message(self.Attached())
 
     @on(TextArea.Changed)
     @on(Chips.Changed)

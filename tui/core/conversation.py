@@ -6,7 +6,18 @@ from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend, OpenModel
-from tui.core.events import ChatsChanged, Counted, Event, Inspected, ModelOpened, Notice, PathChanged, ReplyEnded
+from tui.core.events import (
+    ChatsChanged,
+    Counted,
+    Event,
+    Inspected,
+    ModelOpened,
+    Notice,
+    PathChanged,
+    ReplyEnded,
+    Weighed,
+)
+from tui.core.files import with_files
 from tui.core.reading import Reading
 from tui.core.store import Chat, Store
 from tui.core.tree import Message
@@ -46,6 +57,7 @@ class Conversation:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
         if self.running is not None and self.running not in self._stopped:
             raise EdgeLLMError("a reply is being written: Esc stops it")
+        self._check_model()
         self.stop()
         self.take_written()
         self._begun(text)
@@ -55,11 +67,13 @@ class Conversation:
         """Say something else in place of an earlier message; that one stays, as another version."""
         if not (edited := self.chat.tree.messages.get(message)):
             raise EdgeLLMError("the message that was edited is in another chat: open that one to edit it")
+        self._check_model()
         self.stop()
         self._ask(edited.parent, text)
 
     def regenerate(self, message: int | None = None) -> None:
         """Another reply in place of `message`, or of the last one; that one stays, as another version."""
+        self._check_model()
         self.stop()
         path = self.chat.tree.path(message)
         while path and path[-1].role == "assistant":
@@ -113,6 +127,10 @@ class Conversation:
         seen = {message.id for message in said[dropped:]} | {reply.id}
         older = takewhile(lambda message: message.id not in seen, self.path)
         return frozenset(message.id for message in older if message.role != "system")
+
+    def _check_model(self) -> None:
+        if self.worker.empty:
+            raise EdgeLLMError("no model is open: choose one with /model")
 
     def _ask(self, parent: int | None, text: str) -> None:
         asked = self.store.add(self.chat.id, parent, "user", text)
@@ -189,6 +207,26 @@ class Conversation:
             return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
 
         self.worker.ask(counted)
+
+    def weigh(self, name: str, text: str) -> None:
+        """Count the tokens of a file that may go with a message, or of a text without a name; Weighed follows.
+
+        Nothing does where no model is open.
+        """
+        sent = with_files("", [(name, text)]) if name else text
+        if self.opened:
+            self.worker.ask(lambda model: Weighed(name, text, model.count_text(sent)))
+
+    def too_long(self, tokens: int) -> str:
+        """Why texts of so many tokens cannot be sent here, and what to do; nothing if they can, or no model is open."""
+        reading = self.reading()
+        context, left = reading.context, reading.context - reading.used
+        if context and tokens >= context:
+            return f"{tokens:,} tokens, and the context has {context:,}; send a part, or /set ctx if the model has more"
+        if context and tokens >= left and reading.overflow == "stop":
+            advice = "/clear begins a new chat, /set overflow drop leaves out the oldest turns"
+            return f"{tokens:,} tokens, and {left:,} of the context are left; {advice}"
+        return ""
 
     def _recount(self) -> None:
         """Have the tokens of what is shown counted, as the model has not read it yet; Counted follows."""

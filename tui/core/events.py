@@ -61,6 +61,15 @@ class Counted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Weighed(Event):
+    """A file that may go with a message, or a text without a name, has so many tokens."""
+
+    name: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inspected(Event):
     """What the model would get of the conversation that is shown."""
 

@@ -89,6 +89,11 @@ class Worker:
         if self.running == message and (reply := self._reply):
             reply.cancel()
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no model, and none to come."""
+        return self._phase is Phase.CLOSED and self._opened == self._opening
+
     def text(self) -> str:
         """What has come of the reply that is being written."""
         return self._reply.text if self._reply else ""
@@ -138,8 +143,8 @@ class Worker:
             self._progress = progress
 
         self._let_go()
-        self._opened = opening
         self._phase, self._name = Phase.LOADING, name
+        self._opened = opening
         told: Event | None = None
         try:
             say("")
