@@ -32,6 +32,7 @@ from tui.core.events import (
     Weighed,
 )
 from tui.core.files import with_files
+from tui.core.known import Known
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
 from tui.instruments import Panel, StatusLine
@@ -61,6 +62,7 @@ class ChatScreen(FrontScreen):
         self._ran: int | None = None
         self._deleted: list[int] = []
         self._entries = Entries(self.desk)
+        self._known = Known()
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -81,7 +83,7 @@ class ChatScreen(FrontScreen):
         self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
-        composer.set_completer(complete)
+        composer.set_completer(lambda line, cursor: complete(line, cursor, self._known.names))
         composer.text = self.desk.draft()
         self._ticker = self.set_interval(_TICK_S, self._look)
         self.set_interval(_MEMORY_S, self._look_at_memory)
@@ -91,6 +93,8 @@ class ChatScreen(FrontScreen):
 
     def heard(self, event: Event) -> None:
         """Show what the desk or the worker told."""
+        if isinstance(event, ModelOpened | ModelFailed):
+            self._known.look()
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | SettingsChanged):

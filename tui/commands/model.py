@@ -1,11 +1,15 @@
 """Commands for the model and its settings."""
 
 from tui.commands.command import Command, Front
+from tui.core.files import typed_path
 from tui.core.settings import SETTINGS
 
 
 def _model(front: Front, name: str) -> None:
-    front.desk.open_model(name) if name else front.show("models")
+    if name:
+        front.desk.open_model(str(typed_path(name)) if name.startswith("~") else name)
+    else:
+        front.show("models")
 
 
 def _system(front: Front, text: str) -> None:
