@@ -158,8 +158,8 @@ def test_a_notice_that_is_there_is_not_shown_twice(tmp_path: Path) -> None:
 
 
 READS = ["chats", "load", "settings", "preference", "history"]
-CHANGES = ["show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete", "fork"]
-KEEPS = ["save_settings", "set_preference", "remember"]
+CHANGES = ["newest", "show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete", "fork"]
+KEEPS = ["save_settings", "change_settings", "set_preference", "remember"]
 
 
 def refuses(*_: object, **__: object) -> None:

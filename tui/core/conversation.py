@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend, OpenModel
+from tui.core.drafts import Drafts
 from tui.core.events import (
     ChatsChanged,
     Counted,
@@ -25,7 +26,6 @@ from tui.core.tuning import Tuning
 from tui.core.worker import Request, Worker
 
 _TITLE = 48
-_DRAFT = "draft"
 
 
 class Conversation:
@@ -34,7 +34,7 @@ class Conversation:
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         self.store, self._tell = store, tell
         self.worker = Worker(backend, tell)
-        self.tuning = Tuning(store)
+        self.tuning, self.drafts = Tuning(store), Drafts(store)
         self.model: str | None = None
         self.opened: ModelOpened | None = None
         self.chat = Chat(0)
@@ -61,7 +61,17 @@ class Conversation:
         self.stop()
         self.take_written()
         self._begun(text)
+        self._keep(self._take_others)
         self._ask(self.chat.tree.leaf, text)
+
+    def _take_others(self) -> None:
+        """Have what another program said in this chat meanwhile as other versions."""
+        known = self.chat.tree.messages
+        if self.store.newest(self.chat.id) > max(known, default=0):
+            for message in self.store.load(self.chat.id).tree.messages.values():
+                if message.id not in known:
+                    self.chat.tree.put(message)
+            self._tell(Notice("what was said in this chat elsewhere is here, too: as other versions"))
 
     def edit(self, message: int, text: str) -> None:
         """Say something else in place of an earlier message; that one stays, as another version."""
@@ -269,18 +279,13 @@ class Conversation:
 
     def draft(self) -> str:
         """What was typed in this chat and not sent."""
-        if self.chat.id:
-            return self.chat.draft
-        kept: list[object] = []
-        self._keep(lambda: kept.append(self.store.preference(_DRAFT, "")))
-        return str(kept[0]) if kept else ""
+        kept: list[str] = []
+        self._keep(lambda: kept.append(self.drafts.read(self.chat)))
+        return kept[0] if kept else ""
 
     def save_draft(self, text: str) -> None:
         """Keep what is typed and not yet sent."""
-        if self.chat.id:
-            self.store.set_draft(self.chat.id, text)
-        else:
-            self.store.set_preference(_DRAFT, text)
+        self.drafts.save(text)
 
     def _retitle(self, title: str) -> None:
         self.store.rename(self.chat.id, title)
@@ -292,7 +297,8 @@ class Conversation:
         line = " ".join(title.split())[:_TITLE]
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model))
-            self.prefer(_DRAFT, "")
+            self._keep(lambda: self.drafts.save(""))
+            self.drafts.enter(self.chat.id)
         elif line and not self.chat.title:
             self._keep(lambda: self._retitle(line))
 

@@ -23,6 +23,8 @@ from tui.core.files import write_new
 from tui.core.settings import Group, Setting, setting
 from tui.core.store import Chat, ChatRow, Store
 
+_ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
+
 
 class Desk(Conversation):
     """Everything but the screen. Call it from one thread; `tell` gets events from there and from the worker's.
@@ -140,12 +142,15 @@ class Desk(Conversation):
         """An empty conversation; it is stored when something is said in it."""
         self.stop()
         self.chat = Chat(0)
+        self.drafts.enter(0)
         self._opened_chat()
 
     def open_chat(self, chat: int) -> None:
         """Go on with a stored conversation."""
         self.stop()
         self.chat = self.store.load(chat)
+        if not self.drafts.enter(chat):
+            self._tell(Notice(_ELSEWHERE, "warning"))
         self._opened_chat()
 
     def fork(self, message: int) -> None:
@@ -191,6 +196,7 @@ class Desk(Conversation):
         """End the model and the store; a reply that is being written is kept as far as it has come."""
         self.stop()
         self.worker.close()
+        self.drafts.close()
         self.store.close()
 
     def _opened_chat(self) -> None:
