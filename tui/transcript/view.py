@@ -147,7 +147,7 @@ class Transcript(ColumnView):
             self._copy(self.copy_text(keys[-1] if self.selected is None else self.selected), "the message")
 
     def action_fold(self) -> None:
-        """Open or fold what the model thought, in the marked message or else in the last one."""
+        """Open or fold what the model thought or what is long, in the marked message or else in the last one."""
         keys = self._column.keys
         if keys:
             self._fold(keys[-1] if self.selected is None else self.selected)
