@@ -80,3 +80,18 @@ def test_ctrl_d_leaves_as_in_a_shell(tmp_path: Path) -> None:
             await chat.until(lambda: not chat.app.is_running)
 
     run(test())
+
+
+def test_a_click_on_a_version_walks(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["first"], ["second"]])) as chat:
+            await chat.say("hello")
+            await chat.press("ctrl+r")
+            await chat.until(lambda: chat.texts == ["hello", "second"] and chat.app.desk.running is None)
+            row, line = next((y, line) for y, line in enumerate(chat.shown().splitlines()) if "2/2" in line)
+            await chat.pilot.click(offset=(line.index("‹"), row))
+            assert chat.texts == ["hello", "first"]
+            await chat.pilot.click(offset=(line.index("›"), row))
+            assert chat.texts == ["hello", "second"]
+
+    run(test())

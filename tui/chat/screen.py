@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -12,9 +12,10 @@ from textual.widget import Widget
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.bindings import BINDINGS
+from tui.chat.browsing import BrowsingScreen
+from tui.chat.chats import ROOM_FOR_ALL
 from tui.chat.entries import Entries
-from tui.chat.front import FrontScreen
-from tui.chat.keys import Keys, key_of
+from tui.chat.keys import Keys
 from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
@@ -41,11 +42,10 @@ from tui.transcript import Transcript
 
 _TICK_S, _MEMORY_S = 1 / 10, 2.0
 # Of a 1.2B model's speed on two cores 20 looks a second took 6 to 13 %, 10 with greedy decoding 2 %.
-_ROOM_FOR_ALL = 110  # columns, below which the list of chats and the figures take turns
 _FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
 
-class ChatScreen(FrontScreen):
+class ChatScreen(BrowsingScreen):
     """The conversation, the input, and the instruments."""
 
     CSS_PATH = "screen.tcss"
@@ -57,10 +57,9 @@ class ChatScreen(FrontScreen):
         super().__init__(desk)
         self._memory: Memory | None = None
         self._ticker: Timer | None = None
-        self._searched = self._unsaved = ""
+        self._unsaved = ""
         self._dropped = 0
         self._ran: int | None = None
-        self._deleted: list[int] = []
         self._entries = Entries(self.desk)
         self._known = Known()
 
@@ -100,7 +99,7 @@ class ChatScreen(FrontScreen):
         elif isinstance(event, PathChanged | SettingsChanged):
             self._show_path()
         elif isinstance(event, ChatsChanged):
-            self._show_chats()
+            self.show_chats()
         elif isinstance(event, ModelFailed):
             self.show("models")
         elif isinstance(event, ModelOpened):
@@ -127,11 +126,6 @@ class ChatScreen(FrontScreen):
         self.query_one(Welcome).display = not shown
         self.query_one(Transcript).show(shown)
         self.refresh_bindings()
-
-    def _show_chats(self) -> None:
-        sidebar = self.query_one(Sidebar)
-        if sidebar.display:
-            self.attempt(lambda: sidebar.show(self.desk.chats(self._searched), self.desk.chat.id))
 
     def _look(self) -> None:
         """Show how far the reply is and what the instruments read; rests while nothing happens."""
@@ -203,55 +197,6 @@ class ChatScreen(FrontScreen):
             self.say(problem, "error")
         self._unsaved = problem
 
-    @on(Sidebar.Search)
-    def _search(self, message: Sidebar.Search) -> None:
-        self._searched = message.words
-        self._show_chats()
-
-    @on(Sidebar.Open)
-    def _open(self, message: Sidebar.Open) -> None:
-        self.move(lambda: self.desk.open_chat(message.chat))
-        self.query_one(Composer).focus()
-
-    @on(Sidebar.Rename)
-    def _rename(self, message: Sidebar.Rename) -> None:
-        self.attempt(lambda: self.desk.rename_chat(message.chat, message.title))
-
-    @on(Sidebar.Delete)
-    def _delete(self, message: Sidebar.Delete) -> None:
-        def delete() -> None:
-            self.desk.delete_chat(message.chat)
-            self._deleted.append(message.chat)
-            self.say("deleted; Ctrl+Z brings it back")
-
-        self.move(delete)
-
-    @on(Sidebar.Undo)
-    def _undo(self) -> None:
-        if self._deleted:
-            self.attempt(lambda: self.desk.undelete_chat(self._deleted.pop()))
-
-    @on(Sidebar.Leave)
-    def _leave_chats(self) -> None:
-        self.query_one(Sidebar).display = False
-        self.query_one(Composer).focus()
-
-    def action_chats(self) -> None:
-        """Show the list of chats and look for one, or hide it."""
-        if self.query_one(Sidebar).display:
-            self._leave_chats()
-        else:
-            self.show_sidebar()
-
-    def show_sidebar(self) -> None:
-        """Show the list of chats and look for one."""
-        sidebar = self.query_one(Sidebar)
-        sidebar.display = True
-        if self.size.width < _ROOM_FOR_ALL:
-            self.query_one(Panel).remove_class("shown")
-        self._show_chats()
-        sidebar.search()
-
     def action_show(self, view: str) -> None:
         """Open a view."""
         self.show(view)
@@ -259,30 +204,12 @@ class ChatScreen(FrontScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """Escape stops what runs, or else leads back to the input box, where Ctrl+D leaves as in a shell."""
         runs = self.desk.running is not None
-        browsing = self._browsing
+        browsing = self.browsing
         return {"stop": runs, "back": browsing and not runs, "leave": not browsing}.get(action, True)
-
-    @property
-    def _browsing(self) -> bool:
-        """Whether the person is in the conversation, and not in the input box."""
-        transcript = self.query_one(Transcript)
-        return transcript.has_focus or transcript.selected is not None
-
-    def on_key(self, event: events.Key) -> None:
-        """What is typed over the conversation goes into the box."""
-        if event.is_printable and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
-            event.stop()
-            self.action_back()
-            self.query_one(Composer).insert(event.character or "")
 
     def action_stop(self) -> None:
         """Stop the reply."""
         self.desk.stop()
-
-    def action_back(self) -> None:
-        """Back to the input box; no message is marked."""
-        self.query_one(Transcript).selected = None
-        self.query_one(Composer).focus()
 
     def action_leave(self) -> None:
         """End the program."""
@@ -297,41 +224,9 @@ class ChatScreen(FrontScreen):
         """Reply once more."""
         self.attempt(self.desk.regenerate)
 
-    def action_edit(self) -> None:
-        """Edit the selected message, if it is the person's, or their last one."""
-        selected = self.desk.chat.tree.messages.get(self.query_one(Transcript).selected or 0)
-        if selected and selected.role == "user":
-            self.edit(selected.id)
-        else:
-            self.command("/edit")
-
-    def action_walk(self, step: int) -> None:
-        """Show another version of the selected message, or of the last one that has several."""
-        self.attempt(lambda: self.desk.walk(self.query_one(Transcript).selected or None, step))
-
-    def action_mark(self, which: str) -> None:
-        """Mark the `previous` or the `next` message, wherever the cursor is; its keys are then below."""
-        self.query_one(Transcript).focus(scroll_visible=False)
-        self.action_look(f"select_{which}")
-
-    @on(Transcript.Selected)
-    def _marked(self, message: Transcript.Selected) -> None:
-        self.refresh_bindings()
-        if message.key is None and self.query_one(Transcript).has_focus:
-            self.query_one(Composer).focus()
-
-    def action_look(self, action: str) -> None:
-        """Do something in the conversation, wherever the cursor is."""
-        self.call_later(self.query_one(Transcript).run_action, action)
-
-    @on(Transcript.Following)
-    def _following(self, message: Transcript.Following) -> None:
-        """Where more is below than can be seen, say how to get there."""
-        self.query_one(Composer).hint = "" if message.following else f"↓ more: {key_of(self, 'chat.end')}"
-
     def action_panel(self) -> None:
         """Show or hide the figures."""
         shown = self.query_one(Panel).toggle_class("shown").has_class("shown")
-        if shown and self.size.width < _ROOM_FOR_ALL:
+        if shown and self.size.width < ROOM_FOR_ALL:
             self.query_one(Sidebar).display = False
             self.query_one(Composer).focus()

@@ -7,7 +7,6 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
-from tui.core.conversation import Conversation
 from tui.core.events import (
     ChatsChanged,
     Counted,
@@ -20,13 +19,14 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.files import write_new
+from tui.core.looks import Looks
 from tui.core.settings import Group, Setting, setting
 from tui.core.store import Chat, ChatRow, Store
 
 _ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
 
 
-class Desk(Conversation):
+class Desk(Looks):
     """Everything but the screen. Call it from one thread; `tell` gets events from there and from the worker's.
 
     Events of the worker come back through `heard`, in the thread of the front: it changes what is shown. Methods raise
@@ -84,6 +84,11 @@ class Desk(Conversation):
         if loads:
             self.reopen()
 
+    def walk(self, message: int | None, step: int) -> None:
+        """Show an earlier or later version of a message, or of the last one that has several."""
+        super().walk(message, step)
+        self.recount()
+
     def think(self, thinking: bool | None) -> None:
         """Let the model think before it replies, or not, or (None) as its template does.
 
@@ -104,7 +109,7 @@ class Desk(Conversation):
         if self.chat.id:
             self.store.set_system(self.chat.id, text or None)
         self.chat = replace(self.chat, system=text or None)
-        self._recount()
+        self.recount()
         self._tell(SettingsChanged())
 
     def reopen(self) -> None:
@@ -116,8 +121,9 @@ class Desk(Conversation):
         """Take note of what the worker told. The front passes each event on, in its own thread."""
         if isinstance(event, ReplyEnded):
             self._note_end(event)
+            self.note_figures(event)
         elif isinstance(event, Counted):
-            self._note_count(event)
+            self.note_count(event)
         elif isinstance(event, ModelOpened) and event.asked == self.model:  # and no other is wanted by now
             self._note_model(event)
         elif isinstance(event, ModelFailed):
@@ -128,7 +134,7 @@ class Desk(Conversation):
         self.opened, self.model = event, event.name
         self._keep(lambda: self.tuning.recall(event.name))
         self.prefer("model", event.name)
-        self._recount()
+        self.recount()
         if self.chat.id:
             self._keep(lambda: self.store.set_model(self.chat.id, event.name))
 
@@ -200,7 +206,7 @@ class Desk(Conversation):
         self.store.close()
 
     def _opened_chat(self) -> None:
-        self._recount()
+        self.recount()
         self._tell(PathChanged())
         self._tell(ChatsChanged())
         self._tell(SettingsChanged())
