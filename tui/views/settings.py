@@ -27,6 +27,7 @@ class SettingsScreen(View):
 
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
     AUTO_FOCUS = "Row Input"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (40, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
         bind("settings.down", "down", "app.focus_next", "Down", "The setting below", show=False),
@@ -42,7 +43,7 @@ class SettingsScreen(View):
         self._rows = {Row(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
 
     def contents(self) -> ComposeResult:
-        """A row for each setting, and a line about the one that is focused."""
+        """A row for each setting, and a line about the one that is focused, if not all are explained."""
         with Vertical(id="rows"):
             with Horizontal(id="system"):
                 yield Label("system prompt", classes="name")
@@ -135,7 +136,7 @@ class SettingsScreen(View):
 
 
 def _about(setting: Setting) -> str:
-    return f"{setting.help}\nopens the model anew, when this is closed" if setting.group is Group.LOAD else setting.help
+    return f"{setting.help}; opens the model anew" if setting.group is Group.LOAD else setting.help
 
 
 def _text(value: Any) -> str:
