@@ -74,7 +74,7 @@ class Session:
         over = len(ids) - self.engine.ctx
         if over > 0:
             raise ContextOverflowError(
-                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: {advice}"
+                f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}: {advice}"
             )
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")

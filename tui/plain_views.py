@@ -13,6 +13,7 @@ from tui.core.naming import called
 from tui.core.settings import SETTINGS
 from tui.instruments.entries import SECTIONS
 from tui.instruments.figures import figures_line
+from tui.instruments.numbers import UNKNOWN
 from tui.instruments.rows import Figure
 from tui.instruments.values import values
 
@@ -29,11 +30,7 @@ def _help(_: Desk) -> Iterator[str]:
 
 def _settings(desk: Desk) -> Iterator[str]:
     """The settings of the model in use."""
-    values = desk.tuning.values
-    yield from table(
-        ("setting", "value", ""),
-        ((s.name, str(values.get(s.name, "default")), s.help) for s in SETTINGS),
-    )
+    yield from table(("setting", "value", ""), ((s.name, desk.value(s.name), s.help) for s in SETTINGS))
 
 
 def _chats(desk: Desk) -> Iterator[str]:
@@ -62,8 +59,10 @@ def _stats(desk: Desk) -> Iterator[str]:
     yield figures_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
     known = values(desk.reading(), memory())
     labels = {entry.name: entry.label for entries in SECTIONS.values() for entry in entries if entry.label}
-    rows = ((label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], Figure))
-    yield from table(("figure", ""), rows)
+    figures = (
+        (label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], Figure)
+    )
+    yield from table(("figure", ""), (figure for figure in figures if figure[1] != UNKNOWN))
 
 
 def place_lines(desk: Desk) -> Iterator[str]:
