@@ -67,7 +67,7 @@ class Chat:
 
     def send(self, text: str, **options: Any) -> Completion:
         """Say something and wait for the whole reply; options and errors are those of `stream`."""
-        return self.stream(text, **options).completion()
+        return self.stream(text, **{"logprobs": False, **options}).completion()
 
     def stream(self, text: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
         """Say something; the reply token by token, with the options and errors of `reply`.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.meter import Dropped, Meter
 from edgellm.session import Cancel, PrefillProgress, Session
-from edgellm.text.sampling import Sampler, draw, logprob
+from edgellm.text.sampling import Sampler, draw
 
 Lease = Callable[[Ids[int], Cancel], AbstractContextManager[Sequence]]
 """Gives a sequence to compute a prompt with."""
@@ -29,10 +29,10 @@ class Prompt:
 
 
 class Choice(NamedTuple):
-    """A sampled token id and the logarithm of its probability in the model's own distribution."""
+    """A sampled token id, and the logits [vocab] that the model gave for its place."""
 
     id: int
-    logprob: float
+    logits: Logits
 
 
 def generate_ids(
@@ -64,7 +64,7 @@ def generate_ids(
             token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(written))
             sampler.accept(token)
             written.append(token)
-            yield Choice(token, logprob(logits, token))
+            yield Choice(token, logits)
             if prompt.slide and len(sequence) == session.engine.ctx:
                 shorter = prompt.slide(written)
                 meter.dropped = shorter.dropped

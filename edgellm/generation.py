@@ -16,7 +16,7 @@ from edgellm.meter import Meter
 from edgellm.options import GenerationOptions
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.stats import Live, Stats
-from edgellm.text.sampling import Sampler
+from edgellm.text.sampling import Sampler, logprob
 from edgellm.text.stops import StopStrings
 from edgellm.text.stream import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
@@ -27,12 +27,13 @@ class Token:
     """One generated token and the text that became certain with it.
 
     `text` may be empty: half a character, or what may be the beginning of a stop string, comes with a later
-    token. `finish_reason` is None but for the last: `eog`, `stop` or `length`.
+    token. `logprob` is the logarithm of its probability in the model's own distribution, None if that was not
+    wanted. `finish_reason` is None but for the last: `eog`, `stop` or `length`.
     """
 
     id: int
     text: str
-    logprob: float
+    logprob: float | None
     finish_reason: str | None
     _meter: Meter = field(repr=False)
     _count: int = field(repr=False)
@@ -84,6 +85,7 @@ class Generation:
         room = math.inf if prompt.slide else session.engine.ctx - len(prompt.ids) + 1
         self._limit = room if options.max_tokens is None else min(room, options.max_tokens)
         self._ends, self._special = tokenizer.eog_ids, options.special
+        self._logprobs = options.logprobs
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop)
         self._session, self._tokenizer, self._meter, self._on_end = session, tokenizer, meter, on_end
@@ -173,6 +175,7 @@ class Generation:
                     self._turn.release()
 
     def _token(self, choice: Choice) -> Token:
+        score = logprob(choice.logits, choice.id) if self._logprobs else None
         self.tokens.append(choice.id)
         silent = choice.id in self._ends and not self._special
         text = self._stops.push("" if silent else self._stream.push(choice.id))
@@ -182,7 +185,7 @@ class Generation:
         self.text += text
         if reason:
             self._end(reason)
-        return Token(choice.id, text, choice.logprob, reason, self._meter, self._meter.deliver())
+        return Token(choice.id, text, score, reason, self._meter, self._meter.deliver())
 
     def _reason(self, token: int) -> str | None:
         if token in self._ends:

@@ -118,7 +118,7 @@ class Model:
 
         Options are those of `edgellm.options.GenerationOptions`: `max_tokens`, `temp`, `top_k`, `top_p`,
         `min_p`, `repeat_penalty`, `presence_penalty`, `frequency_penalty`, `logit_bias`, `seed`, `stop`,
-        `special`. What is not given comes from the file's `general.sampling.*`, then from edgellm.
+        `special`, `logprobs`. What is not given comes from the file's `general.sampling.*`, then from edgellm.
 
         Raises OptionError, ContextOverflowError for a prompt that does not fit, EdgeLLMError for an empty one.
         """
@@ -130,7 +130,7 @@ class Model:
 
     def generate(self, prompt: str, **options: Any) -> Completion:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
-        return self.stream(prompt, **options).completion()
+        return self.stream(prompt, **{"logprobs": False, **options}).completion()
 
     def chat(self, system: str | None = None, **options: Any) -> Chat:
         """A conversation in the model's own chat template; options as for `stream`, for every reply, and these:

@@ -124,7 +124,7 @@ class GenerationOptions(_Options):
     these stages off, as do penalties of 1, 0 and 0. `penalty_last_n`: how many of the last tokens, those of
     the prompt too, the penalties look at; -1 for all. `logit_bias`: token id to what is added to its logit.
     `seed` None: another one each time. `special`: parse special tokens in raw prompts, and show them in the
-    text.
+    text. `logprobs`: tell the log-probability of each token; it takes a look at the whole vocabulary.
     """
 
     max_tokens: int | None = _option(whole(0), None)
@@ -140,6 +140,7 @@ class GenerationOptions(_Options):
     seed: int | None = _option(whole(0, 2**64 - 1), None)
     stop: tuple[str, ...] = _option(stops, ())
     special: bool = _option(flag, False)
+    logprobs: bool = _option(flag, True)
 
 
 @dataclass(frozen=True, slots=True)

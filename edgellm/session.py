@@ -73,9 +73,8 @@ class Session:
         """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
         over = len(ids) - self.engine.ctx
         if over > 0:
-            raise ContextOverflowError(
-                f"the prompt of {len(ids)} tokens is {over} too long for the context of {self.engine.ctx}: {advice}"
-            )
+            told = f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}"
+            raise ContextOverflowError(f"{told}: {advice}")
         if not ids:
             raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")
 

@@ -6,10 +6,13 @@ This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.c
 FLOAT_FORMATS = ("F32", "F16", "BF16")
 """Formats whose products take float32 activations."""
 
-QUANTIZED_FORMATS = (
-    *("Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "Q5_1", "Q5_0", "Q4_1", "Q4_0"),
-    *("IQ4_NL", "IQ4_XS", "MXFP4"),
-)
+BLOCK_FORMATS = ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
+"""Formats whose products take activations quantized with a scale for 32."""
+
+SUPER_FORMATS = ("Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "IQ4_XS")
+"""Formats whose products take activations quantized with a scale for 256."""
+
+QUANTIZED_FORMATS = BLOCK_FORMATS + SUPER_FORMATS
 """Formats whose products take quantized activations."""
 
 FORMATS = FLOAT_FORMATS + QUANTIZED_FORMATS

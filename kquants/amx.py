@@ -1,9 +1,9 @@
 """Matrix tiles of Intel's AMX: 16 rows of x times 16 rows of W in one instruction, for prefill.
 
-The same expression as in `kquants.blocks`, and the same bits. One instruction makes the int32 dot products of a span
-for 16 × 16 rows, but it takes its time, and so do the way of the products through memory and the float arithmetic
-that follows. They overlap when they are about different spans: while span k is multiplied, the products of span
-k - 1 are stored and those of k - 2 are scaled.
+The same expressions as in `kquants.blocks` and `kquants.super_blocks`, and the same bits. One instruction makes the
+int32 dot products of a span for 16 × 16 rows, but it takes its time, and so do the way of the products through memory
+and the arithmetic that follows. They overlap when they are about different spans: while span k is multiplied, the
+products of span k - 1 are stored and those before are scaled.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 """
@@ -13,11 +13,11 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.blocks import BLOCK_WEIGHTS, SPAN_SCALES, Format, at, load, scaled, scales_of
 from kquants.cpu import has
-from kquants.layout import QUANTIZED_BLOCK_BYTES
+from kquants.pieces import BLOCK_WEIGHTS, Format, Values
+from kquants.products import load_scales, scaling_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, call, define, pointer
+from kquants.simd import F32, I32, at, call, define, load, pointer
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 """Whether this CPU has them, and this process may use them."""
@@ -62,11 +62,11 @@ def release(b: ir.IRBuilder) -> None:
 def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
     """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
 
-    Arguments: address of the sums, weights, scales, x, what belongs to these blocks of x, bytes per row of x, scratch
-    of DOTS_BYTES.
+    Arguments: address of the sums, weights, scales, x, what belongs to these blocks of x, scratch of DOTS_BYTES.
     """
+    scaling = scaling_of(fmt)
 
-    @define(types.none, *[types.int64] * 7)
+    @define(types.none, *[types.int64] * 6)
     def multiply(
         b: ir.IRBuilder,
         sums: Value,
@@ -74,29 +74,32 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
         scales: Value,
         x: Value,
         x_scales: Value,
-        stride: Value,
         scratch: Value,
     ) -> None:
         steps = blocks * fmt.SPANS
         dots = [at(b, scratch, _DOT_BYTES * i) for i in range(len(_DOTS))]
-        y = [load(b, at(b, sums, 64 * t), F32.vector) for t in range(rows)]
+        y = [at(b, sums, 64 * t) for t in range(rows)]
+        of_rows = [at(b, x_scales, scaling.X_GROUP_BYTES * t) for t in range(rows)]
+        totals = [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in y]
+        of_units: list[Values] = []
         for step in range(steps + 2):
             if step < steps:
                 to_x, to_weights = at(b, x, 32 // fmt.SPANS * step), at(b, weights, BLOCK_WEIGHTS // fmt.SPANS * step)
-                _multiply(b, fmt, step, to_x, stride, to_weights)
+                _multiply(b, fmt, step, to_x, _LONG(scaling.X_GROUP_BYTES), to_weights)
             if 0 < step <= steps:
                 i = (step - 1) % 4
                 _tile(b, "tilestored64", _BYTE(_DOTS[i]), pointer(b, dots[i], _BYTE), _LONG(64))
-            block, rest = divmod(step - 1, fmt.SPANS)
-            if step > 1 and rest == 0:
-                of_block = scales_of(b, fmt, at(b, scales, SPAN_SCALES * fmt.SPANS * (block - 1)))
-                stored = [dots[i % 4] for i in range(step - 1 - fmt.SPANS, step - 1)]
+            ready = step - 1
+            if ready > 0 and ready % scaling.SPANS == 0:
+                unit, spans = ready // scaling.SPANS - 1, range(ready - scaling.SPANS, ready)
+                of_units.append(load_scales(b, fmt, scales, unit, scaling.SUMS))
                 for t in range(rows):
-                    of_row = [load(b, at(b, d, 64 * t), I32.vector) for d in stored]
-                    x_scale = at(b, at(b, x_scales, QUANTIZED_BLOCK_BYTES * (block - 1)), b.mul(stride, _LONG(t)))
-                    y[t] = scaled(b, y[t], of_row, of_block, x_scale)
+                    of_row = [load(b, at(b, dots[i % 4], 64 * t), I32.vector) for i in spans]
+                    totals[t] = scaling.add(b, totals[t], of_row, of_units[unit], of_rows[t], unit)
+        whole = load_scales(b, fmt, scales, len(of_units), F32)
         for t in range(rows):
-            b.store(y[t], pointer(b, at(b, sums, 64 * t), F32.vector), align=64)
+            total = scaling.end(b, totals[t], load(b, y[t], F32.vector), of_units, whole, of_rows[t])
+            b.store(total, pointer(b, y[t], F32.vector), align=64)
 
     return multiply
 

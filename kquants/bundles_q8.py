@@ -5,12 +5,12 @@ The functions are those of `kquants.readers.Reader`.
 
 from typing import Any
 
-from kquants.activations import quantize
+from kquants.activations import quantize_row
 from kquants.bundles import WEIGHTS_BYTES, define_gather, fetch
 from kquants.decorators import inline
 from kquants.key_blocks import KEYS, add_key_block
 from kquants.lanes import Operations, operations
-from kquants.layout import PAGE, QUANTIZED_BLOCK_BYTES
+from kquants.layout import PAGE, X_BLOCK_BYTES
 from kquants.simd import prefetch, store_f32x16
 
 _add_32, _add_16 = add_key_block(8), add_key_block(4)
@@ -21,7 +21,7 @@ _zero, _store, _load_narrow = operations(KEYS).zero, operations(KEYS).store, ope
 def take_q8(x: int, width: int, q: int) -> None:
     """A query as a quantized row, of width up to a multiple of 32."""
     n = (width + 31) & ~31
-    quantize(x, 0, n, n, q)
+    quantize_row(x, n, q)
 
 
 @inline
@@ -32,7 +32,7 @@ def scores_q8(q: int, stride: int, keys: int, head_dim: int, p: int, ahead: int)
         sums = _zero()
         for d in range(0, width, 32):
             block, key_scales = keys + PAGE * d + 4 * j, keys + PAGE * width + 2 * (PAGE * (d >> 5) + j)
-            q_scales = q + n + QUANTIZED_BLOCK_BYTES * (d >> 5)
+            q_scales = q + n + X_BLOCK_BYTES * (d >> 5)
             if width - d >= 32:
                 for k in range(0, 32, 4):
                     fetch(ahead + PAGE * (d + k) + 4 * j, 64 * KEYS)

@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.cpu import has, lowering
-from kquants.simd import call, joined, pieces
+from kquants.simd import call, joined, split
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 
@@ -40,12 +40,12 @@ class Dot4:
 
     def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
         self._b, self._bits, self._signed = b, bits, signed
-        self._sums = pieces(b, sums, 512 // self.WIDTH)
+        self._sums = split(b, sums, 512 // self.WIDTH)
 
     def add(self, u: Any, s: Any) -> None:
         """To each lane, the product of its four bytes of u with those of s: 64 bytes each."""
         count = len(self._sums)
-        for i, (u_piece, s_piece) in enumerate(zip(pieces(self._b, u, count), pieces(self._b, s, count), strict=True)):
+        for i, (u_piece, s_piece) in enumerate(zip(split(self._b, u, count), split(self._b, s, count), strict=True)):
             self._add(i, u_piece, s_piece)
 
     def total(self) -> Any:
@@ -201,3 +201,42 @@ def dot4(b: ir.IRBuilder, sums: Any, u: Any, s: Any, bits: int = 8, signed: bool
     dot = start_dot4(b, sums, bits, signed)
     dot.add(u, s)
     return dot.total()
+
+
+# --- int16 -----------------------------------------------------------------------------------------------
+
+_TWO_SHORTS = {
+    "AVX-512 VNNI": (512, "llvm.x86.avx512.vpdpwssd.512"),
+    "AVX-VNNI": (256, "llvm.x86.avx512.vpdpwssd.256"),
+    "AVX-512": (512, _Madd.TWO_SHORTS),
+    "AVX2": (256, _Madd256.TWO_SHORTS),
+    "SSSE3": (128, _Madd128.TWO_SHORTS),
+}
+
+PAIRS_OF_SHORTS = lowering() in _TWO_SHORTS
+"""Whether one instruction multiplies two int16 with two others, and adds."""
+
+
+def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
+    """16 int32 sums and, to each, the products of two int16 of x with two of y."""
+    if not PAIRS_OF_SHORTS:
+        low = b.mul(low_shorts(b, x), low_shorts(b, y))
+        return b.add(b.add(sums, low), b.mul(high_shorts(b, x), high_shorts(b, y)))
+    width, name = _TWO_SHORTS[lowering()]
+    adds = "VNNI" in lowering()
+    parts = []
+    for total, *two in zip(*(split(b, v, 512 // width) for v in (sums, x, y)), strict=True):
+        if not adds:
+            two = [b.bitcast(v, ir.VectorType(_SHORT, width // 16)) for v in two]
+        parts.append(call(b, name, total.type, total, *two) if adds else b.add(total, call(b, name, total.type, *two)))
+    return joined(b, parts)
+
+
+def low_shorts(b: ir.IRBuilder, v: Any) -> Any:
+    """The low int16 of each lane as int32."""
+    return b.ashr(b.shl(v, _all(v.type, 16)), _all(v.type, 16))
+
+
+def high_shorts(b: ir.IRBuilder, v: Any) -> Any:
+    """The high int16 of each lane as int32."""
+    return b.ashr(v, _all(v.type, 16))

@@ -1,16 +1,17 @@
 """The ops between the matrix products: RMSNorm, biases, SwiGLU, quantization of activations.
 
 Rows of activations are float32, padded with zeros to a multiple of 16; every op keeps the padding zero. An op
-that feeds a quantized product writes the quantized row at once, where argument `q` is not 0.
+that feeds quantized products writes quantized rows at once: `q` for formats without super-blocks, `super_q` for
+those with them, each where its address is not 0.
 """
 
 import numba as nb
 
-from kquants.activations import quantize
+from kquants.activations import quantize_block
 from kquants.decorators import Vector, inline, kernel
 from kquants.functions import exp
-from kquants.interpreter import argument
-from kquants.layout import PIECE
+from kquants.interpreter import argument, row_count
+from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
 from kquants.simd import (
     add_f32,
     div_f32,
@@ -28,6 +29,20 @@ from kquants.simd import (
     sub_f32,
     sum_f32,
 )
+from kquants.super_activations import quantize_super_block
+
+
+@inline
+def _quantize(x: int, start: int, stop: int, t: int, rows: int, q: int, super_q: int) -> None:
+    """Quantize values `start` … `stop` of row t of `rows`, which are float32 at `x`; `start` is a multiple of 256."""
+    for k in range(start, stop, X_GROUP):
+        place = k // X_GROUP * rows + t
+        if super_q != 0:
+            quantize_super_block(x + 4 * k, super_q + place * SUPER_GROUP_BYTES)
+        if q != 0:
+            group = q + place * BLOCK_GROUP_BYTES
+            for i in range(0, min(X_GROUP, stop - k), 32):
+                quantize_block(x + 4 * (k + i), group + i, group + X_GROUP + i // 32 * X_BLOCK_BYTES)
 
 
 @inline
@@ -66,9 +81,9 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """RMSNorm, one row a unit. Where the op's rows are the outputs, it gathers them out of all rows of x.
 
-    Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, bytes per row.
+    Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, super_q.
     """
-    x_bytes, n, h_bytes, q = argument(op, 1), argument(op, 3), argument(op, 6), argument(op, 7)
+    x_bytes, n, h_bytes, rows = argument(op, 1), argument(op, 3), argument(op, 6), row_count(op, batch)
     eps = load_f32(op + 8 * 9)
     for t in range(first, last):
         row = t
@@ -76,8 +91,7 @@ def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
             row = load_i32(load_i64(batch + 40) + 4 * t)
         h = argument(op, 5) + t * h_bytes
         _norm_row(argument(op, 0) + row * x_bytes, argument(op, 2), n, eps, h)
-        if q != 0:
-            quantize(h, 0, n, n, q + t * argument(op, 8))
+        _quantize(h, 0, n, t, rows, argument(op, 7), argument(op, 8))
 
 
 @kernel("norm_heads")
@@ -107,33 +121,35 @@ def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
 
 @kernel("quantize")
 def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Quantize rows of x, one piece of a row a unit. Arguments: x, bytes per row, n, q, bytes per row."""
+    """Quantize rows of x, one piece of a row a unit. Arguments: x, bytes per row, n, q, super_q."""
     n = argument(op, 2)
     pieces = (n + PIECE - 1) // PIECE
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
-        quantize(argument(op, 0) + t * argument(op, 1), start, stop, n, argument(op, 3) + t * argument(op, 4))
+        x, rows = argument(op, 0) + t * argument(op, 1), row_count(op, batch)
+        _quantize(x, start, stop, t, rows, argument(op, 3), argument(op, 4))
 
 
 @kernel("swiglu")
 def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """gate = silu(gate) · up with silu(z) = z / (1 + exp(-z)), one piece of a row a unit.
 
-    Arguments: gate, up, bytes per row of both, n, q, bytes per row of q. Where q is not 0, the result is quantized
-    to it instead, by way of scratch: PIECE float32.
+    Arguments: gate, up, bytes per row of both, n, q, super_q. Where one of these is not 0, the result
+    is quantized to it instead, by way of scratch: PIECE float32.
     """
-    n, row_bytes, q = argument(op, 3), argument(op, 2), argument(op, 4)
+    n, row_bytes = argument(op, 3), argument(op, 2)
+    as_floats = argument(op, 4) == 0 and argument(op, 5) == 0
     pieces = (n + PIECE - 1) // PIECE
     one, zero = splat_f32(nb.float32(1)), splat_f32(nb.float32(0))
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
         gate, up = argument(op, 0) + t * row_bytes, argument(op, 1) + t * row_bytes
-        to = scratch - 4 * start if q != 0 else gate
+        to = gate if as_floats else scratch - 4 * start
         for k in range(start, stop, 16):
             z = load_f32x16(gate + 4 * k)
             silu = div_f32(z, add_f32(one, exp(sub_f32(zero, z))))
             store_f32x16(to + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
-        if q != 0:
-            quantize(to, start, stop, n, q + t * argument(op, 5))
+        if not as_floats:
+            _quantize(to, start, stop, t, row_count(op, batch), argument(op, 4), argument(op, 5))

@@ -6,9 +6,10 @@ An op is a record of 16 int64:
          [ kernel | units | units per row | rows | meet | arguments ]
 
 It has `units + units per row · n` units of work, where n is word `rows` of the batch: 0 counts all rows, 1
-those whose logits are wanted. Each thread has a share of consecutive units, which it takes in chunks from a counter:
-what it asks the memory for ahead is then what it needs next. Done with its own, it takes from the others', so that
-fast cores do more. `meet` is 1 where an op needs what the ops before it wrote: all threads meet there first.
+those whose logits are wanted; where there are none it has no work. Each thread has a share of consecutive units,
+which it takes in chunks from a counter: what it asks the memory for ahead is then what it needs next. Done with its
+own, it takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it
+wrote: all threads meet there first.
 
 A batch is a record of int64 about its n rows (one row is one token of one sequence):
 
@@ -150,7 +151,7 @@ def _meet(control: int, threads: int, give_way: int, futex: int, futex_number: i
 def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int) -> None:
     """Do this thread's share of an op's units, then what is left of the others'."""
     rows = row_count(op, batch)
-    units = load_i64(op + 8) + load_i64(op + 16) * rows
+    units = load_i64(op + 8) + load_i64(op + 16) * rows if rows > 0 else 0
     # Many chunks for each thread, so that none waits long for another; small ones for long batches, so that a stop
     # is seen soon.
     chunk = max(1, min(units // (4 * threads), 1024 // max(1, rows)))

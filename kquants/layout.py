@@ -19,8 +19,17 @@ DECODE_ROWS = 2
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
-QUANTIZED_BLOCK_BYTES = 20
-"""What a quantized row of activations has for every 32 int8: see `kquants.activations`."""
+X_GROUP = 256
+"""Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
+
+X_BLOCK_BYTES = 12
+"""What quantized activations have for every 32 int8: see `kquants.activations`."""
+
+BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
+"""Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
+
+LARGEST_SUM = 1023
+"""Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""
 
 PIECE = 256
 """Columns of one unit of the ops that split rows: enough work to be worth taking, and eight blocks of 32."""
@@ -51,13 +60,18 @@ ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
 
 
 def quantized_bytes(n: int) -> int:
-    """Bytes of a row of n quantized activations."""
-    return n + n // 32 * QUANTIZED_BLOCK_BYTES
+    """Bytes of a row of n activations, quantized for formats without super-blocks."""
+    return -(-n // X_GROUP) * BLOCK_GROUP_BYTES
+
+
+def super_quantized_bytes(n: int) -> int:
+    """Bytes of a row of n activations, quantized for formats with super-blocks."""
+    return -(-n // X_GROUP) * SUPER_GROUP_BYTES
 
 
 def matmul_scratch(columns: int) -> int:
     """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`."""
-    sums, unpacked, dots = 64 * MOST_ROWS, 8 * (8 * 64 + 2 * 2 * 64), 4 * 16 * 64
+    sums, unpacked, dots = 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
     return 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
 
 

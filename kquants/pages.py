@@ -19,11 +19,11 @@ from typing import Any
 
 import numba as nb
 
-from kquants.activations import quantize
+from kquants.activations import quantize_row
 from kquants.decorators import inline, kernel
 from kquants.dot4 import SIGNED_OFFSET
 from kquants.interpreter import argument
-from kquants.layout import PAGE, PAGE_SIZES, QUANTIZED_BLOCK_BYTES, padded
+from kquants.layout import PAGE, PAGE_SIZES, X_BLOCK_BYTES, padded
 from kquants.rope import rotate
 from kquants.simd import (
     copy,
@@ -83,14 +83,14 @@ def _q8_writers() -> tuple[Any, Any, int]:
         n = (head_dim + 31) & ~31
         for d in range(0, n, 16):
             store_f32x16(scratch + 4 * d, load_f32x16_part(head + 4 * d, head_dim - d))
-        quantize(scratch, 0, n, n, scratch + 4 * n)
+        quantize_row(scratch, n, scratch + 4 * n)
         return scratch + 4 * n
 
     @inline
     def write_scales(row: int, head_dim: int, to: int, stride: int) -> None:
         n = (head_dim + 31) & ~31
         for b in range(n // 32):
-            store_f16(to + b * stride, load_f32(row + n + QUANTIZED_BLOCK_BYTES * b))
+            store_f16(to + b * stride, load_f32(row + n + X_BLOCK_BYTES * b))
 
     @inline
     def write_key(key: int, cell: int, head_dim: int, to: int, scratch: int) -> None:

@@ -9,17 +9,14 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.cpu import lowering
 from kquants.simd import F32, I8_64, I32, half_to_float, look_up, spread_bits
 
 Value = Any
 """A value of the compiler."""
 
 _SHORT = ir.IntType(16)
+_SHORTS = ir.VectorType(_SHORT, 32)
 _V8, _V32, _VF = I8_64.vector, I32.vector, F32.vector
-
-ANY_BYTE = "VNNI" in lowering()
-"""Whether products of any unsigned byte are as fast as those of small ones."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +54,24 @@ class Words:
     def __lshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
 
-    def byte(self, i: int) -> Floats:
-        """Byte i, unsigned."""
-        return Floats(self.b, self.b.sitofp((self >> 8 * i & 255).value, _VF))
+    def shorts(self, i: int) -> "Words":
+        """Bytes i and i + 1, unsigned, as two int16."""
+        two = self >> 8 * i
+        return two & 0xFF | (two & 0xFF00) << 8
 
-    def signed_byte(self, i: int) -> Floats:
-        """Byte i, signed."""
-        top = self.b.shl(self.value, ir.Constant(_V32, [24 - 8 * i] * 16))
-        return Floats(self.b, self.b.sitofp(self.b.ashr(top, ir.Constant(_V32, [24] * 16)), _VF))
+    def signed_shorts(self, i: int) -> "Words":
+        """Bytes i and i + 1, signed, as two int16."""
+        eight = ir.Constant(_SHORTS, [8] * 32)
+        top = self.b.shl(self._as_shorts(self.shorts(i)), eight)
+        return Words(self.b, self.b.bitcast(self.b.ashr(top, eight), _V32))
+
+    def less(self, n: int) -> "Words":
+        """n taken off both int16."""
+        value = self.b.sub(self._as_shorts(self), ir.Constant(_SHORTS, [n] * 32))
+        return Words(self.b, self.b.bitcast(value, _V32))
+
+    def _as_shorts(self, words: "Words") -> Value:
+        return self.b.bitcast(words.value, _SHORTS)
 
     def half(self, i: int) -> Floats:
         """The float16 in half i."""
@@ -118,10 +125,6 @@ class Quads:
     def lookup(self, table: tuple[int, ...]) -> "Quads":
         """What a table of 16 has for each byte, 0 … 15."""
         return Quads(self.b, [look_up(self.b, table, v) for v in self.vectors])
-
-    def in_place(self, first: int, count: int) -> tuple["Quads", float]:
-        """Such bits, times what comes second: left where they are if `dot4` is as fast so."""
-        return (self & (1 << count) - 1 << first, 2.0**first) if ANY_BYTE else (self.bits(first, count), 1.0)
 
     def word(self, k: int) -> Words:
         """Bytes 4k … 4k + 3."""

@@ -1,16 +1,17 @@
 """Matrix products of quantized formats: tiles of 16 rows of W, a row in each lane.
 
-One expression (see `kquants.blocks`) for any number of rows of x, so that a row of x always gets the same bits.
-One or two rows (decode) are multiplied with weights straight from W: it is the memory they wait for. For more of
-them (prefill) tiles are unpacked first, eight blocks of a strip of tiles at a time, into scratch that stays in the
-first-level cache; all rows of x pass by. Scratch holds
+One expression (see `kquants.blocks` and `kquants.super_blocks`) for any number of rows of x, so that a row of x always
+gets the same bits. One or two rows (decode) are multiplied with weights straight from W: it is the memory they wait
+for. For more of them (prefill) tiles are unpacked first, eight blocks of a strip of tiles at a time, into scratch that
+stays in the first-level cache; all rows of x pass by. Scratch holds
 
     sums       [STRIP][rows of x][16]   float32
-    unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.blocks` has them
+    unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.products` has them
     dots                                what `kquants.amx` needs
     last rows                           a tile of W that is not whole, as long as it is
 
-Op arguments are those of `kquants.matmul`, and so is the unit.
+Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in groups, as `kquants.activations` and
+`kquants.super_activations` have it, so that bytes per row of x mean nothing here.
 """
 
 from typing import Any
@@ -18,21 +19,22 @@ from typing import Any
 import numba as nb
 
 from kquants.amx import AMX, DOTS_BYTES, configure, multiply_rows, release
-from kquants.blocks import (
-    BLOCK_WEIGHTS,
-    SPAN_SCALES,
-    TOGETHER,
-    Several,
-    multiply_block,
-    multiply_tile,
-    store_tile,
-    sums_of,
-)
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.interpreter import argument, row_count
-from kquants.layout import QUANTIZED_BLOCK_BYTES as X_BLOCK
-from kquants.layout import STRIP, TILE_ROWS
+from kquants.layout import STRIP, TILE_ROWS, X_GROUP
+from kquants.pieces import BLOCK_WEIGHTS, Several
+from kquants.products import (
+    TOGETHER,
+    UNIT_SCALES,
+    begin_and_end,
+    multiply_tile,
+    multiply_unit,
+    scaling_of,
+    store_tile,
+    sums_of,
+    units_of,
+)
 from kquants.simd import (
     add_f32,
     copy,
@@ -47,8 +49,8 @@ GROUP = 8
 """Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
 SCALES = GROUP * BLOCK_WEIGHTS
-UNPACKED = SCALES + GROUP * 2 * SPAN_SCALES
-"""Where the scales of an unpacked tile begin, and its bytes."""
+UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
+"""Where the scales of an unpacked tile begin, and its bytes: at most GROUP units, and the super-block's."""
 
 
 @inline
@@ -71,6 +73,19 @@ def _in_groups(fmt: Any) -> tuple[Any, bool]:
     return (fmt, False) if fmt.BLOCKS == GROUP else (Several(fmt, GROUP), True)
 
 
+def _of_x(fmt: Any) -> Any:
+    """`of_x(op, rows, t, b)`: where block b of row t of x lies, and what belongs to it or to its super-block."""
+    scaling = scaling_of(fmt)
+    group_bytes, block_bytes = scaling.X_GROUP_BYTES, scaling.X_BLOCK_BYTES
+
+    @inline
+    def of_x(op: int, rows: int, t: int, b: int) -> tuple[int, int]:
+        group = argument(op, 4) + (b // GROUP * rows + t) * group_bytes
+        return group + 32 * (b % GROUP), group + X_GROUP + b % GROUP * block_bytes
+
+    return of_x
+
+
 # --- decode --------------------------------------------------------------------------------------------
 
 
@@ -79,22 +94,22 @@ def _define_decode(fmt: Any, rows: int) -> Any:
     group, may_rest = _in_groups(fmt)
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
     multiply_group, multiply_last = multiply_tile(group, rows), multiply_tile(fmt, rows)
-    zeros, _, store_sums = sums_of(rows)
+    (zeros, store_sums), of_x = sums_of(rows), _of_x(fmt)
 
     @inline
     def decode(op: int, w: int, row_bytes: int, sums: int) -> None:
-        n, x, x_bytes, y = argument(op, 2), argument(op, 4), argument(op, 5), zeros()
+        n, y = argument(op, 2), zeros()
         # Two tiles ahead: with one, what comes from memory is not there in time (12.5 GB/s of 17, then 14.3).
         ahead, groups = w + 2 * TILE_ROWS * row_bytes, n // (32 * GROUP)
         for i in range(groups):
-            done, to_x, x_scales = i * group_bytes, x + i * 32 * GROUP, x + n + i * GROUP * X_BLOCK
+            done, (x, x_scales) = i * group_bytes, of_x(op, rows, 0, i * GROUP)
             following = w + (done + group_bytes if i + 1 < groups else TILE_ROWS * row_bytes)
-            y = multiply_group(y, w + done, row_bytes, following, ahead + TILE_ROWS * done, to_x, x_scales, x_bytes)
+            y = multiply_group(y, w + done, row_bytes, following, ahead + TILE_ROWS * done, x, x_scales)
         if may_rest:
             for b in range(groups * GROUP, n // 32):
-                done, x_scales = b * block_bytes, x + n + b * X_BLOCK
+                done, (x, x_scales) = b * block_bytes, of_x(op, rows, 0, b)
                 following, far = w + done + block_bytes, ahead + TILE_ROWS * done
-                y = multiply_last(y, w + done, row_bytes, following, far, x + 32 * b, x_scales, x_bytes)
+                y = multiply_last(y, w + done, row_bytes, following, far, x, x_scales)
         store_sums(sums, y)
 
     return decode
@@ -104,18 +119,18 @@ def _define_decode(fmt: Any, rows: int) -> Any:
 
 
 def _vector_product(fmt: Any, blocks: int) -> Any:
-    """`multiply(rows, tile, x, x_scales, stride, sums, dots)`: add the products of an unpacked tile with rows of x."""
-    multiply, (_, load_sums, store_sums) = multiply_block(fmt), sums_of(TOGETHER)
-    block_scales = fmt.SPANS * SPAN_SCALES
+    """`multiply(rows, tile, x, x_scales, sums, dots)`: add the products of an unpacked tile with rows of x."""
+    group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
+    multiply, (begin, end), units = multiply_unit(group), begin_and_end(group), units_of(group)
+    group_bytes = scaling_of(group).X_GROUP_BYTES
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, stride: int, sums: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, dots: int) -> None:
         for t in range(0, rows, TOGETHER):
-            y, to_x, to_scales = load_sums(sums + 64 * t), x + t * stride, x_scales + t * stride
-            for j in range(blocks):
-                w, s, x_scale = tile + j * BLOCK_WEIGHTS, tile + SCALES + j * block_scales, to_scales + j * X_BLOCK
-                y = multiply(y, w, s, to_x + 32 * j, x_scale, stride)
-            store_sums(sums + 64 * t, y)
+            y, to_x, to_scales = begin(sums + 64 * t), x + t * group_bytes, x_scales + t * group_bytes
+            for unit in range(units):
+                y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
+            end(y, sums + 64 * t, tile + SCALES, to_scales)
 
     return multiply_all
 
@@ -125,11 +140,11 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
     multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks), multiply_rows(fmt, 16, blocks)
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, stride: int, sums: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, dots: int) -> None:
         if rows <= 8:
-            multiply_8(sums, tile, tile + SCALES, x, x_scales, stride, dots)
+            multiply_8(sums, tile, tile + SCALES, x, x_scales, dots)
         else:
-            multiply_16(sums, tile, tile + SCALES, x, x_scales, stride, dots)
+            multiply_16(sums, tile, tile + SCALES, x, x_scales, dots)
 
     return multiply_all
 
@@ -140,7 +155,7 @@ def _define_prefill(fmt: Any) -> Any:
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
     product = _matrix_product if AMX else _vector_product
     multiply_group, multiply_last = product(fmt, GROUP), product(fmt, blocks)
-    set_up_8, set_up_16 = configure(fmt, 8), configure(fmt, 16)
+    set_up_8, set_up_16, of_x = configure(fmt, 8), configure(fmt, 16), _of_x(fmt)
 
     @inline
     def unpack(w: int, row_bytes: int, following: int, ahead: int, tile: int, count: int) -> None:
@@ -152,17 +167,15 @@ def _define_prefill(fmt: Any) -> Any:
     @inline
     def multiply(op: int, b: int, rows: int, tiles: int, unpacked: int, sums: int, last: int) -> None:
         """Unpacked blocks b … last of all tiles by all rows of x: 16 of these, which come from far, at a time."""
-        n, stride = argument(op, 2), argument(op, 5)
-        x, x_scales = argument(op, 4) + 32 * b, argument(op, 4) + n + X_BLOCK * b
         dots = unpacked + STRIP * UNPACKED
         for t in range(0, rows, 16):
-            some = min(16, rows - t)
+            some, (x, x_scales) = min(16, rows - t), of_x(op, rows, t, b)
             for k in range(tiles):
                 to_sums, tile = sums + k * _sum_bytes(rows) + 64 * t, unpacked + k * UNPACKED
                 if may_rest and last - b < GROUP:
-                    multiply_last(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
+                    multiply_last(some, tile, x, x_scales, to_sums, dots)
                 else:
-                    multiply_group(some, tile, x + t * stride, x_scales + t * stride, stride, to_sums, dots)
+                    multiply_group(some, tile, x, x_scales, to_sums, dots)
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, sums: int) -> None:

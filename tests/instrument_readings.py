@@ -20,4 +20,5 @@ FRESH = Reading(Phase.READY, "qwen3-1.7b", context=4096, threads=2, blocks=28, g
 PREFILL = replace(FRESH, phase=Phase.PREFILL, live=READING_PROMPT)
 DECODE = replace(FRESH, phase=Phase.DECODE, live=WRITING_REPLY)
 DONE = replace(DECODE, phase=Phase.READY)
-ALL = (CLOSED, LOADING, FRESH, PREFILL, DECODE, DONE)
+DROPPING = replace(DECODE, overflow="drop", dropped_tokens=1204, dropped_messages=4)
+ALL = (CLOSED, LOADING, FRESH, PREFILL, DECODE, DONE, DROPPING)

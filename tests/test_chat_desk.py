@@ -10,7 +10,7 @@ from chat_fakes import FakeBackend, FakeModel
 
 from edgellm.errors import EdgeLLMError, OptionError
 from tui.core.desk import Desk
-from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
+from tui.core.events import Counted, Event, ModelFailed, ModelOpened, Notice, ReplyEnded, Weighed
 from tui.core.store import Chat, Store
 from tui.core.tree import Message, Tree
 from tui.core.worker import Worker
@@ -201,6 +201,58 @@ def test_what_a_reply_did_not_see_is_known(make: Make) -> None:
     assert again.desk.unseen() == front.desk.unseen()
 
 
+def test_what_is_dropped_is_read_while_it_happens_and_afterwards(make: Make) -> None:
+    front = make(FakeModel(replies=[["one"], ["two ", "more"]]))
+    front.open()
+    front.desk.set("overflow", "drop")
+    front.say("first")
+    assert (front.desk.reading().overflow, front.desk.reading().dropped_tokens) == ("drop", 0)
+    front.backend.model.dropped, front.backend.model.hold = (1204, 2), 1
+    front.desk.send("second")
+    assert front.backend.model.held.wait(20)
+    assert (front.desk.reading().dropped_tokens, front.desk.reading().dropped_messages) == (1204, 2)
+    front.backend.model.go.set()
+    front.until(ReplyEnded)
+    again = make()
+    again.desk.open_chat(front.desk.chat.id)
+    assert (again.desk.reading().dropped_tokens, again.desk.reading().dropped_messages) == (1204, 2)
+
+
+def test_the_tokens_of_a_conversation_are_counted_when_it_is_opened(make: Make) -> None:
+    front = make()
+    front.open()
+    front.say("three words here")
+    first = front.desk.chat.id
+    assert front.desk.reading().used == 2060  # of the session: 2,048 and the reply's
+    front.desk.new_chat()
+    assert front.desk.reading().used == 0
+    front.desk.open_chat(first)
+    front.desk.new_chat()
+    front.until(Counted)  # of a chat that was left
+    assert front.desk.reading().used == 0
+    again = make()
+    again.desk.open_chat(first)
+    again.open()
+    again.until(Counted)
+    assert again.desk.reading().used == 8  # words, in this model: "three words here You said: three words here"
+    assert again.desk.reading().live is None
+
+
+def test_a_model_that_cannot_count_is_no_problem(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(model: FakeModel, messages: object, options: object) -> int:
+        raise EdgeLLMError("the template is broken")
+
+    front = make()
+    front.open()
+    front.say("one")
+    monkeypatch.setattr(FakeModel, "count", broken)
+    again = make()
+    again.desk.open_chat(front.desk.chat.id)
+    again.open()
+    again.until(Counted)
+    assert (again.desk.reading().used, again.notices) == (0, [])
+
+
 def test_a_message_right_after_esc_follows_what_had_come(make: Make) -> None:
     front = make(FakeModel(replies=[["one ", "two"], ["fine"]], hold=1))
     front.open()
@@ -273,8 +325,8 @@ def test_export_never_replaces_a_file(make: Make, tmp_path: Path) -> None:
 def test_a_model_that_fails_is_a_notice(make: Make) -> None:
     front = make()
     front.desk.open_model("missing")
-    front.until(Notice)
     front.say("hello")
+    front.until(Notice)
     assert "there is no such model" in front.notices[0]
     assert front.desk.path[0].text == "hello"
 
@@ -396,3 +448,37 @@ def test_what_a_reply_does_not_see_is_dimmed_while_it_is_written(make: Make) -> 
     model.go.set()
     front.until(ReplyEnded)
     assert front.desk.unseen() == frozenset(shown[:4])
+
+
+def test_a_text_is_weighed_against_what_is_left_of_the_context(make: Make) -> None:
+    front = make(FakeModel(ctx=2100))
+    front.desk.weigh("notes.md", "one two")  # no model yet: nothing follows
+    front.open()
+    front.desk.weigh("notes.md", "one two")
+    assert front.until(Weighed) == Weighed("notes.md", "one two", 5)  # words: its name, two fences, and these
+    front.desk.weigh("", "one two")
+    assert front.until(Weighed) == Weighed("", "one two", 2)
+    assert front.desk.too_long(2099) == ""
+    assert "the context has 2,100; send a part" in front.desk.too_long(2100)
+    front.say("hello")  # 2,060 tokens
+    assert front.desk.too_long(39) == ""
+    assert "40 of the context are left; /clear begins a new chat" in front.desk.too_long(40)
+    front.desk.set("overflow", "drop")
+    assert front.desk.too_long(40) == ""
+    assert front.desk.too_long(2100)
+
+
+def test_without_a_model_nothing_is_sent(make: Make) -> None:
+    front = make()
+    for said in (lambda: front.desk.send("hello"), front.desk.regenerate):
+        with pytest.raises(EdgeLLMError, match="no model is open"):
+            said()
+    assert front.desk.chats() == []
+    front.desk.open_model("fake")
+    front.desk.send("hello")  # waits for it
+    front.until(ReplyEnded)
+    assert front.texts == ["hello", "You said: hello"]
+    front.desk.open_model("missing")
+    front.until(ModelFailed)
+    with pytest.raises(EdgeLLMError, match="no model is open"):
+        front.desk.edit(front.desk.path[0].id, "hi")

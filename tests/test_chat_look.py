@@ -43,7 +43,7 @@ def test_an_empty_chat_welcomes_and_steps_aside(tmp_path: Path) -> None:
             assert welcome.display
             assert "● fake" in shown
             assert "4,096 tokens of context" in shown
-            assert re.search(r"enter +send +\^b +earlier chats", shown)
+            assert re.search(r"enter +send +\^l +earlier chats", shown)
             await chat.say("hello")
             assert not welcome.display
             await chat.press("ctrl+n")

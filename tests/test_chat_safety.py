@@ -39,8 +39,8 @@ def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
         async with chatting(tmp_path) as chat:
             for command in ("/file", "/import", "/export"):
                 chat.screen.command(f"{command} {name}")
-            await chat.until(lambda: len(chat.notices) == 3)
-            assert all("no file can have this name" in notice for notice in chat.notices)
+                await chat.until(lambda: any("no file can have this name" in notice for notice in chat.notices))
+                chat.app.clear_notifications()
 
     run(test())
 
@@ -120,8 +120,7 @@ def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypa
                 assert [each.name for each in chat.composer.attachments] == ["notes.md"]
                 await chat.press("f2")
                 await chat.type("uno")
-                await chat.until(lambda: len(chat.notices) > 1)
-                assert (chat.composer.text, chat.composer.editing) == ("uno", 1)
+                await chat.until(lambda: (chat.composer.text, chat.composer.editing) == ("uno", 1))
                 await chat.press("escape")
                 assert chat.composer.text == "//two"
             await chat.press("enter")
@@ -131,9 +130,36 @@ def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypa
     run(test())
 
 
+def test_what_is_typed_and_cannot_be_kept_is_not_left_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            monkeypatch.setattr(Store, "set_preference", refuses)
+            chat.composer.text = "half a thou"
+            await chat.press("ctrl+q")
+            assert any("once more leaves" in notice for notice in chat.notices)
+            assert chat.app.is_running
+            await chat.press("ctrl+q")
+            await chat.until(lambda: not chat.app.is_running)
+
+    run(test())
+
+
+def test_a_notice_that_is_there_is_not_shown_twice(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            for text in ("one", "two", "one"):
+                chat.app.notify(text)
+            await chat.pilot.pause()
+            assert chat.notices == ["one", "two"]
+
+    run(test())
+
+
 READS = ["chats", "load", "settings", "preference", "history"]
-CHANGES = ["show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete", "fork"]
-KEEPS = ["save_settings", "set_preference", "remember"]
+CHANGES = ["newest", "show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete", "fork"]
+KEEPS = ["save_settings", "change_settings", "set_preference", "remember"]
 
 
 def refuses(*_: object, **__: object) -> None:

@@ -158,6 +158,10 @@ def test_a_command_that_is_wrong_says_what_is_meant(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.type("/sytem Be brief.")
             assert any("did you mean /system?" in notice for notice in chat.notices)
+            assert chat.composer.text == "/sytem Be brief."
+            await chat.type("/regen")  # nothing in it could be mended
+            assert any("no message yet" in notice for notice in chat.notices)
+            assert chat.composer.text == ""
             await chat.type("/system Be brief.")
             assert chat.app.desk.chat.system == "Be brief."
 
@@ -183,5 +187,36 @@ def test_what_is_outside_the_window_is_told(tmp_path: Path) -> None:
             chat.model.dropped = (1204, 2)
             await chat.say("two")
             assert "did not see 1,204 tokens" in chat.shown()
+
+    run(test())
+
+
+def test_a_file_that_is_too_long_is_told_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        (tmp_path / "long.txt").write_text("word " * 5000)
+        (tmp_path / "short.txt").write_text("word\n")
+        async with chatting(tmp_path) as chat:
+            await chat.type(f"/file {tmp_path / 'short.txt'}")
+            await chat.until(lambda: "short.txt, 1 line, 4 tokens" in chat.shown())
+            await chat.type(f"/file {tmp_path / 'long.txt'}")
+            await chat.until(lambda: "long.txt, 1 line, 5,003 tokens" in chat.shown())
+            assert any("short.txt, long.txt: 5,007 tokens, and the context has 4,096" in each for each in chat.notices)
+            chips = chat.composer.query_one("Chips")
+            assert chips.has_class("wrong")
+            await chat.press("backspace")
+            assert not chips.has_class("wrong")
+
+    run(test())
+
+
+def test_what_is_said_without_a_model_stays_in_the_box(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.app.desk.open_model("missing")
+            await chat.until(lambda: len(chat.app.screen_stack) > 2)
+            await chat.press("escape")
+            await chat.type("hello?")
+            assert (chat.composer.text, chat.texts) == ("hello?", [])
+            assert any("no model is open" in notice for notice in chat.notices)
 
     run(test())

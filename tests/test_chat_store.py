@@ -240,10 +240,13 @@ def test_settings_and_preferences(chats: Store) -> None:
     assert chats.settings("qwen") == {}
     chats.save_settings("qwen", {"temp": 0.5, "ctx": None, "stop": ["\n"]})
     chats.save_settings("qwen", {"temp": 0.7, "stop": ["\n", "\ud800"]})
+    chats.change_settings("qwen", {"temp": None, "top_k": 40})
+    chats.change_settings("other", {"seed": 3})
     chats.set_preference("theme", "nord")
     chats.set_preference("panel", False)
     chats = again(chats)
-    assert chats.settings("qwen") == {"temp": 0.7, "stop": ["\n", "\ud800"]}
+    assert chats.settings("qwen") == {"stop": ["\n", "\ud800"], "top_k": 40}
+    assert chats.settings("other") == {"seed": 3}
     assert chats.settings("llama") == {}
     assert (chats.preference("theme", "x"), chats.preference("panel", True)) == ("nord", False)
     assert chats.preference("other", 3) == 3

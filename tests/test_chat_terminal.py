@@ -47,6 +47,18 @@ def stored(home: Path) -> list[tuple[str, str]]:
         return db.execute("SELECT role, text FROM messages ORDER BY id").fetchall()
 
 
+def test_what_is_typed_before_the_screen_stands_is_sent_by_enter(home: Path) -> None:
+    with chat_in_terminal("one", home=home) as chat:
+        chat.type("early\rand mo")  # Python has not even started
+        chat.until("▼ writing")
+        chat.type("re")
+        chat.until("and more")
+        chat.press("ctrl+q")
+        chat.wait()
+        assert restored(chat)
+    assert stored(home)[0] == ("user", "early")
+
+
 def test_the_main_path(home: Path, tmp_path: Path) -> None:
     """Open, chat, stop, edit, walk between the versions, switch the model, quit, go on, export."""
     with chat_in_terminal("one", home=home) as chat:

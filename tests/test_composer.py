@@ -206,7 +206,7 @@ def test_editing_gives_back_what_was_typed() -> None:
     drive(test)
 
 
-@pytest.mark.parametrize("message", ["/usr/bin is a folder", "// twice", "/several\nlines"])
+@pytest.mark.parametrize("message", ["/usr/bin is a folder", "/usr is a folder", "/", "// twice", "/several\nlines"])
 def test_a_message_that_begins_with_a_slash_stays_one_when_it_is_edited(message: str) -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.edit(message, 7)

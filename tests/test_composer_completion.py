@@ -81,6 +81,18 @@ def test_a_slash_alone_runs_nothing() -> None:
     assert press("enter", typed="/") == ([], "/")
 
 
+def test_a_path_begins_a_message() -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        app.box.set_completer(complete)
+        for typed in ("/etc/hosts is what?", "/tmp/", "/a /b"):
+            app.box.text = typed
+            await pilot.press("enter")
+        assert app.sent() == ["/etc/hosts is what?", "/tmp/"]
+        assert app.commands() == ["/a /b"]
+
+    drive(test)
+
+
 def test_two_slashes_and_several_lines_are_a_message() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.set_completer(complete)

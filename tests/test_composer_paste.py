@@ -1,5 +1,7 @@
 """What is pasted: it never sends, brings nothing harmful in, and a long one is one chip."""
 
+from collections.abc import Iterable
+
 import pytest
 from composer_app import ComposerApp, drive, shown, type_text
 from textual import events
@@ -198,6 +200,19 @@ def test_the_end_of_the_input_ends_the_parser() -> None:
     assert [event.key for event in terminal.feed("a") if isinstance(event, events.Key)] == ["a"]
     assert list(terminal.feed("")) == []
     assert terminal.is_eof
+
+
+def test_what_was_typed_before_comes_first() -> None:
+    def keys(found: Iterable[object]) -> list[str]:
+        return [event.key for event in found if isinstance(event, events.Key)]
+
+    use_terminal_input("a\r")
+    terminal = TerminalInput()
+    assert keys(terminal.feed("b")) == ["a", "enter", "b"]
+    use_terminal_input("a")
+    terminal = TerminalInput()
+    assert keys(terminal.tick()) == ["a"]
+    assert keys(terminal.tick()) == keys(TerminalInput().tick()) == []
 
 
 def test_the_driver_reads_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,13 @@ def test_logprobs_are_those_of_the_models_own_distribution(model: Model) -> None
     assert [t.logprob for t in tokens] == pytest.approx(expected[range(20), ids].tolist(), abs=1e-5)
 
 
+def test_without_logprobs_the_tokens_are_the_same(model: Model) -> None:
+    options: dict[str, Any] = {"max_tokens": 8, "seed": 4, "logit_bias": NO_END}
+    told, silent = list(model.stream(PROMPT, **options)), list(model.stream(PROMPT, logprobs=False, **options))
+    assert [token.id for token in silent] == [token.id for token in told]
+    assert {token.logprob for token in silent} == {None}
+
+
 @pytest.mark.parametrize("end", [EOS, EOT])
 def test_every_end_token_ends(model: Model, end: int) -> None:
     (token,) = model.stream(PROMPT, temp=0, logit_bias={end: 1000.0})

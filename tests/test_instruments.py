@@ -3,7 +3,18 @@
 from dataclasses import replace
 
 import pytest
-from instrument_readings import ALL, DECODE, DONE, FRESH, LOADING, MEMORY, PREFILL, READING_PROMPT, WRITING_REPLY
+from instrument_readings import (
+    ALL,
+    DECODE,
+    DONE,
+    DROPPING,
+    FRESH,
+    LOADING,
+    MEMORY,
+    PREFILL,
+    READING_PROMPT,
+    WRITING_REPLY,
+)
 from test_imports import HEAVY, loaded
 
 from edgellm.stats import Stats
@@ -150,6 +161,8 @@ def test_the_line_is_never_wider_than_its_place(reading: Reading) -> None:
         (PREFILL, 78, "▲ reading  TTFT 1.24 s  ━━━━━━── 1,536 of 2,048  13 s left        context  38%"),
         (DECODE, 78, "▼ writing  TTFT 0.21 s   45.3 t/s  ▅▅▅▅▅▅▅▅    context ━━━━──── 2,176 of 4,096"),
         (DONE, 78, "● ready    mean  44.9 t/s          qwen3-1.7b  context ━━━━──── 2,176 of 4,096"),
+        (DROPPING, 58, "▼ writing   45.3 t/s  dropped 1,204  context ━━━━────  53%"),
+        (DROPPING, 78, "▼ writing  TTFT 0.21 s   45.3 t/s    dropped 1,204 (drop oldest)  context  53%"),
     ],
 )
 def test_narrow_lines_say_what_matters_most(reading: Reading, width: int, said: str) -> None:
@@ -173,6 +186,29 @@ def test_nothing_moves_while_figures_change(width: int) -> None:
     lines = [plain(status(replace(DECODE, live=live), MEMORY, width)) for live in (WRITING_REPLY, other)]
     places = [[line.find(word) for word in ("TTFT", "t/s", "mean", "p50", "p95", "MBU", "context")] for line in lines]
     assert places[0] == places[1]
+
+
+def test_what_is_dropped_and_by_which_policy_is_said_while_it_happens() -> None:
+    assert "context full: dropped 1,204 tokens (drop oldest)" in plain(status(DROPPING, MEMORY, 160))
+    assert values(DROPPING, None)["overflow"] == Figure("drop oldest")
+    assert values(DROPPING, None)["dropped"] == Figure("1,204 tokens", "$text-warning")
+    slides = replace(DROPPING, overflow="window", phase=Phase.READY)
+    assert "dropped 1,204 tokens (sliding window)" in plain(status(slides, MEMORY, 160))
+    later = plain(status(replace(DROPPING, overflow="stop"), MEMORY, 160))
+    assert "dropped 1,204 tokens" in later and "(" not in later  # it was not that policy
+
+
+def test_the_context_is_that_of_the_conversation_before_its_model_writes() -> None:
+    resumed = replace(FRESH, counted=1024)
+    assert "1,024 of 4,096" in plain(status(resumed, MEMORY, 120))
+    assert values(resumed, None)["context"] == Figure("1,024 of 4,096  25%")
+    assert replace(FRESH, counted=9000).used == 4096  # most of it was dropped
+
+
+def test_a_share_that_is_not_known_takes_no_place_at_rest() -> None:
+    live = replace(WRITING_REPLY, stats=replace(WRITING_REPLY.stats, mbu=None))
+    assert "MBU    –" in plain(status(replace(DECODE, live=live), MEMORY, 160))
+    assert "MBU" not in plain(status(replace(DONE, live=live), MEMORY, 160))
 
 
 def test_the_counter_to_the_first_token_is_the_sessions_time() -> None:
@@ -211,6 +247,8 @@ def test_the_panel_by_hand() -> None:
         "itl": "22 /  24 ms",
         "mbu": "0.84",
         "context": "2,176 of 4,096  53%",
+        "overflow": "stop",
+        "dropped": "–",
         "threads": "2",
         "gpu": "12 of 28",
         "process": "1.21 GB",

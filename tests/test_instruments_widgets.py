@@ -96,7 +96,7 @@ def test_the_panel_on_a_high_screen() -> None:
         app.show(DECODE)
         await pilot.pause()
         panel = [line[1:-1].rstrip() for line in drawn(app.query_one(Panel))]
-        assert panel[:30] == [
+        assert panel[:32] == [
             "qwen3-1.7b",
             "▼ writing",
             "",
@@ -104,11 +104,11 @@ def test_the_panel_on_a_high_screen() -> None:
             "━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━",
             "read              2,048 of 2,048",
             "left                           –",
+            "prefill                310.5 t/s",
+            "TTFT                      0.21 s",
             "reused            1,912 of 2,048",
             "diverged at          token 1,912",
             "…template date",
-            "prefill                310.5 t/s",
-            "TTFT                      0.21 s",
             "",
             "Reply",
             "            ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅",
@@ -120,6 +120,8 @@ def test_the_panel_on_a_high_screen() -> None:
             "Context",
             "━━━━━━━━━━━━━━━━━───────────────",
             "used         2,176 of 4,096  53%",
+            "when full                   stop",
+            "dropped                        –",
             "",
             "Machine",
             "threads                        2",
@@ -132,13 +134,13 @@ def test_the_panel_on_a_high_screen() -> None:
     on_screen(check, 120, 40)
 
 
-@pytest.mark.parametrize(("height", "lines_between"), [(31, 4), (29, 0), (24, 0)])
+@pytest.mark.parametrize(("height", "lines_between"), [(33, 4), (31, 0), (24, 0)])
 def test_a_short_screen_leaves_out_the_space_first(height: int, lines_between: int) -> None:
     async def check(app: Screenful, pilot: Pilot[None]) -> None:
         app.show(DECODE)
         await pilot.pause()
         panel = app.query_one(Panel)
-        assert panel.virtual_size.height == max(25 + lines_between, height - 1)
+        assert panel.virtual_size.height == max(27 + lines_between, height - 1)
         panel.scroll_end(animate=False)
         await pilot.pause()
         assert any("memory free" in line for line in drawn(panel))

@@ -4,10 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from kernels import batch_record, call_address, guarded, op_record, padded_rows, run_op, same_bits
 from numpy.typing import NDArray
+from quantized_rows import BlockRows, SuperRows
 
-from kquants.layout import PIECE, quantized_bytes
+from kquants.layout import LARGEST_SUM, PIECE, SUPER_GROUP_BYTES, quantized_bytes, super_quantized_bytes
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -15,98 +19,112 @@ EPSILON = 2.0**-24
 """The largest relative error of one rounding to float32."""
 
 
-def quantized(x: Array) -> tuple[Array, Array, Array]:
-    """(q int8 [rows, n], scales float32 and sums int32 [rows, blocks]) as `kquants.activations` documents it."""
-    blocks = x.astype(F32).reshape(len(x), -1, 32)
-    with np.errstate(all="ignore"):
-        largest = np.abs(blocks).max(axis=2)
-        inverse = np.where(largest >= 1e-36, F32(127) / largest, F32(0)).astype(F32)
-        q = np.rint(blocks * inverse[:, :, None])
-        scales = np.where(np.isfinite(largest), largest / F32(127), np.nan).astype(F32)
-    whole = np.where(np.isfinite(q), q, 0).astype(np.int8)
-    return whole.reshape(x.shape), scales, whole.sum(axis=2, dtype=np.int32)
+class Targets:
+    """Room for the rows of x that a kernel quantizes to, of each kind that n allows; 0 is what the others are given."""
+
+    def __init__(self, rows: int, n: int) -> None:
+        self.shape = rows, n
+        self.q = self._room(quantized_bytes(n)) if n % 32 == 0 else 0
+        self.super_q = self._room(super_quantized_bytes(n)) if n % 256 == 0 else 0
+
+    def _room(self, row_bytes: int) -> Array:
+        return guarded((self.shape[0] * row_bytes + 12,), np.uint8)
+
+    def check(self, x: Array) -> None:
+        """That they hold the rows of x, to the byte but for padding, and for what a NaN for a scale makes useless."""
+        for buffer, kind in ((self.q, BlockRows), (self.super_q, SuperRows)):
+            if isinstance(buffer, int):
+                continue
+            wanted = kind.of(x).groups()
+            found = buffer[: wanted.size].reshape(wanted.shape).copy()
+            if kind is BlockRows:
+                scaled_sums = found[..., 256:352].reshape(*found.shape[:2], 8, 12)[..., 4:8]
+                scaled_sums[(scaled_sums == [0, 0, 0, 0x80]).all(3)] = 0  # -0.0, of nothing but -0.0
+            unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
+            assert ((wanted == found) | unwritten | self._broken(wanted)).all()
+            assert (buffer[wanted.size :] == guarded((1,), np.uint8)).all(), "wrote past the rows"
+
+    def _broken(self, groups: Array) -> Array:
+        """Where a scale is NaN, all of its (super-)block but the scale."""
+        broken = np.zeros(groups.shape, bool)
+        if groups.shape[2] == SUPER_GROUP_BYTES:
+            is_nan = np.isnan(groups[..., 256:260].copy().view(F32))
+            broken[..., :256] = broken[..., 260:] = is_nan
+            return broken
+        for b in range(8):
+            at = 256 + 12 * b
+            is_nan = np.isnan(groups[..., at : at + 4].copy().view(F32))
+            broken[..., 32 * b : 32 * b + 32] = broken[..., at + 4 : at + 12] = is_nan
+        return broken
 
 
-def split(q: Array, n: int) -> tuple[Array, Array, Array]:
-    """The same of rows that a kernel wrote."""
-    words = q[:, n : quantized_bytes(n)].reshape(len(q), -1, 5, 4).copy().view(np.int32)[..., 0]
-    scales, scaled_sums = words[..., 0].copy().view(F32), words[..., 1].copy().view(F32)
-    sums = -words[..., 2]
-    real = ~np.isnan(scales)
-    with np.errstate(over="ignore"):
-        assert np.array_equal(scaled_sums[real], (scales * sums.astype(F32))[real])
-    values = q[:, :n].copy().view(np.int8)
-    halves = values.reshape(len(q), -1, 2, 16).sum(axis=3, dtype=np.int32)
-    assert np.array_equal(-words[..., 3:][real], halves[real])
-    return values, scales, sums
-
-
-def assert_quantized(q: Array, x: Array) -> None:
-    n = x.shape[1]
-    values, scales, sums = split(q, n)
-    wanted, wanted_scales, wanted_sums = quantized(x)
-    assert same_bits(scales, wanted_scales)
-    real = ~np.isnan(scales)  # with a NaN for a scale, the rest of a block says nothing
-    assert np.array_equal(values.reshape(*real.shape, 32)[real], wanted.reshape(*real.shape, 32)[real])
-    assert np.array_equal(sums[real], wanted_sums[real])
-    assert (q[:, quantized_bytes(n) :] == guarded((1,), np.uint8)).all(), "wrote past the row"
-
-
-def quantize(x: Array) -> Array:
+def quantize(x: Array) -> Targets:
     rows, n = x.shape
-    q, pieces = guarded((rows, quantized_bytes(n) + 12), np.uint8), -(-n // PIECE)
-    run_op(op_record("quantize", x, x[0].nbytes, n, q, q[0].nbytes), batch_record(rows), rows * pieces)
-    return q
+    to, pieces = Targets(rows, n), -(-n // PIECE)
+    run_op(op_record("quantize", x, x[0].nbytes, n, to.q, to.super_q), batch_record(rows), rows * pieces)
+    return to
 
 
 @pytest.mark.parametrize("n", [32, 256, 288, 1024])
 def test_activations_are_quantized_as_documented(n: int) -> None:
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((5, n)) * 10.0 ** rng.integers(-30, 30, (5, 1))).astype(F32)
-    assert_quantized(quantize(x), x)
+    quantize(x).check(x)
+    uneven = np.ldexp(x, rng.integers(-6, 1, (5, n // 32)).repeat(32, axis=1)).astype(F32)
+    quantize(uneven).check(uneven)
 
 
 def test_ties_go_to_even_and_extremes_stay_inside() -> None:
     x = np.zeros((3, 32), F32)
     x[0, :8] = 127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, -126.5
     x[1] = np.where(np.arange(32) % 2, 3e38, -3.4028235e38)
-    q = quantize(x)
+    to = quantize(x)
+    q = to.q[: 3 * quantized_bytes(32)].reshape(3, -1)
     assert q[0, :8].view(np.int8).tolist() == [127, 0, 2, 2, 0, -2, -2, -126]
     assert set(q[1, :32].view(np.int8).tolist()) == {-127, 112}
-    assert q[2, :40].tolist() == [0] * 40
-    assert_quantized(q, x)
+    assert q[2, :32].tolist() == [0] * 32
+    to.check(x)
 
 
-@pytest.mark.parametrize("largest", [1e-45, 1e-40, 1.2e-38, 3.7e-37, 0.99e-36, 1.01e-36])
+@pytest.mark.parametrize("largest", [1e-45, 1e-40, 1.2e-38, 3.7e-37, 0.99e-36, 1.01e-36, 1.2e-34, 1.3e-34])
 def test_tiny_blocks(largest: float) -> None:
-    x = (np.linspace(-1, 1, 64, dtype=F32) * F32(largest)).reshape(1, 64)
-    assert_quantized(quantize(x), x)
+    x = (np.linspace(-1, 1, 256, dtype=F32) * F32(largest)).reshape(1, 256)
+    quantize(x).check(x)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("at", [0, 15, 16, 31])
+@pytest.mark.parametrize("at", [0, 15, 16, 31, 255])
 def test_nan_and_inf_show_in_the_scale_of_their_block_alone(bad: float, at: int) -> None:
-    x = np.random.default_rng(1).standard_normal((2, 96)).astype(F32)
-    x[1, 32 + at] = bad
-    q = quantize(x)
-    assert np.isnan(split(q, 96)[1]).tolist() == [[False] * 3, [False, True, False]]
-    assert_quantized(q, x)
+    x = np.random.default_rng(1).standard_normal((2, 768)).astype(F32)
+    x[1, 256 + at] = bad
+    assert np.isnan(SuperRows.of(x).d).tolist() == [[False] * 3, [False, True, False]]
+    assert np.flatnonzero(np.isnan(BlockRows.of(x).scales)).tolist() == [24 + 8 + at // 32]
+    quantize(x).check(x)
 
 
-def rms_norm(x: Array, weight: Array, eps: float, output_rows: list[int] | None = None) -> tuple[Array, Array]:
-    """(h, q) of the kernel over rows x; q where n is a multiple of 32."""
+@given(x=arrays(np.float32, 256, elements=st.floats(-1e6, 1e6, width=32)))
+def test_super_blocks_lose_half_a_step_and_fit_their_products(x: Array) -> None:
+    rows = SuperRows.of(x.reshape(1, 256))
+    quantize(x.reshape(1, 256)).check(x.reshape(1, 256))
+    assert np.abs(rows.q).max() <= 127
+    assert np.abs(rows.q).reshape(16, 16).sum(1).max() <= LARGEST_SUM
+    steps = (rows.d * 2.0**rows.exponents).reshape(8, 1)
+    error = np.abs(rows.q.reshape(8, 32) * steps - x.reshape(8, 32))
+    assert (error <= 0.5001 * steps + 1e-33).all()
+
+
+def rms_norm(x: Array, weight: Array, eps: float, output_rows: list[int] | None = None) -> tuple[Array, Targets]:
+    """(h, what it is quantized to) of the kernel over rows x."""
     n, count = x.shape[1], len(x) if output_rows is None else len(output_rows)
     buffer = padded_rows(x)
-    h = guarded((count, buffer.shape[1]), F32)
-    q = guarded((count, quantized_bytes(n) + 12), np.uint8)
-    to = (q, q[0].nbytes) if n % 32 == 0 else (0, 0)
+    h, to = guarded((count, buffer.shape[1]), F32), Targets(count, n)
     bits = int(np.array(eps, F32).view(np.uint32))
     gathered = output_rows is not None
     rows = np.array(output_rows or [0], np.int32)
-    arguments = (buffer, buffer[0].nbytes, weight, n, bits, h, h[0].nbytes, *to)
+    arguments = (buffer, buffer[0].nbytes, weight, n, bits, h, h[0].nbytes, to.q, to.super_q)
     op = op_record("rms_norm", *arguments, per_row=1, outputs=gathered)
     run_op(op, batch_record(len(x), count, output_rows=rows), count)
-    return h, q
+    return h, to
 
 
 @pytest.mark.parametrize("eps", [1e-5, 0.0, 0.5])
@@ -114,23 +132,23 @@ def rms_norm(x: Array, weight: Array, eps: float, output_rows: list[int] | None 
 def test_rms_norm(n: int, eps: float) -> None:
     rng = np.random.default_rng(n)
     x, weight = rng.standard_normal((3, n)).astype(F32), rng.standard_normal(n).astype(F32)
-    h, q = rms_norm(x, weight, eps)
+    h, to = rms_norm(x, weight, eps)
     wide = x.astype(np.float64)
     exact = wide / np.sqrt((wide**2).mean(axis=1, keepdims=True) + np.array(eps, F32)) * weight
     # n / 16 fused steps and four sums, halved by the root; then a handful of single roundings.
     bound = ((n / 16 + 5) / 2 + 7) * EPSILON
     assert (np.abs(h[:, :n] - exact) <= bound * np.abs(exact)).all()
     assert same_bits(h[:, n:].copy(), np.zeros((3, -n % 16), F32)), "padding must be zero"
-    if n % 32 == 0:
-        assert_quantized(q, h)
+    to.check(h[:, :n])
 
 
 def test_rms_norm_gathers_the_wanted_rows() -> None:
     x = np.random.default_rng(3).standard_normal((6, 64)).astype(F32)
     weight = np.ones(64, F32)
     all_rows, _ = rms_norm(x, weight, 1e-5)
-    wanted, _ = rms_norm(x, weight, 1e-5, [4, 0])
+    wanted, to = rms_norm(x, weight, 1e-5, [4, 0])
     assert same_bits(wanted, all_rows[[4, 0]])
+    to.check(wanted)
 
 
 def swiglu(gate: Array, up: Array, n: int) -> Array:
@@ -140,11 +158,11 @@ def swiglu(gate: Array, up: Array, n: int) -> Array:
     return gate
 
 
-def quantized_swiglu(gate: Array, up: Array, n: int) -> Array:
-    q, pieces = guarded((len(gate), quantized_bytes(n) + 12), np.uint8), -(-n // PIECE)
-    op = op_record("swiglu", gate, up, gate[0].nbytes, n, q, q[0].nbytes)
+def quantized_swiglu(gate: Array, up: Array, n: int) -> Targets:
+    to, pieces = Targets(len(gate), n), -(-n // PIECE)
+    op = op_record("swiglu", gate, up, gate[0].nbytes, n, to.q, to.super_q)
     run_op(op, batch_record(len(gate)), len(gate) * pieces, 4 * PIECE)
-    return q
+    return to
 
 
 @pytest.mark.parametrize("n", [1, 172, 256, 1000, 1024])
@@ -157,7 +175,7 @@ def test_swiglu(n: int) -> None:
     assert (np.abs(h[:, :n] - exact) <= 6 * EPSILON * np.abs(exact)).all()
     assert same_bits(h[:, n:].copy(), np.zeros((3, -n % 16), F32)), "padding must be zero"
     if n % 32 == 0:
-        assert_quantized(quantized_swiglu(gate, up, n), h)
+        quantized_swiglu(gate, up, n).check(h[:, :n])
 
 
 def test_swiglu_at_the_edges() -> None:

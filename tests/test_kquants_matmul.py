@@ -1,5 +1,6 @@
 """Matrix products: quantized ones equal their documented expression to the bit, float ones the exact sum closely."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gguf
@@ -18,10 +19,10 @@ from kernels import (
     same_bits,
 )
 from numpy.typing import NDArray
+from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
-from kquants import FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.cpu import lowering
-from kquants.layout import MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
+from kquants.layout import LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -32,28 +33,6 @@ EXTRA = 24
 def beyond(x: Array) -> Array:
     """Rows of x and those behind them that a kernel may read, full of NaN, but must not use."""
     return np.vstack([x, np.full((MOST_TOKENS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
-
-
-class Quantized:
-    """Rows of quantized activations: q int8 [rows, n], and for each 32 a scale and sums."""
-
-    def __init__(self, q: Array, scales: Array) -> None:
-        self.q, self.scales = q.astype(np.int64), scales.astype(F32)
-        self.sums = self.q.reshape(len(q), -1, 16).sum(2)
-        first, second = self.sums[:, ::2], self.sums[:, 1::2]
-        sums = first + second
-        with np.errstate(all="ignore"):
-            scaled_sums = self.scales * sums.astype(F32)
-        ints = [-sums, -first, -second]
-        words = [self.scales.view(np.int32), scaled_sums.view(np.int32), *(i.astype(np.int32) for i in ints)]
-        tail = np.stack(words, axis=2)
-        rows = [q.astype(np.int8).view(np.uint8), tail.reshape(len(q), -1).view(np.uint8)]
-        self.buffer = beyond(np.hstack([*rows, np.full((len(q), EXTRA), 0xFF, np.uint8)]))
-
-
-def some_activations(rng: np.random.Generator, rows: int, n: int) -> Quantized:
-    scales = rng.uniform(0, 0.1, (rows, n // 32)) * rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 32))
-    return Quantized(rng.integers(-127, 128, (rows, n)), scales)
 
 
 def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: int, before: Array | None) -> Array:
@@ -72,21 +51,22 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
     return written
 
 
-def parts(name: str, w: Array) -> tuple[Array, Array, Array]:
-    """Of each 16 weights: (q, scale d · s, m), in the order and rounding of `kquants.blocks`.
+def integers(name: str, w: Array) -> tuple[Array, Array, Array]:
+    """Of each 16 weights: (q [rows of w, halves, 16], scale, minimum [rows of w, halves]), float64 but for the q.
 
-    q int64 [rows of w, halves, 16], the others float32 [rows of w, halves]. gguf decodes the integers: with d = 1 and
-    dmin = 0 where all scales are 1, then where all weights are 1; with d = 0 and dmin = 1 the minima.
+    gguf decodes them: with d = 1 and dmin = 0 where all scales are 1, then where all weights are 1; with d = 0 and
+    dmin = 1 the minima, negative.
     """
-    kind, plain = KINDS[name], PLAIN[name]
-    blocks = w.reshape(-1, kind.nbytes)
-    q = decoded(name, blocks, plain.scales, 1, 0)
-    s = decoded(name, blocks, plain.weights, 1, 0)[:, ::16]
-    if name == "MXFP4":
-        return q.astype(np.int64).reshape(len(w), -1, 16), s.reshape(len(w), -1), np.zeros_like(s).reshape(len(w), -1)
-    d, *dmin = (blocks[:, at : at + 2].copy().view(np.float16).astype(F32) for at in kind.scales)
-    m = dmin[0] * decoded(name, blocks, [], 0, 1)[:, ::16] if dmin else np.zeros_like(s)
-    return q.astype(np.int64).reshape(len(w), -1, 16), (d * s).reshape(len(w), -1), m.reshape(len(w), -1)
+    blocks, plain = w.reshape(-1, KINDS[name].nbytes), PLAIN[name]
+    q = decoded(name, blocks, plain.scales, 1, 0).astype(np.int64)
+    scale, minimum = (decoded(name, blocks, *given)[:, ::16] for given in ((plain.weights, 1, 0), ([], 0, 1)))
+    return q.reshape(len(w), -1, 16), scale.reshape(len(w), -1), minimum.reshape(len(w), -1)
+
+
+def factors(name: str, w: Array) -> list[Array]:
+    """d, and dmin or m where there is one, of each (super-)block, float32 [rows of w, blocks]."""
+    blocks = w.reshape(-1, KINDS[name].nbytes)
+    return [blocks[:, at : at + 2].copy().view(np.float16).astype(F32).reshape(len(w), -1) for at in KINDS[name].scales]
 
 
 class Plain(NamedTuple):
@@ -136,42 +116,48 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     return bits.view(np.float64).astype(F32)
 
 
-def expression(name: str, w: Array, x: Quantized) -> Array:
+def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     """The documented sum over the blocks in order, each step float32."""
-    q, scale, m = parts(name, w)
+    q, scale, _ = integers(name, w)
+    # MXFP4 has no factor: gguf's scale is all of it.
+    d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
     y = np.zeros((len(x.q), len(w)), F32)
-    dots = [x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T for h in range(q.shape[1])]
     for b in range(q.shape[1] // 2):
-        dx = x.scales[:, b, None]
-        first, second = dots[2 * b : 2 * b + 2]
-        d = scale[:, 2 * b : 2 * b + 2] / F32(times(name, b))
-        if name in TWO_SPANS:
-            v = d[:, 0] * (times(name, b) * first).astype(F32)
-            v = fma(d[:, 1], (times(name, b) * second).astype(F32), v)
-            for h in (2 * b, 2 * b + 1) if name in WITH_M else ():
-                v = fma(-m[:, h], (-x.sums[:, h, None]).astype(F32), v)
-            y = fma(v, dx, y)
-        else:
-            y = fma((times(name, b) * (first + second)).astype(F32), d[:, 0] * dx, y)
-            if name in WITH_M:
-                y = fma(m[:, 2 * b], dx * (x.sums[:, 2 * b, None] + x.sums[:, 2 * b + 1, None]).astype(F32), y)
+        dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
+        dots = of_block @ q[:, 2 * b : 2 * b + 2].reshape(len(w), 32).T
+        y = fma(dots.astype(F32), d[:, b] * dx, y)
+        if m:
+            y = fma(m[0][:, b], dx * x.sums[:, b, None].astype(F32), y)
+    return y
+
+
+def super_expression(name: str, w: Array, x: SuperRows) -> Array:
+    """The documented sum over the super-blocks in order: integers, then three steps in float32."""
+    q, scale, minimum = integers(name, w)
+    (d, *dmin), powers = factors(name, w), 1 << x.exponents.repeat(2, axis=1)
+    y = np.zeros((len(x.q), len(w)), F32)
+    for i in range(d.shape[1]):
+        a, b = np.zeros((2, *y.shape), np.int64)
+        for h in range(16 * i, 16 * i + 16):
+            dots = x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T
+            a += powers[:, h, None] * scale[:, h].astype(np.int64) * dots
+            b -= powers[:, h, None] * minimum[:, h].astype(np.int64) * x.sums[:, h, None]
+        v = a.astype(F32) * d[:, i]
+        if dmin:
+            v = fma(-dmin[0][:, i], b.astype(F32), v)
+        y = fma(v, x.d[:, i, None], y)
+    return y
+
+
+def expression(name: str, w: Array, x: Rows) -> Array:
+    y = super_expression(name, w, x) if isinstance(x, SuperRows) else block_expression(name, w, x)
     assert y.dtype == F32
     return y
 
 
-TWO_SPANS = ("Q6_K", "Q3_K", "Q2_K")
-WITH_M = ("Q5_K", "Q4_K", "Q2_K", "Q5_1", "Q4_1")
-
-
-def times(name: str, b: int) -> int:
-    """Weights may stay where their bits are: that changes nothing, unless a product leaves the range of float32."""
-    shifts = {"Q4_K": 4 * (b % 2), "Q2_K": 2 * (b % 4)} if "VNNI" in lowering() else {}
-    return 1 << shifts.get(name, 0)
-
-
-def check(name: str, w: Array, x: Quantized, tokens: int, accumulate: bool = False) -> None:
+def check(name: str, w: Array, x: Rows, tokens: int, accumulate: bool = False) -> None:
     before = np.linspace(-9, 9, tokens * len(w), dtype=F32).reshape(tokens, len(w)) if accumulate else None
-    y = product(name, w, x.q.shape[1], x.buffer, x.buffer.shape[1], tokens, before)
+    y = product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, before)
     with np.errstate(all="ignore"):
         wanted = expression(name, w, x)[:tokens]
         wanted = wanted if before is None else before + wanted
@@ -194,11 +180,19 @@ QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SM
 @pytest.mark.parametrize(("name", "rows", "columns"), QUANTIZED_CASES)
 def test_quantized_products_are_the_expression(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(rows + columns)
-    w, x = some_weights(rng, name, rows, columns), some_activations(rng, 17, columns)
+    w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 17, columns)
     for tokens in (1, 2, 3, 8, 9, 17):
         check(name, w, x, tokens)
     check(name, w, x, 2, accumulate=True)
     check(name, w, x, 17, accumulate=True)
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K"])  # blocks that do not fill a group, pairs, halves
+def test_the_largest_batch(name: str) -> None:
+    rng = np.random.default_rng(2)
+    columns = 288 if name in BLOCK_FORMATS else 512
+    w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
+    check(name, w, x, MOST_ROWS)
 
 
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
@@ -207,18 +201,35 @@ def test_the_largest_integers_are_exact(name: str, weight: int) -> None:
     # All integers of the block at an extreme: an int8 or int16 step in between would saturate.
     kind = KINDS[name]
     w = np.full((16, 512 // kind.block, kind.nbytes), weight, np.uint8)
+    for i, scale in enumerate((0x00, 0x7F, 0x80, 0xFF)):
+        for start, stop, _ in PLAIN[name].scales if kind.block == 256 else []:
+            w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
-    signs = np.array([[127] * 512, [-127] * 512, [127, -127] * 256, [127] * 16 + [-127] * 496])
     for tokens in (1, 4):
-        check(name, w.reshape(16, -1), Quantized(signs, np.ones((4, 16))), tokens)
+        check(name, w.reshape(16, -1), extremes(name), tokens)
+
+
+def extremes(name: str) -> Rows:
+    """Four rows of 512 of the largest integers that there may be, in one direction, in the other, and mixed."""
+    if name in BLOCK_FORMATS:
+        signs = np.array([[127] * 512, [-127] * 512, [127, -127] * 256, [127] * 16 + [-127] * 496])
+        return BlockRows(signs, np.ones((4, 16), F32))
+    half = np.array([127] * 8 + [7] + [0] * 7)
+    assert half.sum() == LARGEST_SUM
+    even = np.array([64] * 15 + [63])
+    q = np.array([np.tile(half, 32), -np.tile(half, 32), np.tile(even, 32), np.tile(np.hstack([half, -even]), 16)])
+    return SuperRows(q, np.ones((4, 2), F32), np.full((4, 16), 3))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-45, 1e-38, 3e38 / 127, np.inf, np.nan])
 @pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     rng = np.random.default_rng(5)
-    x = Quantized(rng.integers(-127, 128, (4, 512)), np.full((4, 16), scale))
+    x = rows_for(name).random(rng, 4, 512)
+    x = replace(
+        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((4, 512 // KINDS[name].block), scale, F32)}
+    )
     w = some_weights(rng, name, 16, 512)
     for tokens in (1, 4):
         check(name, w, x, tokens)
@@ -233,7 +244,7 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
     for at in KINDS[name].scales:
         blocks[::2, at : at + 2] = bits & 0xFF, bits >> 8
     for tokens in (1, 4):
-        check(name, w, some_activations(rng, 4, 512), tokens)
+        check(name, w, rows_for(name).random(rng, 4, 512), tokens)
 
 
 def float_weights(name: str, values: Array) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 import math
 from collections import Counter
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.options import GenerationOptions
 from edgellm.text.philox import philox4x32, uniform
+from edgellm.text.ranking import above, top
+from edgellm.text.recent import Recent
 from edgellm.text.sampling import Distribution, Sampler, draw, logprob
 
 Logits = NDArray[np.float32]
@@ -113,10 +116,12 @@ def test_the_stages_come_in_their_order() -> None:
     assert is_close(found, {4: 0.8, 3: 0.2})
 
 
-def test_the_logits_stay_as_they_were() -> None:
-    logits = log(*SHARES)
-    sample(logits, (1,), repeat_penalty=2, logit_bias={0: -math.inf})
-    assert np.array_equal(logits, log(*SHARES))
+@pytest.mark.parametrize("options", [{}, {"top_p": 0.5}, {"repeat_penalty": 2, "logit_bias": {0: -math.inf}}])
+def test_the_logits_stay_as_they_were(options: dict[str, Any]) -> None:
+    logits = scores(1, math.inf, -math.inf, 0)
+    sample(logits, (1,), **options)
+    logprob(logits, 0)
+    assert np.array_equal(logits, scores(1, math.inf, -math.inf, 0))
 
 
 @pytest.mark.parametrize("temp", [0, 1])
@@ -221,7 +226,7 @@ def softmax(x: list[float]) -> list[float]:
 OPTIONS = st.builds(
     GenerationOptions,
     temp=st.sampled_from([0.3, 1.0, 1.7]),
-    top_k=st.sampled_from([0, 1, 3, 40]),
+    top_k=st.sampled_from([0, 1, 3, 40, 3000]),
     top_p=st.sampled_from([0.0, 0.413, 0.917, 1.0]),
     min_p=st.sampled_from([0.0, 0.0513, 0.4137]),
     repeat_penalty=st.sampled_from([1.0, 1.3]),
@@ -281,8 +286,33 @@ def test_rollback_undoes_accept(options: GenerationOptions, kept: list[int], tri
         assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("k", [1, 40, 700, 5000])
-def test_top_k_of_a_large_vocabulary_with_many_ties_is_exact(k: int) -> None:
-    logits = np.random.default_rng(k).integers(0, 60, 32_003).astype(np.float32)
-    expected = sorted(range(len(logits)), key=lambda i: (-logits[i], i))[:k]
-    assert list(sample(logits, top_k=k, temp=1e6)) == expected
+@given(st.sampled_from([-1, 0, 1, 3]), st.lists(st.one_of(st.integers(0, 4), st.integers(-9, -1))))
+def test_the_last_tokens_are_counted(n: int, steps: list[int]) -> None:
+    recent, tokens = Recent(n), list[int]()
+    for step in steps:
+        if step < 0:
+            recent.rollback(-step)
+            del tokens[step:]
+        else:
+            recent.accept(step)
+            tokens.append(step)
+        ids, counts = recent.counts()
+        window = tokens if n < 0 else tokens[max(0, len(tokens) - n) :]
+        assert dict(zip(ids.tolist(), counts.tolist(), strict=True)) == Counter(window)
+
+
+ODD = [0.0, -0.0, math.inf, -math.inf, 1e-45, -1e-45, 3e38, -3e38]
+
+
+@pytest.mark.parametrize("kind", ["ties", "spread", "odd", "few"])
+@pytest.mark.parametrize("k", [1, 40, 700, 5000, 32_003, 99_999])
+def test_the_top_of_a_large_vocabulary_is_exact(k: int, kind: str) -> None:
+    random, n = np.random.default_rng(k), 32_003
+    made = {"ties": random.integers(-30, 30, n), "spread": random.normal(0, 3, n), "odd": random.choice(ODD, n)}
+    made["few"] = np.where(random.random(n) < 0.001, made["spread"], -math.inf)
+    values = made[kind].astype(np.float32)
+    order = sorted(range(n), key=lambda i: (-values[i], i))
+    possible = int(np.count_nonzero(values > -math.inf))
+    assert top(values, k).tolist() == order[: min(k, possible)]
+    floor = float(values[order[min(k, n) - 1]])
+    assert above(values, floor).tolist() == order[: int(np.count_nonzero(values >= floor))]

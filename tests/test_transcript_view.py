@@ -220,6 +220,24 @@ def test_code_and_messages_are_copied_as_written() -> None:
     on_screen([Entry(1, "user", "Hi"), Entry(2, "assistant", text), Entry(3, "user", "Bye  **now**")], test)
 
 
+def test_a_long_message_is_folded_in_its_middle_until_it_is_opened() -> None:
+    text = "\n".join(f"line {number}" for number in range(1, 101))
+
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        said = [line.removeprefix("▎").strip() for line in seen(view) if line.removeprefix("▎").strip()]
+        head, tail = [f"line {number}" for number in range(1, 13)], [f"line {number}" for number in range(93, 101)]
+        assert said[1:] == [*head, "▸ 80 more lines", *tail]
+        await pilot.press("y")
+        assert app.clipboard == text
+        await pilot.press("t", "end")
+        shown = seen(view)
+        assert any("line 92" in line for line in shown) and not any("▸" in line for line in shown)
+        await pilot.press("home")
+        assert any("▾ 100 lines" in line for line in seen(view))
+
+    on_screen([Entry(1, "user", text)], test)
+
+
 def test_a_thought_is_folded_until_it_is_opened() -> None:
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
         assert "  ▸ thinking: 2 words" in seen(view)

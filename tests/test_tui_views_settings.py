@@ -58,8 +58,18 @@ def test_the_focused_setting_is_explained(tmp_path: Path) -> None:
             await opened(chat)
             await with_focus(chat, "seed")
             assert "The same seed gives the same reply" in chat.shown()
-            await with_focus(chat, "threads")
+            await with_focus(chat, "gpu_layers")
             assert "opens the model anew" in chat.shown()
+
+    run(test())
+
+
+def test_on_a_high_screen_each_setting_is_explained(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, size=(120, 40)) as chat:
+            await opened(chat)
+            await chat.pilot.pause()
+            assert [setting.name for setting in SETTINGS if setting.help not in chat.shown()] == []
 
     run(test())
 

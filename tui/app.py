@@ -3,13 +3,14 @@
 import os
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.notifications import SeverityLevel
 
 from edgellm.errors import EdgeLLMError
 from edgellm.home import config_file
+from tui.binding import bind
 from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
 from tui.core.desk import Desk
@@ -32,11 +33,18 @@ class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
-    CSS = "ToastRack { dock: top; align: right top; }"  # not over what is being typed
+    CSS_PATH = "app.tcss"
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", id="app.quit"),
-        Binding("ctrl+p", "command_palette", "Palette", id="app.palette", priority=True),
+        bind("app.quit", "ctrl+q", "quit", "Quit", "Leave; everything is saved"),
+        bind(
+            "app.palette",
+            "ctrl+p",
+            "command_palette",
+            "Palette",
+            "Everything one can do, found by typing",
+            priority=True,
+        ),
     ]
 
     class Heard(Message):
@@ -50,6 +58,7 @@ class ChatApp(LastingApp):
         super().__init__()
         self.desk = Desk(store, backend, self._tell)
         self.desk.first, self._chat = model, chat
+        self._coming: set[str] = set()
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -87,8 +96,12 @@ class ChatApp(LastingApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notice. Whatever it quotes is text, and harmless to the terminal."""
-        super().notify(clean(message), title=title, severity=severity, timeout=timeout, markup=False)
+        """Show a notice, unless it is there. Whatever it quotes is text, and harmless to the terminal."""
+        text = clean(message)
+        if text not in self._coming and all(notice.message != text for notice in self._notifications):
+            self._coming.add(text)
+            super().notify(text, title=title, severity=severity, timeout=timeout, markup=False)
+            self.call_later(lambda: self._coming.discard(text))  # by then it is among the others
 
     def action_help_quit(self) -> None:
         """Ctrl+C: stop what is written, as in a shell; else say how to leave."""

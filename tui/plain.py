@@ -11,7 +11,7 @@ from tui.commands import COMMANDS, run
 from tui.composer.slash import command_of, message_of
 from tui.core.backend import Backend
 from tui.core.desk import Desk
-from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded
+from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded, Weighed
 from tui.core.files import with_files
 from tui.core.reading import Phase
 from tui.core.store import Store
@@ -128,6 +128,8 @@ class Plain:
             self.say(event.text, event.severity)
         elif isinstance(event, Inspected):
             self._say_lines(inspection_lines(event.inspection))
+        elif isinstance(event, Weighed):
+            self.say(f"{event.name}: {self.desk.too_long(event.tokens) or f'{event.tokens:,} tokens'}")
         elif isinstance(event, ModelOpened):
             self.say(f"{event.name} is ready; /help shows the commands")
         elif isinstance(event, ReplyEnded):
@@ -146,6 +148,8 @@ class Plain:
     def attach(self, name: str, text: str) -> None:
         """Put a file before the next message."""
         self._attached.append((name, text))
+        self.say(f"{name} will go with the next message")
+        self.desk.weigh(name, text)
 
     def edit(self, message: int) -> None:
         """Ask for other words in place of an earlier message."""

@@ -9,9 +9,11 @@ from edgellm.tables import table
 from tui.commands import COMMANDS
 from tui.core.desk import Desk
 from tui.core.machine import memory
+from tui.core.naming import called
 from tui.core.settings import SETTINGS
 from tui.instruments.entries import SECTIONS
 from tui.instruments.figures import figures_line
+from tui.instruments.numbers import UNKNOWN
 from tui.instruments.rows import Figure
 from tui.instruments.values import values
 
@@ -28,11 +30,7 @@ def _help(_: Desk) -> Iterator[str]:
 
 def _settings(desk: Desk) -> Iterator[str]:
     """The settings of the model in use."""
-    values = desk.tuning.values
-    yield from table(
-        ("setting", "value", ""),
-        ((s.name, str(values.get(s.name, "default")), s.help) for s in SETTINGS),
-    )
+    yield from table(("setting", "value", ""), ((s.name, desk.value(s.name), s.help) for s in SETTINGS))
 
 
 def _chats(desk: Desk) -> Iterator[str]:
@@ -61,8 +59,10 @@ def _stats(desk: Desk) -> Iterator[str]:
     yield figures_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
     known = values(desk.reading(), memory())
     labels = {entry.name: entry.label for entries in SECTIONS.values() for entry in entries if entry.label}
-    rows = ((label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], Figure))
-    yield from table(("figure", ""), rows)
+    figures = (
+        (label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], Figure)
+    )
+    yield from table(("figure", ""), (figure for figure in figures if figure[1] != UNKNOWN))
 
 
 def place_lines(desk: Desk) -> Iterator[str]:
@@ -72,7 +72,7 @@ def place_lines(desk: Desk) -> Iterator[str]:
     for message in path[-2:]:
         versions = desk.chat.tree.versions(message.id)
         number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
-        yield f"{'you' if message.role == 'user' else message.model or message.role}{number}: {message.text}"
+        yield f"{'you' if message.role == 'user' else called(message.model or message.role)}{number}: {message.text}"
 
 
 def inspection_lines(inspection: "Inspection") -> Iterator[str]:

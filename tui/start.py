@@ -26,11 +26,11 @@ def start(model: str | None, plain: bool, resume: bool) -> None:
 
 def _show(store: Store, model: str, chat: int | None) -> None:
     """The chat on the whole screen; the terminal is its person's again before the model has ended."""
-    with typed_ahead():
+    with typed_ahead() as typed:
         from tui.app import ChatApp
         from tui.composer.terminal import use_terminal_input
 
-        use_terminal_input()
+        use_terminal_input(typed)
         app = ChatApp(store, EdgeBackend(), model, chat)
     with logged(log_file()):
         try:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -93,15 +95,11 @@ def _generate(
             if not generation.tokens:  # later, when a full context is read again, it would be amid the text
                 progress.prefilling(done, total)
 
-        generation = talk.stream(text, progress=reading, **given)
-        interrupted = False
-        try:
+        generation = talk.stream(text, progress=reading, logprobs=jsonl, **given)
+        with _ctrl_c_cancels(generation) as interrupts:
             for token in generation:
                 progress.clear()
                 _show(token, as_json, jsonl)
-        except KeyboardInterrupt:
-            interrupted = True
-            generation.cancel()
         progress.clear()
         if as_json:
             click.echo(json.dumps(asdict(generation.completion())))
@@ -113,7 +111,30 @@ def _generate(
             left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {model.ctx:,}"
             click.echo(f"edgellm: note: {left_out}, and were not seen in the end", err=True)
         click.echo(generation.stats, err=True)
-        return 130 if interrupted else 0
+        return 130 if interrupts else 0
+
+
+@contextmanager
+def _ctrl_c_cancels(generation: Any) -> Iterator[list[int]]:
+    """Let Ctrl-C cancel the generation, so that no token is counted and not shown; a list of the signals that came.
+
+    A second one interrupts as ever. Where SIGINT is ignored, as behind a shell's `&`, it stays so.
+    """
+    came: list[int] = []
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield came
+        return
+
+    def cancel(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        came.append(number)
+        generation.cancel()
+
+    before = signal.signal(signal.SIGINT, cancel)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _needs_line_end() -> bool:

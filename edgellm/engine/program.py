@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.placement import CPU, Placement, blocks, feed_forward, mixer, on_cpu
 from edgellm.gguf import Tensor
-from kquants import QUANTIZED_FORMATS
+from kquants import BLOCK_FORMATS, SUPER_FORMATS
 from kquants.layout import (
     MOST_PARTS,
     MOST_SHARED_ROWS,
@@ -22,6 +22,7 @@ from kquants.layout import (
     padded,
     part_bytes,
     quantized_bytes,
+    super_quantized_bytes,
 )
 
 
@@ -56,16 +57,29 @@ class Op:
 
 @dataclass(frozen=True)
 class Hidden:
-    """An activation that feeds products: as float32, and quantized where a product wants that."""
+    """An activation that feeds products: as float32, and quantized in the ways that products want."""
 
     width: int
     f32: Buffer
     q8: Buffer
+    super_q8: Buffer
 
     @classmethod
     def named(cls, name: str, width: int) -> "Hidden":
-        """The two buffers for `width` values a row."""
-        return cls(width, floats(name, width), Buffer(f"{name}.q8", _aligned(quantized_bytes(width))))
+        """The buffers for `width` values a row."""
+        q8 = Buffer(f"{name}.q8", quantized_bytes(width))
+        return cls(width, floats(name, width), q8, Buffer(f"{name}.super_q8", super_quantized_bytes(width)))
+
+    def wanted(self, w: Tensor) -> Buffer:
+        """The one that a product with w reads."""
+        if w.type.name in SUPER_FORMATS:
+            return self.super_q8
+        return self.q8 if w.type.name in BLOCK_FORMATS else self.f32
+
+    def quantized(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
+        """What an op is to quantize to, for these products."""
+        wanted = [self.wanted(feed.weight) for feed in feeds]
+        return [q if q in wanted else None for q in (self.q8, self.super_q8)]
 
 
 @dataclass
@@ -101,15 +115,8 @@ class Program:
 
 def floats(name: str, width: int) -> Buffer:
     """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero)."""
-    return Buffer(name, _aligned(4 * width))
-
-
-def _aligned(n: int) -> int:
-    """Bytes of a row: whole cache lines, an odd number of them.
-
-    Rows a power of two apart would all lie in the same few sets of the cache.
-    """
-    return 64 * (-(-n // 64) | 1)
+    # An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
+    return Buffer(name, 64 * (-(-4 * width // 64) | 1))
 
 
 def build(model: Description, kv_type: str, placement: Placement | None = None) -> Program:
@@ -188,17 +195,17 @@ class _Builder:
         given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
         self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
         self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
-        if _quantized(block.output.weight):
-            q8, pieces = mixed.q8, -(-mixed.width // PIECE)
-            arguments = (mixed.f32, mixed.f32.row_bytes, mixed.width, q8, q8.row_bytes)
-            self.add("quantize", *arguments, per_row=pieces)
+        quantized = mixed.quantized([block.output])
+        if any(quantized):
+            pieces = -(-mixed.width // PIECE)
+            self.add("quantize", mixed.f32, mixed.f32.row_bytes, mixed.width, *quantized, per_row=pieces)
         self.linear(mixed, (block.output, self.x), accumulate=True)
 
     def feed_forward(self, block: FeedForward) -> None:
         gate, up = self.gate, self.up
         self.norm(block.norm, [block.gate, block.up])
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
-        quantized = (gate.q8, gate.q8.row_bytes) if _quantized(block.down.weight) else (None, 0)
+        quantized = gate.quantized([block.down])
         pieces = -(-gate.width // PIECE)
         self.need(4 * PIECE)
         self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
@@ -206,8 +213,7 @@ class _Builder:
 
     def norm(self, weight: Tensor, feeds: Sequence[Linear], outputs: bool = False) -> None:
         model, x, h = self.model, self.x, self.normed
-        quantized = (h.q8, h.q8.row_bytes) if any(_quantized(f.weight) for f in feeds) else (None, 0)
-        arguments = (x, x.row_bytes, weight, model.width, model.eps, h.f32, h.f32.row_bytes, *quantized)
+        arguments = (x, x.row_bytes, weight, model.width, model.eps, h.f32, h.f32.row_bytes, *h.quantized(feeds))
         self.add("rms_norm", *arguments, per_row=1, outputs=outputs)
 
     def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
@@ -232,13 +238,8 @@ class _Builder:
         meet: bool = True,
     ) -> None:
         rows, columns = w.shape
-        given = x.q8 if _quantized(w) else x.f32
+        given = x.wanted(w)
         arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
         self.need(matmul_scratch(columns))
         kernel, tiles = f"matmul_{w.type.name.lower()}", -(-rows // TILE_ROWS)
         self.add(kernel, *arguments, int(accumulate), units=tiles, outputs=outputs, meet=meet)
-
-
-def _quantized(weight: Tensor) -> bool:
-    """Whether a product with this weight wants quantized activations."""
-    return weight.type.name in QUANTIZED_FORMATS

@@ -1,7 +1,7 @@
 """One file per tensor format that edgellm computes with; the bit layout is drawn above each.
 
 A quantized format says twice what its bits mean. For products (`kquants.tiled`), `unpack(tile)` yields what a
-super-block of 16 rows holds, piece by piece: see `kquants.blocks`. For dequantization and embeddings
+super-block of 16 rows holds, piece by piece: see `kquants.pieces`. For dequantization and embeddings
 (`kquants.rows`), `block(row, i)` is the i-th 32 weights of the row at an address, as
 
     w = d · scale · q  -  dmin · minimum

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.dot4 import SIGNED_OFFSET
+from kquants.pieces import SIGNED, Part, Piece, Scales
 from kquants.simd import load_f16, load_nibbles_i8x32, lookup_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
-BITS, OFFSET = 8, 128
+BITS, OFFSET = 8, SIGNED
 
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 CODES = tuple(value + SIGNED_OFFSET for value in VALUES)
@@ -34,9 +34,9 @@ def block(row: int, i: int) -> Block:
     return value(load_nibbles_i8x32(b + 2)), one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
-    """What a block of a tile holds, piece by piece: u = value + 128."""
+def unpack(tile: Tile) -> Iterator[Piece]:
+    """What a block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
     d, q = tile.half(0), tile.quads(2)
     for half in range(2):
         yield Part(0, half, q.bits(4 * half, 4).lookup(CODES))
-    yield Scale(0, 0, d)
+    yield Scales(0, d)

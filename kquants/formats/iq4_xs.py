@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.formats.iq4_nl import CODES, value
+from kquants.pieces import SIGNED, Part, Piece, Scales, Whole
 from kquants.simd import load_f16, load_nibbles_i8x32, load_u8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
-BITS, OFFSET = 8, 128
+BITS, OFFSET = 8, SIGNED
 
 
 @inline
@@ -33,12 +33,15 @@ def block(row: int, i: int) -> Block:
     return value(load_nibbles_i8x32(b + 8 + 16 * j)), scale, scale, nb.int32(0), load_f16(b), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
-    """What a super-block of a tile holds, piece by piece: u = value + 128."""
-    d, high, low = tile.half(0), tile.word(2), tile.word(4)
+def unpack(tile: Tile) -> Iterator[Piece]:
+    """What a super-block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
+    high, low = tile.word(2), tile.word(4)
     for j in range(8):
         q = tile.quads(8 + 16 * j)
         for half in range(2):
             yield Part(j, half, q.bits(4 * half, 4).lookup(CODES))
-        scale = low >> 4 * j & 15 | (high >> 2 * j & 3) << 4
-        yield Scale(j, 0, d * (scale.byte(0) - 32.0))
+        if j % 2:
+            four, two = low >> 4 * (j - 1) & 255, high >> 2 * (j - 1) & 15
+            bits = four & 15 | (four & 240) << 12 | (two & 3) << 4 | (two & 12) << 18
+            yield Scales(j // 2, bits.less(32))
+    yield Whole(tile.half(0))

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.pieces import Part, Piece, Scales
 from kquants.simd import f32_of_bits, load_nibbles_i8x32, load_u8, lookup_i8
 from kquants.tiles import Tile
 
@@ -40,9 +40,9 @@ def block(row: int, i: int) -> Block:
     return _twice(load_nibbles_i8x32(b + 1)), one, one, nb.int32(0), _half_scale(load_u8(b)), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
+def unpack(tile: Tile) -> Iterator[Piece]:
     """What a block of a tile holds, piece by piece: u = 2q + 12."""
     e, q = tile.word(0), tile.quads(1)
     for half in range(2):
         yield Part(0, half, q.bits(4 * half, 4).lookup(_CODES))
-    yield Scale(0, 0, e.half_power())
+    yield Scales(0, e.half_power())

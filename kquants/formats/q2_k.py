@@ -12,15 +12,14 @@ The only format with a minimum for each 16 weights: it has `weights(row, i)` whe
 
 from collections.abc import Iterator
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Vector, inline
 from kquants.formats.weights import scaled
-from kquants.quads import ANY_BYTE
+from kquants.pieces import Part, Piece, Scales, Whole
 from kquants.simd import and_i8, high_i8_to_f32, load_f16, load_i8x32, load_u8, low_i8_to_f32, shift_right_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 84, 8, 2
-BITS, OFFSET = 8 if ANY_BYTE else 2, 0
+BITS, OFFSET = 2, 0
 
 
 @inline
@@ -34,15 +33,14 @@ def weights(row: int, i: int) -> tuple[Vector, Vector]:
     return first, scaled(high_i8_to_f32(q), high & 15, high >> 4, d, dmin)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
-    """What a super-block of a tile holds, piece by piece: u = q, or q where its bits are."""
-    packed, d, minus_dmin = tile.quads(0), tile.half(80), tile.half(82) * -1.0
+def unpack(tile: Tile) -> Iterator[Piece]:
+    """What a super-block of a tile holds, piece by piece: u = q."""
+    packed = tile.quads(0)
     scales, minima = packed.bits(0, 4), packed.bits(4, 4)
     for j in range(8):
         for half in range(2):
             q = tile.quads(16 + 32 * (j // 4) + 16 * half)
-            u, times = q.in_place(2 * (j % 4), 2)
-            yield Part(j, half, u)
-        for half in range(2):
-            k, i = divmod(2 * j + half, 4)
-            yield Scale(j, half, d * (1 / times) * scales.word(k).byte(i), minus_dmin * minima.word(k).byte(i))
+            yield Part(j, half, q.bits(2 * (j % 4), 2))
+        k, i = divmod(2 * j, 4)
+        yield Scales(j, scales.word(k).shorts(i), minima.word(k).shorts(i))
+    yield Whole(tile.half(80), tile.half(82) * -1.0)

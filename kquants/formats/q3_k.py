@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.pieces import Part, Piece, Scales, Whole
 from kquants.simd import add_i8, and_i8, load_f16, load_i8x32, load_u8, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Tile
 
@@ -42,14 +42,13 @@ def block(row: int, i: int) -> Block:
     return q, first, second, nb.int32(0), load_f16(b + 108), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
+def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
-    low, high, d = (tile.word(96), tile.word(100)), tile.word(104), tile.half(108)
+    low, high = (tile.word(96), tile.word(100)), tile.word(104)
     scales = [low[i % 2] >> 4 * (i // 2) & 0x0F0F0F0F | high >> 2 * i << 4 & 0x30303030 for i in range(4)]
     for j in range(8):
         for half in range(2):
             low_bits, high_bit = tile.quads(32 + 32 * (j // 4) + 16 * half), tile.quads(16 * half)
             yield Part(j, half, low_bits.bits(2 * (j % 4), 2) | high_bit.bits(j, 1, to=2))
-        for half in range(2):
-            k, i = divmod(2 * j + half, 4)
-            yield Scale(j, half, d * (scales[k].byte(i) - 32.0))
+        yield Scales(j, scales[j // 2].shorts(2 * (j % 2)).less(32))
+    yield Whole(tile.half(108))

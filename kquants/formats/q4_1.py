@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.pieces import Part, Piece, Scales
 from kquants.simd import load_f16, load_nibbles_i8x32
 from kquants.tiles import Tile
 
@@ -27,9 +27,9 @@ def block(row: int, i: int) -> Block:
     return load_nibbles_i8x32(b + 4), one, one, one, load_f16(b), -load_f16(b + 2)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
+def unpack(tile: Tile) -> Iterator[Piece]:
     """What a block of a tile holds, piece by piece: u = q."""
     d, m, q = tile.half(0), tile.half(2), tile.quads(4)
     yield Part(0, 0, q.bits(0, 4))
     yield Part(0, 1, q.bits(4, 4))
-    yield Scale(0, 0, d, m)
+    yield Scales(0, d, m)

@@ -16,17 +16,13 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.quads import ANY_BYTE, Floats, Words
+from kquants.pieces import Part, Piece, Scales, Whole
 from kquants.simd import and_i8, load_f16, load_i8x32, load_u8, shift_right_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
-BITS, OFFSET = 8 if ANY_BYTE else 4, 0
-
-
-Bytes = tuple[Words, Words]
+BITS, OFFSET = 4, 0
 
 
 @inline
@@ -50,24 +46,25 @@ def block(row: int, i: int) -> Block:
     return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
 
 
-def scales_and_minima(tile: Tile) -> tuple[Floats, Floats, Bytes, Bytes]:
-    """d, -dmin, and the scales and minima of the blocks of a super-block, four and four."""
-    d, minus_dmin = tile.half(0), tile.half(2) * -1.0
+def pairs(tile: Tile) -> list[Scales]:
+    """Scales and minima of a super-block."""
     first, second, third = (tile.word(at) for at in (4, 8, 12))
     scales = first & 0x3F3F3F3F, third & 0x0F0F0F0F | first >> 2 & 0x30303030
     minima = second & 0x3F3F3F3F, third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
-    return d, minus_dmin, scales, minima
+    return [Scales(i, scales[i // 2].shorts(2 * (i % 2)), minima[i // 2].shorts(2 * (i % 2))) for i in range(4)]
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
-    """What a super-block of a tile holds, piece by piece."""
-    d, minus_dmin, scales, minima = scales_and_minima(tile)
-    for group in range(4):
+def whole(tile: Tile) -> Whole:
+    """d and dmin of a super-block."""
+    return Whole(tile.half(0), tile.half(2) * -1.0)
+
+
+def unpack(tile: Tile) -> Iterator[Piece]:
+    """What a super-block of a tile holds, piece by piece: u = q."""
+    for pair in pairs(tile):
         for half in range(2):
-            q = tile.quads(16 + 32 * group + 16 * half)
-            yield Part(2 * group, half, q.bits(0, 4))
-            high, times = q.in_place(4, 4)
-            yield Part(2 * group + 1, half, high)
-        for j, factor in ((2 * group, 1.0), (2 * group + 1, 1 / times)):
-            d_times_scale = d * factor * scales[j // 4].byte(j % 4)
-            yield Scale(j, 0, d_times_scale, minus_dmin * minima[j // 4].byte(j % 4))
+            q = tile.quads(16 + 32 * pair.unit + 16 * half)
+            yield Part(2 * pair.unit, half, q.bits(0, 4))
+            yield Part(2 * pair.unit + 1, half, q.bits(4, 4))
+        yield pair
+    yield whole(tile)

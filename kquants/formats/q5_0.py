@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.pieces import Part, Piece, Scales
 from kquants.simd import add_i8, bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
 from kquants.tiles import Tile
 
@@ -30,9 +30,9 @@ def block(row: int, i: int) -> Block:
     return q, one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
+def unpack(tile: Tile) -> Iterator[Piece]:
     """What a block of a tile holds, piece by piece: u = q."""
     d, high, low = tile.half(0), tile.word(2), tile.quads(6)
     for half in range(2):
         yield Part(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))
-    yield Scale(0, 0, d)
+    yield Scales(0, d)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.pieces import Part, Piece, Scales
 from kquants.simd import bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
 from kquants.tiles import Tile
 
@@ -29,9 +29,9 @@ def block(row: int, i: int) -> Block:
     return or_i8(load_nibbles_i8x32(b + 8), high), one, one, one, load_f16(b), -load_f16(b + 2)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
+def unpack(tile: Tile) -> Iterator[Piece]:
     """What a block of a tile holds, piece by piece: u = q."""
     d, m, high, low = tile.half(0), tile.half(2), tile.word(4), tile.quads(8)
     for half in range(2):
         yield Part(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))
-    yield Scale(0, 0, d, m)
+    yield Scales(0, d, m)

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
-from kquants.formats.q4_k import scale_and_minimum, scales_and_minima
+from kquants.formats.q4_k import pairs, scale_and_minimum, whole
+from kquants.pieces import Part, Piece
 from kquants.simd import and_i8, load_f16, load_i8x32, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Tile
 
@@ -34,11 +34,12 @@ def block(row: int, i: int) -> Block:
     return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
+def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
-    d, minus_dmin, scales, minima = scales_and_minima(tile)
-    for j in range(8):
-        for half in range(2):
-            low, high = tile.quads(48 + 32 * (j // 2) + 16 * half), tile.quads(16 + 16 * half)
-            yield Part(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
-        yield Scale(j, 0, d * scales[j // 4].byte(j % 4), minus_dmin * minima[j // 4].byte(j % 4))
+    for pair in pairs(tile):
+        for j in (2 * pair.unit, 2 * pair.unit + 1):
+            for half in range(2):
+                low, high = tile.quads(48 + 32 * pair.unit + 16 * half), tile.quads(16 + 16 * half)
+                yield Part(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
+        yield pair
+    yield whole(tile)

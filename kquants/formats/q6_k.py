@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
+from kquants.pieces import Part, Piece, Scales, Whole
 from kquants.simd import add_i8, and_i8, load_f16, load_i8, load_i8x32, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Tile
 
@@ -37,14 +37,15 @@ def block(row: int, i: int) -> Block:
     return q, load_i8(scales), load_i8(scales + 1), nb.int32(0), load_f16(b + 208), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
-    """What a super-block of a tile holds, piece by piece."""
-    d, scales = tile.half(208), tile.quads(192)
+def unpack(tile: Tile) -> Iterator[Piece]:
+    """What a super-block of a tile holds, piece by piece: u = q."""
+    scales = tile.quads(192)
     for h in range(2):
         for half in range(2):
             high = tile.quads(128 + 32 * h + 16 * half)
             for j in range(4):
                 low = tile.quads(64 * h + 32 * (j % 2) + 16 * half)
                 yield Part(4 * h + j, half, low.bits(4 * (j // 2), 4) | high.bits(2 * j, 2, to=4))
-        for i in range(8 * h, 8 * h + 8):
-            yield Scale(i // 2, i % 2, d * scales.word(i // 4).signed_byte(i % 4))
+        for j in range(4 * h, 4 * h + 4):
+            yield Scales(j, scales.word(j // 2).signed_shorts(2 * (j % 2)))
+    yield Whole(tile.half(208))

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import numba as nb
 
-from kquants.blocks import Part, Scale
 from kquants.decorators import Block, inline
 from kquants.dot4 import SIGNED_OFFSET
+from kquants.pieces import SIGNED, Part, Piece, Scales
 from kquants.simd import load_f16, load_i8x32
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 34, 1, 1
-BITS, OFFSET = 8, 128
+BITS, OFFSET = 8, SIGNED
 
 
 @inline
@@ -26,9 +26,9 @@ def block(row: int, i: int) -> Block:
     return load_i8x32(b + 2), one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
-def unpack(tile: Tile) -> Iterator[Part | Scale]:
-    """What a block of a tile holds, piece by piece: u = q + 128."""
+def unpack(tile: Tile) -> Iterator[Piece]:
+    """What a block of a tile holds, piece by piece: u = q + SIGNED_OFFSET."""
     d = tile.half(0)
     for half in range(2):
         yield Part(0, half, tile.quads(2 + 16 * half) ^ SIGNED_OFFSET)
-    yield Scale(0, 0, d)
+    yield Scales(0, d)

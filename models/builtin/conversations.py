@@ -10,7 +10,16 @@ from phrasings import Asker
 from topic import read_lines, read_lists, read_topics
 
 START, END = "<|im_start|>", "<|im_end|>"
-WEIGHTS = {"out-of-domain": 16.0, "more": 0.5, "hello": 2.0, "gpu": 1.5, "memory-bound": 1.5, "who-are-you": 1.5}
+WEIGHTS = {
+    "out-of-domain": 14.0,
+    "more": 0.5,
+    "hello": 8.0,
+    "arithmetic": 5.0,
+    "systems": 4.0,
+    **dict.fromkeys(("gpu", "images", "audio", "training", "internet", "supported", "what-can-you-do"), 2.0),
+    **dict.fromkeys(("install", "privacy", "quantization", "pdf", "file-access", "licence", "memory-bound"), 2.0),
+    **dict.fromkeys(("who-are-you", "server", "languages", "compliment", "maker", "quantize"), 1.5),
+}
 """How often a topic comes beside the others, which have 1; `more` is about what was said before."""
 
 

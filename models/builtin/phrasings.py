@@ -9,8 +9,11 @@ from topic import Topic
 
 Lists = Mapping[str, Sequence[str]]
 
-COMMON = {"term": 3, "task": 4, "why": 4, "ask": 6, "plain": 4}
+COMMON = {"term": 3, "task": 4, "why": 4, "ability": 5, "feature": 5, "ask": 6, "plain": 4}
 """How often each kind of form is taken beside the others, if a topic has so many."""
+
+SHORT = 5
+"""Letters of a text that nobody could read any more after a slip."""
 
 VERBS = "depend|limit|matter|need|take|open|start|load|map|decide|follow|hang|get|rain|rise|purr|change|hurt|make"
 """Verbs of facts, for questions with "does"."""
@@ -39,15 +42,22 @@ class Asker:
         while group := re.search(r"\(([^()]*)\)", form):
             form = form[: group.start()] + self.rng.choice(group[1].split("|")) + form[group.end() :]
         while name := re.search(r"\{(\w+)\}", form):
-            word = self._unknown() if name[1] in ("unknown", "word") else self.rng.choice(self.words[name[1]])
-            form = form[: name.start()] + word + form[name.end() :]
+            form = form[: name.start()] + self._word(name[1]) + form[name.end() :]
         return " ".join(form.split())
 
+    def _word(self, name: str) -> str:
+        if name == "number":
+            return str(self.rng.randrange(10 ** self.rng.choice([1, 1, 2, 2, 3, 4])))
+        return self._unknown() if name in ("unknown", "word") else self.rng.choice(self.words[name])
+
     def _unknown(self) -> str:
-        """A word of letters that mean nothing, so that a word never seen before is no reason to guess."""
+        """A word of letters that mean nothing, so that a word never seen before is no reason to guess.
+
+        It has five letters or more: "hi" and "yo" are greetings.
+        """
         rng, consonants, vowels = self.rng, "bcdfghjklmnprstvwz", "aeiou"
-        pairs = (rng.choice(consonants) + rng.choice(vowels) for _ in range(rng.randint(1, 4)))
-        return "".join(pairs) + self.rng.choice(["", "n", "r", "s", "t", "l", "m"])
+        pairs = (rng.choice(consonants) + rng.choice(vowels) for _ in range(rng.randint(2, 4)))
+        return "".join(pairs) + self.rng.choice(["n", "r", "s", "t", "l", "m"])
 
     def _typed(self, text: str, bare: bool) -> str:
         rng = self.rng
@@ -59,14 +69,15 @@ class Asker:
         for long, short in self.short:
             if long in text and rng.random() < 0.15:
                 text = text.replace(long, short)
-        if rng.random() < 0.3:
+        if len(text) > SHORT and rng.random() < 0.3:
             text = self._slip(text)
         return self._cased(text) + mark
 
     def _cased(self, text: str) -> str:
         way = self.rng.random()
         if way < 0.5:
-            return text[:1].upper() + re.sub(r"\bi\b", "I", text[1:])
+            text = re.sub(r"\bi\b", "I", text)
+            return text[:1].upper() + text[1:]
         if way < 0.75:
             return text
         return text.upper() if way > 0.98 else text.lower()

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = ("term", "task", "why", "ask", "plain")
-"""A term to explain, something to do, a fact to give the reason of, whole questions, and things said plainly."""
+KINDS = ("term", "task", "why", "ability", "feature", "ask", "plain")
+"""A term to explain, something to do, a fact to give the reason of, what the program can do or has, whole questions,
+and things said plainly."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tui.core.desk import Desk
+from tui.core.naming import called
 from tui.core.tree import Message
 from tui.instruments.figures import figures_line
 from tui.transcript import Entry
@@ -61,7 +62,7 @@ def _entry(seen: _Seen, problem: str) -> Entry:
         versions=seen.versions,
         unseen=seen.unseen,
         running=seen.running,
-        title=message.model or "",
+        title=called(message.model or ""),
     )
 
 

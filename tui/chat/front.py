@@ -18,10 +18,11 @@ class FrontScreen(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+        self._warned = False
 
-    def command(self, line: str) -> None:
-        """Run a slash command."""
-        self.move(lambda: run(COMMANDS, self, line))
+    def command(self, line: str) -> bool:
+        """Run a slash command. False if it could not be done."""
+        return self.move(lambda: run(COMMANDS, self, line))
 
     def begin(self, line: str) -> None:
         """Put the beginning of a command into the input box, unless something is typed there."""
@@ -32,20 +33,26 @@ class FrontScreen(Screen[None]):
             composer.text = line
         composer.focus()
 
-    def attempt(self, act: Callable[[], None]) -> None:
-        """Do it; what cannot be done is told, and nothing is lost."""
+    def attempt(self, act: Callable[[], None]) -> bool:
+        """Do it. False for what cannot be done: that is told, and nothing is lost."""
         try:
             act()
         except EdgeLLMError as error:
             self.say(str(error), "error")
+            return False
+        return True
 
-    def move(self, act: Callable[[], None]) -> None:
-        """Do what may lead to another chat: what is typed stays with the one that is left, and that one's comes."""
+    def move(self, act: Callable[[], None]) -> bool:
+        """Do what may lead to another chat: what is typed stays with the one that is left, and that one's comes.
+
+        False if it could not be done.
+        """
         composer, left = self.query_one(Composer), self.desk.chat.id
         self.attempt(lambda: self.desk.save_draft(composer.unsent))
-        self.attempt(act)
+        done = self.attempt(act)
         if self.desk.chat.id != left:
             composer.begin(self.desk.draft())
+        return done
 
     def say(self, text: str, severity: str = "information") -> None:
         """Show a notice."""
@@ -57,7 +64,7 @@ class FrontScreen(Screen[None]):
 
     def edit(self, message: int) -> None:
         """Let an earlier message be changed."""
-        self.query_one(Composer).edit(self.desk.chat.tree.messages[message].text, message)
+        self.query_one(Composer).focus().edit(self.desk.chat.tree.messages[message].text, message)
 
     def show(self, name: str) -> None:
         """Open one of the views, each at most once."""
@@ -76,6 +83,10 @@ class FrontScreen(Screen[None]):
             self.desk.open_model(model)
 
     def leave(self) -> None:
-        """End the program; what is typed is there again the next time."""
-        self.attempt(lambda: self.desk.save_draft(self.query_one(Composer).unsent))
-        self.app.exit()
+        """End the program; what is typed is there again the next time. Where it would not be, say so first."""
+        typed = self.query_one(Composer).unsent
+        if self.attempt(lambda: self.desk.save_draft(typed)) or not typed or self._warned:
+            self.app.exit()
+        else:
+            self._warned = True
+            self.say("what is typed would be lost: once more leaves all the same", "warning")

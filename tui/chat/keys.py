@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from textual.binding import Binding
 from textual.content import Content
@@ -48,11 +49,23 @@ class Keys(Widget):
             yield binding.key, self.app.get_key_display(binding), binding.description
 
     def render(self) -> Content:
-        """The line."""
+        """The line; with more space between the keys where all have room then."""
+        entries = [
+            Content.assemble((display, "bold $footer-key-foreground"), f" {description}").stylize(
+                Style.from_meta({"key": key})
+            )
+            for key, display, description in self._shown
+        ]
+        wide = sum(entry.cell_length + 2 for entry in entries) <= self.size.width
         line, room = Content(), self.size.width
-        for key, display, description in self._shown:
-            entry = Content.assemble((display, "bold $footer-key-foreground"), f" {description}")
+        for entry in entries:
             if entry.cell_length <= room:
-                line += entry.stylize(Style.from_meta({"key": key})) + Content(" ")
+                line += entry + Content("  " if wide else " ")
                 room -= entry.cell_length + 1
         return line
+
+
+def key_of(screen: Screen[Any], id: str) -> str:
+    """How the key of a binding is called that does something now, or else nothing."""
+    bindings = (active.binding for active in screen.active_bindings.values())
+    return next((screen.app.get_key_display(each) for each in bindings if each.id == id), "")

@@ -9,6 +9,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from edgellm.gguf.printable import printable
+from tui.chat.keys import key_of
+from tui.core.naming import called
 from tui.core.reading import Phase, Reading
 from tui.instruments.values import state
 
@@ -62,7 +64,7 @@ class Welcome(Widget):
         if reading.phase is Phase.CLOSED:
             yield Content.assemble(mark, f"no model is open: {self._key('chat.models')} chooses one")
             return
-        yield Content.assemble(mark, (printable(reading.model, 44), "bold"))
+        yield Content.assemble(mark, (called(reading.model, 44), "bold"))
         about = f"{reading.context:,} tokens of context" if reading.context else printable(reading.progress, 44)
         yield Content.styled(f"  {about}", _QUIET)
 
@@ -77,6 +79,4 @@ class Welcome(Widget):
 
     def _key(self, name: str) -> str:
         """How the key of a binding is called, or the name itself where none has it."""
-        bindings = (active.binding for active in self.screen.active_bindings.values())
-        shown = next((self.app.get_key_display(each) for each in bindings if each.id == name), name)
-        return shown.replace("⏎", "enter")
+        return key_of(self.screen, name).replace("⏎", "enter") or name

@@ -52,6 +52,6 @@ def run(commands: Mapping[str, Command], front: Front, line: str) -> None:
     name = _ALSO.get(name.casefold(), name)
     if not (command := commands.get(name.casefold())):
         near = get_close_matches(name.casefold(), commands, n=1, cutoff=0.5)
-        advice = f"did you mean /{near[0]}?" if near else "/help lists all commands"
+        advice = f"did you mean /{near[0]}?" if near else f"/help lists all, and //{name} sends it as a message"
         raise Problem(f"there is no command /{name}; {advice}")
     command.run(front, argument.strip())

@@ -1,6 +1,6 @@
 """What a command line that is being typed can become."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tui.commands import COMMANDS
 from tui.commands.command import Command
@@ -9,8 +9,8 @@ from tui.composer.paths import complete_path
 from tui.core.settings import SETTINGS
 
 
-def complete(line: str, cursor: int) -> Sequence[Completion]:
-    """Completions of the word before the cursor; none for a message."""
+def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Completion]:
+    """Completions of the word before the cursor; none for a message. `models` are the names of those that are here."""
     typed = line[:cursor]
     if not typed.startswith("/") or typed.startswith("//") or "\n" in line:
         return []
@@ -21,11 +21,21 @@ def complete(line: str, cursor: int) -> Sequence[Completion]:
     match name.casefold():
         case "file" | "import" | "export":
             return complete_path(typed[word_start(line, cursor) :])
+        case "model":
+            return _models(typed[word_start(line, cursor) :], models)
         case "set" if " " in argument:
             return _beginning(word, dict.fromkeys(_values(argument.split(" ")[0]), ""))
         case "set":
             return _beginning(word, {f"{s.name} ": s.help for s in SETTINGS})
     return []
+
+
+def _models(word: str, models: Iterable[str]) -> list[Completion]:
+    """Names, and files of models where a path is begun."""
+    names = (name for name in models if not any(map(str.isspace, name)))
+    paths = complete_path(word) if word.startswith(("/", "./", "../", "~")) else []
+    files = (path for path in paths if path.text.lower().endswith(("/", ".gguf")))
+    return [*_beginning(word, dict.fromkeys(names, "")), *files]
 
 
 def _command(command: Command) -> Completion:

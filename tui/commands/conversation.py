@@ -17,7 +17,6 @@ def _file(front: Front, argument: str) -> None:
     texts = [(path, text_of(path, "give a shorter one")) for path in paths]
     for path, text in texts:
         front.attach(Path(path).name, text)
-    front.say(f"{', '.join(Path(path).name for path in paths)} will go with the next message")
 
 
 def _edit(front: Front, _: str) -> None:
@@ -36,11 +35,9 @@ def _branch(front: Front, _: str) -> None:
 
 COMMANDS = (
     Command("file", "PATH ...", "send text files with the next message", _file),
-    Command("edit", "", "say your last message again, in other words; the old one stays", _edit),
-    Command("regen", "", "another reply; Alt+Left, Alt+Right walk between them", lambda f, _: f.desk.regenerate()),
-    Command(
-        "earlier", "", "the version before this one of what was edited or replied", lambda f, _: f.desk.walk(None, -1)
-    ),
+    Command("edit", "", "say your last message in other words", _edit),
+    Command("regen", "", "another reply; the one before stays (/earlier)", lambda f, _: f.desk.regenerate()),
+    Command("earlier", "", "the version before, of an edit or a reply", lambda f, _: f.desk.walk(None, -1)),
     Command("later", "", "the version after this one", lambda f, _: f.desk.walk(None, 1)),
     Command("branch", "", "go on in a new chat that has all of this one", _branch),
     Command("clear", "", "begin a new chat; this one stays in the list", lambda f, _: f.desk.new_chat()),

@@ -40,7 +40,7 @@ def _chats(front: Front, number: str) -> None:
 
 COMMANDS = (
     Command("chats", "[NUMBER]", "the chats that are kept, or go on with one", _chats),
-    Command("save", "[TITLE]", "give this chat a title; everything is saved anyway", _save),
+    Command("save", "[TITLE]", "give this chat a title; all is saved anyway", _save),
     Command("export", "FILE.md|FILE.json", "write this chat to a file", _export),
     Command("import", "FILE.json", "bring back a chat that was exported", _import),
 )

@@ -1,11 +1,15 @@
 """Commands for the model and its settings."""
 
 from tui.commands.command import Command, Front
+from tui.core.files import typed_path
 from tui.core.settings import SETTINGS
 
 
 def _model(front: Front, name: str) -> None:
-    front.desk.open_model(name) if name else front.show("models")
+    if name:
+        front.desk.open_model(str(typed_path(name)) if name.startswith("~") else name)
+    else:
+        front.show("models")
 
 
 def _system(front: Front, text: str) -> None:
@@ -36,9 +40,9 @@ def _think(front: Front, _: str) -> None:
 _SOME = ", ".join(setting.name for setting in SETTINGS[:3])
 
 COMMANDS = (
-    Command("model", "[NAME]", "choose a model, or change to it in the middle of the chat", _model),
+    Command("model", "[NAME]", "choose a model, or change it in mid-chat", _model),
     Command("system", "[TEXT|none]", "show or set the system prompt of this chat", _system),
-    Command("set", "[NAME [VALUE|default]]", f"settings of this model: {_SOME}, ...", _set),
+    Command("set", "[NAME [VALUE|default]]", f"settings of the model: {_SOME}, ...", _set),
     Command("reset", "", "all settings of this model as they come", _reset),
     Command("think", "", "let the model think before it replies, or not", _think),
 )

@@ -6,16 +6,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A text that goes with what is typed: a file, or a long text that was pasted, which has no name."""
+    """A text that goes with what is typed: a file, or a long text that was pasted, which has no name.
+
+    `tokens` is how many it has, None until somebody has counted them.
+    """
 
     name: str
     text: str
+    tokens: int | None = None
 
     @property
     def label(self) -> str:
-        """What the chip says: `notes.md, 1,234 lines`."""
+        """What the chip says: `notes.md, 1,234 lines, 9,876 tokens`."""
         lines = self.text.count("\n") + (not self.text.endswith("\n"))
-        return f"{self.name or 'pasted text'}, {lines:,} {'line' if lines == 1 else 'lines'}"
+        tokens = "" if self.tokens is None else f", {_number(self.tokens, 'token')}"
+        return f"{self.name or 'pasted text'}, {_number(lines, 'line')}{tokens}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def join(typed: str, attachments: Iterable[Attachment]) -> str:

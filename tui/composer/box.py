@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
+from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.binding import bind
 from tui.composer.attachment import Attachment, join
 from tui.composer.chips import Chips
 from tui.composer.editor import Editor
@@ -29,8 +31,21 @@ class Box(Widget):
     """A text area that grows, over it chips for what is attached, and above both what is being edited."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("backspace", "detach", "Remove the last attachment", show=False, id="composer.detach"),
-        Binding("ctrl+o", "expand", "Open the pasted text", id="composer.expand"),
+        bind(
+            "composer.detach",
+            "backspace",
+            "detach",
+            "Remove",
+            "Remove the last attachment, when nothing is typed",
+            show=False,
+        ),
+        bind(
+            "composer.expand",
+            "ctrl+o",
+            "expand",
+            "Edit the paste",
+            "Put the text that was pasted last into the box, to be edited",
+        ),
     ]
 
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
@@ -53,6 +68,15 @@ class Box(Widget):
     @placeholder.setter
     def placeholder(self, placeholder: str) -> None:
         self._editor.placeholder = placeholder
+
+    @property
+    def hint(self) -> str:
+        """A few words on the edge of the box."""
+        return self._editor.border_title or ""
+
+    @hint.setter
+    def hint(self, hint: str) -> None:
+        self._editor.border_title = Content(hint)
 
     @property
     def text(self) -> str:
@@ -80,9 +104,26 @@ class Box(Widget):
         return self._chips.files
 
     @property
+    def weights(self) -> Sequence[Attachment]:
+        """All that is attached, the long texts that were pasted, too; `tokens` as far as `weigh` told them."""
+        return self._chips.attachments
+
+    def weigh(self, text: str, tokens: int) -> None:
+        """Say how many tokens an attached text has."""
+        self._chips.weigh(text, tokens)
+
+    def warn(self, too_long: bool) -> None:
+        """Show whether what is attached is too much to be sent."""
+        self._chips.set_class(too_long, "wrong")
+
+    @property
     def editing(self) -> int | None:
         """The key of the message that is edited."""
         return self._edited.key if self._edited else None
+
+    def insert(self, text: str) -> None:
+        """Type a text, where the cursor is."""
+        self._editor.put_here(text)
 
     def attach(self, name: str, text: str) -> None:
         """Add a file; it replaces one of the same name."""

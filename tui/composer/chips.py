@@ -1,6 +1,7 @@
 """The row of what goes with a message."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.content import Content
 from textual.message import Message
@@ -34,9 +35,19 @@ class Chips(Static):
         """Replace the attachments."""
         self.attachments = tuple(attachments)
         self.display = bool(attachments)
-        self.update(Content("  ").join(Content.styled(f" {each.label} ", "$text on $panel") for each in attachments))
+        self._draw()
         self.refresh_bindings()
         self.post_message(self.Changed())
+
+    def weigh(self, text: str, tokens: int) -> None:
+        """Say how many tokens an attachment has. One that is no longer there is no error."""
+        self.attachments = tuple(
+            replace(each, tokens=tokens) if each.text is text else each for each in self.attachments
+        )
+        self._draw()
+
+    def _draw(self) -> None:
+        self.update(Content("  ").join(Content.styled(f" {each.label} ", "on $panel") for each in self.attachments))
 
     def add(self, added: Attachment) -> None:
         """Add one; a file replaces one of the same name."""

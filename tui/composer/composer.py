@@ -7,11 +7,12 @@ from typing import ClassVar, Self
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import OptionList, TextArea
 
+from tui.binding import bind
 from tui.composer.attachment import Attachment, join
 from tui.composer.box import Box
 from tui.composer.chips import Chips
@@ -30,12 +31,40 @@ class Composer(Box):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "Send", show=False, id="composer.send"),
-        Binding("ctrl+j,alt+enter,shift+enter", "newline", "New line", show=False, id="composer.newline"),
-        Binding("tab", "complete", "Complete", show=False, id="composer.complete"),
-        Binding("up", "walk(-1)", "Previous message", show=False, id="composer.previous"),
-        Binding("down", "walk(1)", "Next message", show=False, id="composer.next"),
-        Binding("escape", "cancel", "Cancel", show=False, id="composer.cancel"),
+        bind("composer.send", "enter", "send", "Send", "Send the message, or run the command", show=False),
+        bind("composer.newline", "ctrl+j,alt+enter,shift+enter", "newline", "New line", "Begin a new line", show=False),
+        bind(
+            "composer.complete",
+            "tab",
+            "complete",
+            "Complete",
+            "Take the completion that is marked, or the first one",
+            show=False,
+        ),
+        bind(
+            "composer.previous",
+            "up",
+            "walk(-1)",
+            "Previous message",
+            "What was sent before, when the cursor is in the first line",
+            show=False,
+        ),
+        bind(
+            "composer.next",
+            "down",
+            "walk(1)",
+            "Next message",
+            "What was sent after it, when it is in the last line",
+            show=False,
+        ),
+        bind(
+            "composer.cancel",
+            "escape",
+            "cancel",
+            "Cancel",
+            "Close the completions, or stop editing a message",
+            show=False,
+        ),
     ]
 
     @dataclass
@@ -60,6 +89,9 @@ class Composer(Box):
         """
 
         text: str
+
+    class Attached(Message):
+        """What is attached is another: `weights` are to be told."""
 
     class EditCancelled(Message):
         """Esc while a message was edited. The box holds what it did before."""
@@ -162,6 +194,10 @@ class Composer(Box):
     def _follow_cursor(self, message: TextArea.SelectionChanged) -> None:
         message.stop()
         self._popup.look_up()
+
+    @on(Chips.Changed)
+    def _attached(self) -> None:
+        self.post_message(self.Attached())
 
     @on(TextArea.Changed)
     @on(Chips.Changed)

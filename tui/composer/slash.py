@@ -1,10 +1,12 @@
-"""What a slash at the beginning means: one line of it is a command, two begin a message with one slash."""
+"""What a slash at the beginning means: one line of it is a command, two begin a message with one slash.
+
+A first word with another slash in it is no command but a path, as in `/etc/hosts is what?`: that is a message.
+"""
 
 import re
 
-_COMMAND = re.compile(r"/[^/\n].*")
+_COMMAND = re.compile(r"/(?=[^/\n])[^/\s]*(?:[^\S\n].*)?")
 _SLASHES = re.compile(r"//.*")
-_ONE_LINE = re.compile(r"/.*")
 
 
 def command_of(typed: str) -> str:
@@ -21,4 +23,5 @@ def message_of(typed: str) -> str:
 
 def typed_for(message: str) -> str:
     """What has to be typed for a message."""
-    return "/" + message if _ONE_LINE.fullmatch(message.rstrip()) else message
+    text = message.rstrip()
+    return "/" + message if text == "/" or command_of(text) or _SLASHES.fullmatch(text) else message

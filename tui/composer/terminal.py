@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from typing import ClassVar
 
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.events import Key, Paste
@@ -18,12 +19,22 @@ class TerminalInput(XTermParser):
     By itself it takes what follows an escape character in a paste for keys, so that a pasted text could press Enter.
     """
 
+    typed: ClassVar[str] = ""
+    """What was typed before the first of them reads."""
+
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._paste: list[str] | None = None
+        self._typed, TerminalInput.typed = TerminalInput.typed, ""
+
+    def tick(self) -> Iterable[Message]:
+        """The events that come without anything being read."""
+        yield from self._ahead()
+        yield from super().tick()
 
     def feed(self, data: str) -> Iterable[Message]:
         """The events in what was read; "" is the end of the input."""
+        yield from self._ahead()
         if self._paste is not None and data:
             yield from self._feed_paste(self._paste, data)
             return
@@ -33,6 +44,11 @@ class TerminalInput(XTermParser):
         if begin:
             self._paste = []
             yield from self._feed_paste(self._paste, pasted)
+
+    def _ahead(self) -> Iterable[Message]:
+        typed, self._typed = self._typed, ""
+        if typed:
+            yield from self.feed(typed)
 
     def _feed_paste(self, paste: list[str], data: str) -> Iterable[Message]:
         paste.append(data)
@@ -47,8 +63,12 @@ class TerminalInput(XTermParser):
         return super()._sequence_to_key_events(_AS_KITTY.get(sequence, sequence), alt)
 
 
-def use_terminal_input() -> None:
-    """Have Textual's driver read the terminal with `TerminalInput`; to be called before the app runs."""
+def use_terminal_input(typed: str = "") -> None:
+    """Have Textual's driver read the terminal with `TerminalInput`; to be called before the app runs.
+
+    `typed` is what was read of the terminal before.
+    """
+    TerminalInput.typed = typed
     if sys.platform == "win32":
         from textual.drivers import win32 as driver
     else:

@@ -104,7 +104,7 @@ class EdgeModel:
 
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""
-        return self._chat.reply(messages, **options)
+        return self._chat.reply(messages, logprobs=False, **options)
 
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get."""

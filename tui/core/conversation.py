@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
-from tui.core.backend import Backend, OpenModel
-from tui.core.events import ChatsChanged, Event, Inspected, Notice, PathChanged, ReplyEnded
+from tui.core.backend import Backend
+from tui.core.drafts import Drafts
+from tui.core.events import ChatsChanged, Event, ModelOpened, Notice, PathChanged, ReplyEnded
 from tui.core.store import Chat, Store
 from tui.core.tree import Message
 from tui.core.tuning import Tuning
 from tui.core.worker import Request, Worker
 
 _TITLE = 48
-_DRAFT = "draft"
 
 
 class Conversation:
@@ -22,8 +21,9 @@ class Conversation:
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         self.store, self._tell = store, tell
         self.worker = Worker(backend, tell)
-        self.tuning = Tuning(store)
+        self.tuning, self.drafts = Tuning(store), Drafts(store)
         self.model: str | None = None
+        self.opened: ModelOpened | None = None
         self.chat = Chat(0)
         self._pending: dict[int, Message] = {}
         self._stopped: set[int] = set()
@@ -43,20 +43,33 @@ class Conversation:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
         if self.running is not None and self.running not in self._stopped:
             raise EdgeLLMError("a reply is being written: Esc stops it")
+        self._check_model()
         self.stop()
         self.take_written()
         self._begun(text)
+        self._keep(self._take_others)
         self._ask(self.chat.tree.leaf, text)
+
+    def _take_others(self) -> None:
+        """Have what another program said in this chat meanwhile as other versions."""
+        known = self.chat.tree.messages
+        if self.store.newest(self.chat.id) > max(known, default=0):
+            for message in self.store.load(self.chat.id).tree.messages.values():
+                if message.id not in known:
+                    self.chat.tree.put(message)
+            self._tell(Notice("what was said in this chat elsewhere is here, too: as other versions"))
 
     def edit(self, message: int, text: str) -> None:
         """Say something else in place of an earlier message; that one stays, as another version."""
         if not (edited := self.chat.tree.messages.get(message)):
             raise EdgeLLMError("the message that was edited is in another chat: open that one to edit it")
+        self._check_model()
         self.stop()
         self._ask(edited.parent, text)
 
     def regenerate(self, message: int | None = None) -> None:
         """Another reply in place of `message`, or of the last one; that one stays, as another version."""
+        self._check_model()
         self.stop()
         path = self.chat.tree.path(message)
         while path and path[-1].role == "assistant":
@@ -85,19 +98,9 @@ class Conversation:
         tree.walk(several[-1] if message is None else message, step)
         self._show_leaf()
 
-    def unseen(self) -> frozenset[int]:
-        """The messages on the path that the last reply did not see, as they were outside its window."""
-        for reply in reversed(self.path):
-            if reply.role == "assistant":
-                dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
-                return self._left_out(reply, dropped) if dropped else frozenset()
-        return frozenset()
-
-    def _left_out(self, reply: Message, dropped: int) -> frozenset[int]:
-        said = [message for message in self._turns(reply.parent) if message.role != "system"]
-        seen = {message.id for message in said[dropped:]} | {reply.id}
-        older = takewhile(lambda message: message.id not in seen, self.path)
-        return frozenset(message.id for message in older if message.role != "system")
+    def _check_model(self) -> None:
+        if self.worker.empty:
+            raise EdgeLLMError("no model is open: choose one with /model")
 
     def _ask(self, parent: int | None, text: str) -> None:
         asked = self.store.add(self.chat.id, parent, "user", text)
@@ -159,22 +162,6 @@ class Conversation:
                 turns.pop()
         return turns
 
-    def inspect(self) -> None:
-        """Look at what the model got for its last reply, or would get for one now; Inspected follows."""
-        asked = [message.id for message in self.path if message.role != "assistant"][-1:]
-        messages, options = self.messages(*asked), self.tuning.for_replies()
-        self.worker.ask(lambda model: Inspected(model.inspect(messages, options)))
-
-    def count(self, text: str) -> None:
-        """Count the tokens of a text, or of this conversation if it is empty; a Notice follows."""
-        messages, options = self.messages(), self.tuning.for_replies()
-
-        def counted(model: OpenModel) -> Notice:
-            n = model.count_text(text) if text else model.count(messages, options)
-            return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
-
-        self.worker.ask(counted)
-
     def _note_end(self, event: ReplyEnded) -> None:
         ended = self._ended(event)
         del self._pending[ended.id]
@@ -192,18 +179,13 @@ class Conversation:
 
     def draft(self) -> str:
         """What was typed in this chat and not sent."""
-        if self.chat.id:
-            return self.chat.draft
-        kept: list[object] = []
-        self._keep(lambda: kept.append(self.store.preference(_DRAFT, "")))
-        return str(kept[0]) if kept else ""
+        kept: list[str] = []
+        self._keep(lambda: kept.append(self.drafts.read(self.chat)))
+        return kept[0] if kept else ""
 
     def save_draft(self, text: str) -> None:
         """Keep what is typed and not yet sent."""
-        if self.chat.id:
-            self.store.set_draft(self.chat.id, text)
-        else:
-            self.store.set_preference(_DRAFT, text)
+        self.drafts.save(text)
 
     def _retitle(self, title: str) -> None:
         self.store.rename(self.chat.id, title)
@@ -215,7 +197,8 @@ class Conversation:
         line = " ".join(title.split())[:_TITLE]
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model))
-            self.prefer(_DRAFT, "")
+            self._keep(lambda: self.drafts.save(""))
+            self.drafts.enter(self.chat.id)
         elif line and not self.chat.title:
             self._keep(lambda: self._retitle(line))
 

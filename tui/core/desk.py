@@ -7,9 +7,9 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
-from tui.core.conversation import Conversation
 from tui.core.events import (
     ChatsChanged,
+    Counted,
     Event,
     ModelFailed,
     ModelOpened,
@@ -19,12 +19,14 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.files import write_new
-from tui.core.reading import Reading
+from tui.core.looks import Looks
 from tui.core.settings import Group, Setting, setting
 from tui.core.store import Chat, ChatRow, Store
 
+_ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
 
-class Desk(Conversation):
+
+class Desk(Looks):
     """Everything but the screen. Call it from one thread; `tell` gets events from there and from the worker's.
 
     Events of the worker come back through `heard`, in the thread of the front: it changes what is shown. Methods raise
@@ -33,7 +35,6 @@ class Desk(Conversation):
 
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         super().__init__(store, backend, tell)
-        self.opened: ModelOpened | None = None
         self.first: str | None = None
 
     # Models and settings
@@ -83,6 +84,11 @@ class Desk(Conversation):
         if loads:
             self.reopen()
 
+    def walk(self, message: int | None, step: int) -> None:
+        """Show an earlier or later version of a message, or of the last one that has several."""
+        super().walk(message, step)
+        self.recount()
+
     def think(self, thinking: bool | None) -> None:
         """Let the model think before it replies, or not, or (None) as its template does.
 
@@ -103,6 +109,7 @@ class Desk(Conversation):
         if self.chat.id:
             self.store.set_system(self.chat.id, text or None)
         self.chat = replace(self.chat, system=text or None)
+        self.recount()
         self._tell(SettingsChanged())
 
     def reopen(self) -> None:
@@ -114,6 +121,9 @@ class Desk(Conversation):
         """Take note of what the worker told. The front passes each event on, in its own thread."""
         if isinstance(event, ReplyEnded):
             self._note_end(event)
+            self.note_figures(event)
+        elif isinstance(event, Counted):
+            self.note_count(event)
         elif isinstance(event, ModelOpened) and event.asked == self.model:  # and no other is wanted by now
             self._note_model(event)
         elif isinstance(event, ModelFailed):
@@ -124,6 +134,7 @@ class Desk(Conversation):
         self.opened, self.model = event, event.name
         self._keep(lambda: self.tuning.recall(event.name))
         self.prefer("model", event.name)
+        self.recount()
         if self.chat.id:
             self._keep(lambda: self.store.set_model(self.chat.id, event.name))
 
@@ -137,12 +148,15 @@ class Desk(Conversation):
         """An empty conversation; it is stored when something is said in it."""
         self.stop()
         self.chat = Chat(0)
+        self.drafts.enter(0)
         self._opened_chat()
 
     def open_chat(self, chat: int) -> None:
         """Go on with a stored conversation."""
         self.stop()
         self.chat = self.store.load(chat)
+        if not self.drafts.enter(chat):
+            self._tell(Notice(_ELSEWHERE, "warning"))
         self._opened_chat()
 
     def fork(self, message: int) -> None:
@@ -188,14 +202,11 @@ class Desk(Conversation):
         """End the model and the store; a reply that is being written is kept as far as it has come."""
         self.stop()
         self.worker.close()
+        self.drafts.close()
         self.store.close()
 
-    def reading(self) -> Reading:
-        """What the model is doing now; the figures are those of this conversation, if it wrote in that last."""
-        reading = self.worker.reading()
-        return reading if self.worker.wrote in self.chat.tree.messages else replace(reading, live=None)
-
     def _opened_chat(self) -> None:
+        self.recount()
         self._tell(PathChanged())
         self._tell(ChatsChanged())
         self._tell(SettingsChanged())

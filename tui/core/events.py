@@ -53,6 +53,23 @@ class ReplyEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Counted(Event):
+    """The conversation that ends with the message `leaf` has so many tokens."""
+
+    leaf: int | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed(Event):
+    """A file that may go with a message, or a text without a name, has so many tokens."""
+
+    name: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inspected(Event):
     """What the model would get of the conversation that is shown."""
 

@@ -35,18 +35,18 @@ class Tuning:
             self.values[setting.name] = setting.parse(text)
         else:
             self.values.pop(setting.name, None)
-        self._keep()
+        self._store.change_settings(self._model, {setting.name: self.values.get(setting.name)})
         return setting
 
     def reset(self) -> None:
         """Everything as it comes."""
         self.values, self.thinking = {}, None
-        self._keep()
+        self._store.save_settings(self._model, {})
 
     def think(self, thinking: bool | None) -> None:
         """Let the model think before it replies, or not, or (None) as its template does."""
         self.thinking = thinking
-        self._keep()
+        self._store.change_settings(self._model, {_THINKING: thinking})
 
     def for_loading(self) -> dict[str, Any]:
         """What differs of `LoadOptions`."""
@@ -56,11 +56,12 @@ class Tuning:
         """The same for any model, as it is kept; from any thread."""
         return known.chosen(known.valid(self._store.settings(model)), Group.LOAD)
 
+    @property
+    def overflow(self) -> str:
+        """What becomes of a conversation that outgrows the context."""
+        return str(self.values.get("overflow", known.BY_NAME["overflow"].default))
+
     def for_replies(self) -> dict[str, Any]:
         """What a reply is asked for with."""
         options = known.chosen(self.values, Group.GENERATION, Group.CHAT)
         return options if self.thinking is None else {**options, "template_args": {"enable_thinking": self.thinking}}
-
-    def _keep(self) -> None:
-        extra = {} if self.thinking is None else {_THINKING: self.thinking}
-        self._store.save_settings(self._model, {**self.values, **extra})

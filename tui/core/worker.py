@@ -89,6 +89,11 @@ class Worker:
         if self.running == message and (reply := self._reply):
             reply.cancel()
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no model, and none to come."""
+        return self._phase is Phase.CLOSED and self._opened == self._opening
+
     def text(self) -> str:
         """What has come of the reply that is being written."""
         return self._reply.text if self._reply else ""
@@ -104,6 +109,8 @@ class Worker:
             progress=self._progress,
             live=reply.live() if reply else None,
             context=model.ctx if model else 0,
+            dropped_tokens=reply.dropped_tokens if reply else 0,
+            dropped_messages=reply.dropped_messages if reply else 0,
             threads=model.threads if model else 0,
             blocks=blocks,
             gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
@@ -136,8 +143,8 @@ class Worker:
             self._progress = progress
 
         self._let_go()
-        self._opened = opening
         self._phase, self._name = Phase.LOADING, name
+        self._opened = opening
         told: Event | None = None
         try:
             say("")

@@ -21,11 +21,11 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("progress", "", "How much of the prompt has been read. A model reads all of it before it can write."),
         Entry("read", "read", "Prefill: tokens of the prompt read so far. A token is a word or a part of one."),
         Entry("left", "left", "How long reading the rest of the prompt will take, at the speed so far."),
+        Entry("prefill", "prefill", "Tokens of the prompt read per second, without the reused ones."),
+        Entry("ttft", "TTFT", "Time to first token: from sending the message to the first token of the reply."),
         Entry("reused", "reused", "Tokens of the prompt that were in the cache from before: they cost no time."),
         Entry("diverged", "diverged at", "Where the prompt stops being what was in the cache: the rest is read."),
         Entry("around", "", "The prompt around the place where it stops being what was in the cache."),
-        Entry("prefill", "prefill", "Tokens of the prompt read per second, without the reused ones."),
-        Entry("ttft", "TTFT", "Time to first token: from sending the message to the first token of the reply."),
     ),
     "Reply": (
         Entry("spark", "", "The time that each of the last tokens took: level is steady, a peak is a late token."),
@@ -42,6 +42,8 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     "Context": (
         Entry("gauge", "", "How full the context is: all that the model sees at once, and remembers."),
         Entry("context", "used", "Tokens of instructions, conversation and reply, of the most that there is room for."),
+        Entry("overflow", "when full", "What is done when there is no room for more; /set overflow chooses it."),
+        Entry("dropped", "dropped", "Tokens that the last reply does not see for want of room: dimmed above."),
     ),
     "Machine": (
         Entry("threads", "threads", "How many of the processor's cores compute."),

@@ -5,22 +5,24 @@ from collections.abc import Sequence
 from edgellm.gguf.printable import printable, size
 from edgellm.stats import Live
 from tui.core.machine import Memory
+from tui.core.naming import called
 from tui.core.reading import Phase, Reading
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.fit import Forms, fit, join
 from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed
-from tui.instruments.values import prompt_read, state, ttft
+from tui.instruments.values import POLICIES, prompt_read, state, ttft
 
 _QUIET = "$foreground-muted"
 _LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
-_RIGHT = ("threads", "gpu", "memory", "model", "context")
+_RIGHT = ("threads", "gpu", "memory", "model", "dropped", "context")
+_FULL = "context context dropped"
 _REST = "reused memory gpu threads"
 _ORDER = {
     Phase.CLOSED: "phase memory",
     Phase.LOADING: "phase loading model loading model memory threads",
-    Phase.READY: f"phase context model mean context context ttft itl mbu model spark {_REST}",
-    Phase.PREFILL: f"phase progress left ttft context progress context context model model {_REST}",
-    Phase.DECODE: f"phase speed context ttft context context spark itl mbu model mean model spark {_REST}",
+    Phase.READY: f"phase context dropped model dropped mean {_FULL} ttft itl mbu model spark {_REST}",
+    Phase.PREFILL: f"phase progress left ttft context dropped progress dropped {_FULL} model model {_REST}",
+    Phase.DECODE: f"phase speed context dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
 }
 """What is important in each phase, as `fit` reads it: named again, a part takes its next longer form."""
 
@@ -48,14 +50,23 @@ def _of_model(reading: Reading) -> Forms:
     if reading.progress:
         forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
     if reading.model:
-        forms["model"] = [((printable(reading.model, limit), "bold"),) for limit in (12, 28)]
+        forms["model"] = [((called(reading.model, limit), "bold"),) for limit in (12, 28)]
     if reading.threads:
         forms["threads"] = [((f"{reading.threads}", ""), (" thread" if reading.threads == 1 else " threads", _QUIET))]
     if reading.gpu_blocks:
         forms["gpu"] = [(("GPU ", _QUIET), (part_of(reading.gpu_blocks, reading.blocks), ""), (" blocks", _QUIET))]
     if reading.context:
-        forms["context"] = _context(reading.live.context_used if reading.live else 0, reading.context)
+        forms["context"] = _context(reading.used, reading.context)
+    if reading.dropped_tokens:
+        forms["dropped"] = _dropped(reading)
     return forms
+
+
+def _dropped(reading: Reading) -> Sequence[Words]:
+    count = f"dropped {reading.dropped_tokens:,}"
+    policy = "" if reading.overflow == "stop" else f" ({POLICIES[reading.overflow]})"  # it was another one then
+    said = count, f"{count}{policy}", f"context full: {count} tokens{policy}"
+    return [((text, "$text-warning"),) for text in said]
 
 
 def _context(used: int, total: int) -> Sequence[Words]:
@@ -82,6 +93,8 @@ def _of_reply(live: Live, now: Phase) -> Forms:
         "itl": [(("p50 ", _QUIET), (p50, ""), (" p95 ", _QUIET), (p95, ""), (" ms", _QUIET))],
         "mbu": [(("MBU ", _QUIET), (ratio(stats.mbu).rjust(4), ""))],
     }
+    if stats.mbu is None and now is Phase.READY:  # else it keeps its place for what is to come
+        del forms["mbu"]
     if stats.cached_tokens:
         forms["reused"] = [((part_of(stats.cached_tokens, stats.prompt_tokens), ""), (" reused", _QUIET))]
     return forms

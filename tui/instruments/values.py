@@ -3,6 +3,7 @@
 from edgellm.gguf.printable import printable, size
 from edgellm.stats import Live
 from tui.core.machine import Memory
+from tui.core.naming import called
 from tui.core.reading import Phase, Reading
 from tui.instruments.bars import level, share
 from tui.instruments.entries import SECTIONS
@@ -16,6 +17,9 @@ _MARKS = {
     Phase.PREFILL: ("▲", "$text-accent"),
     Phase.DECODE: ("▼", "$text-primary"),
 }
+POLICIES = {"stop": "stop", "drop": "drop oldest", "window": "sliding window"}
+"""What is done where a conversation outgrows the context, in words."""
+
 _NOTHING: dict[str, Value] = {entry.name: Figure() for entries in SECTIONS.values() for entry in entries}
 _NOTHING |= {"progress": Bar(), "around": Figure(""), "spark": Spark()}
 
@@ -54,13 +58,15 @@ def _phase_or_progress(reading: Reading) -> Figure:
 
 
 def _of_model(reading: Reading) -> dict[str, Value]:
-    used = reading.live.context_used if reading.live else 0
+    used, dropped = reading.used, reading.dropped_tokens
     filled = share(used, reading.context)
     return {
-        "model": Figure(printable(reading.model, 30), "bold"),
+        "model": Figure(called(reading.model, 30), "bold"),
         "phase": _phase_or_progress(reading),
         "gauge": Bar(filled, level(filled)),
         "context": Figure(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),
+        "overflow": Figure(POLICIES[reading.overflow]),
+        "dropped": Figure(f"{dropped:,} tokens", "$text-warning") if dropped else Figure(),
         "threads": Figure(f"{reading.threads}" if reading.threads else UNKNOWN),
         "gpu": Figure(part_of(reading.gpu_blocks, reading.blocks) if reading.blocks else UNKNOWN),
     }

@@ -5,13 +5,14 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
+from tui.binding import bind
 from tui.models.filter import Filter
 from tui.models.listing import ModelList
 from tui.models.pull import Pull
@@ -28,12 +29,18 @@ class ModelsScreen(ModalScreen[str | None]):
 
     CSS_PATH: ClassVar = ["screen.tcss", "listing.tcss", "pulling.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop_pull", "Stop", id="models.stop"),
-        Binding("escape", "leave", "Close", id="models.close"),
-        Binding("up", "move('cursor_up')", "Up", id="models.up", show=False),
-        Binding("down", "move('cursor_down')", "Down", id="models.down", show=False),
-        Binding("pageup", "move('page_up')", "Page up", id="models.page_up", show=False),
-        Binding("pagedown", "move('page_down')", "Page down", id="models.page_down", show=False),
+        bind(
+            "models.stop",
+            "escape",
+            "stop_pull",
+            "Stop",
+            "Stop the pull; what has come is kept, and the next one goes on with it",
+        ),
+        bind("models.close", "escape", "leave", "Close", "Back to the conversation"),
+        bind("models.up", "up", "move('cursor_up')", "Up", "The model above", show=False),
+        bind("models.down", "down", "move('cursor_down')", "Down", "The model below", show=False),
+        bind("models.page_up", "pageup", "move('page_up')", "Page up", "A page up", show=False),
+        bind("models.page_down", "pagedown", "move('page_down')", "Page down", "A page down", show=False),
     ]
 
     class Read(Message):

@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 from textual.content import Content
 
 from edgellm.gguf.printable import printable
+from tui.core.naming import called
 from tui.core.store.rows import ChatRow
 
 
 def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:
     """The title, and below it when it was used and its model, or the words that were found."""
-    about = chat.snippet or " · ".join(filter(None, (when(chat.updated, now or datetime.now()), chat.model)))
+    used = when(chat.updated, now or datetime.now())
+    about = chat.snippet or " · ".join(filter(None, (used, called(chat.model or "", 20))))
     title = Content.styled(printable(chat.title) or "untitled", "bold" if open else "")
     return Content("\n").join([title, Content.styled(f"  {printable(about, 28)}", "$foreground-muted")])
 

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.binding import bind
 from tui.core.store.rows import ChatRow
 from tui.sidebar.row import row
 
@@ -25,12 +26,20 @@ class Sidebar(Widget):
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False, id="chats.up"),
-        Binding("down", "move(1)", "Down", show=False, id="chats.down"),
-        Binding("f2", "rename", "Rename", show=False, id="chats.rename"),
-        Binding("delete", "delete", "Delete", show=False, id="chats.delete", priority=True),
-        Binding("ctrl+z", "undo", "Undo", show=False, id="chats.undo", priority=True),
-        Binding("escape", "leave", "Back", show=False, id="chats.leave"),
+        bind("chats.up", "up", "move(-1)", "Up", "The chat above", show=False),
+        bind("chats.down", "down", "move(1)", "Down", "The chat below", show=False),
+        bind("chats.rename", "f2", "rename", "Rename", "Give the chat another title", show=False),
+        bind("chats.delete", "delete", "delete", "Delete", "Delete the chat", show=False, priority=True),
+        bind(
+            "chats.undo",
+            "ctrl+z",
+            "undo",
+            "Undo",
+            "Bring the chat back that was deleted last",
+            show=False,
+            priority=True,
+        ),
+        bind("chats.leave", "escape", "leave", "Back", "Back to the conversation", show=False),
     ]
 
     @dataclass
@@ -67,6 +76,7 @@ class Sidebar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: Sequence[ChatRow] = ()
+        self._current = 0
         self._renaming: int | None = None
 
     def compose(self) -> ComposeResult:
@@ -79,15 +89,19 @@ class Sidebar(Widget):
         """Show these chats, `current` as the one that is open. The same chat stays highlighted, if it is there."""
         options = self.query_one(OptionList)
         chosen = self._chosen
-        self._rows = rows
+        self._rows, self._current = rows, current
         options.clear_options()
         options.add_options(Option(row(each, open=each.id == current), id=str(each.id)) for each in rows)
-        places = {each.id: place for place, each in enumerate(rows)}
-        options.highlighted = places.get(chosen or current, 0 if rows else None)
+        self._highlight(chosen or current)
 
     def search(self) -> None:
-        """Put the cursor into the search."""
+        """Put the cursor into the search, and point at the chat that is open."""
         self.query_one(Input).focus()
+        self._highlight(self._current)
+
+    def _highlight(self, chat: int) -> None:
+        places = {each.id: place for place, each in enumerate(self._rows)}
+        self.query_one(OptionList).highlighted = places.get(chat, 0 if self._rows else None)
 
     @property
     def _chosen(self) -> int | None:

@@ -110,18 +110,15 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The line that stands for what the model thought: a click opens and closes it."""
+    """The line that stands for what is `opened` or folded, and says what that is: a click opens and closes it."""
 
-    words: int
+    source: str
     opened: bool
-    running: bool
     gap: bool = False
-    source: str = ""
 
     def lines(self, palette: Palette, width: int) -> list[Line]:
         """One line."""
-        what = "thinking:" if self.running else "thought for"
-        text = f"{'▾' if self.opened else '▸'} {what} {self.words:,} word{'s' if self.words != 1 else ''}"
+        text = f"{'▾' if self.opened else '▸'} {self.source}"
         return [decoration(Segment(text[:width], palette.muted + Style(meta={"fold": True})))]
 
 

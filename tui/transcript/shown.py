@@ -9,10 +9,14 @@ from tui.transcript.thinking import split
 
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System", "notice": "Notice"}
 _LINES = 64  # of a plain text in one piece
+_LONG, _HEAD, _TAIL = 40, 12, 8  # lines of what is folded, and of what is seen of it then
 
 
 class Shown:
-    """An entry, with its pieces once somebody asks for them. What the model thought is `opened` or folded."""
+    """An entry, with its pieces once somebody asks for them.
+
+    What the model thought, and the middle of something long that was said to it, is `opened` or folded.
+    """
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -28,7 +32,7 @@ class Shown:
         self._stale = True
 
     def fold(self) -> None:
-        """Open the thought, or fold it."""
+        """Open what is folded, or fold it again."""
         self.opened = not self.opened
         self._stale = True
 
@@ -47,18 +51,31 @@ class Shown:
         if entry.role == "assistant":
             yield from self._reply(entry)
         else:
-            lines = entry.text.split("\n")
-            for at in range(0, len(lines), _LINES):
-                yield Plain("\n".join(lines[at : at + _LINES]))
+            yield from self._said(entry.text.split("\n"))
         if entry.figures:
             yield Figures(entry.figures)
+
+    def _said(self, lines: list[str]) -> Iterator[Piece]:
+        """What was said, as it is; of what is long, such as a file, the beginning and the end until it is opened."""
+        if len(lines) > _LONG and not self.opened:
+            yield Plain("\n".join(lines[:_HEAD]))
+            yield Fold(f"{len(lines) - _HEAD - _TAIL:,} more lines", opened=False)
+            yield Plain("\n".join(lines[-_TAIL:]))
+            return
+        if len(lines) > _LONG:
+            yield Fold(f"{len(lines):,} lines", opened=True)
+        for at in range(0, len(lines), _LINES):
+            yield Plain("\n".join(lines[at : at + _LINES]))
 
     def _reply(self, entry: Entry) -> Iterator[Piece]:
         thought, answer, done = split(entry.text, entry.running)
         self.thoughts = range(0)
         self._answer.update(answer, entry.running)
         if thought is not None:
-            yield Fold(len(thought.split()), self.opened, not done)
+            words = len(thought.split())
+            yield Fold(
+                f"{'thought for' if done else 'thinking:'} {words:,} word{'s' if words != 1 else ''}", self.opened
+            )
             if self.opened:
                 self._thought.update(thought.lstrip("\n"), not done)
                 yield from self._thought.pieces

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
+from tui.binding import bind
 from tui.transcript.copying import as_sent, code_blocks
 from tui.transcript.entry import Entry
 from tui.transcript.palette import COMPONENTS
@@ -22,14 +23,33 @@ class Transcript(ColumnView):
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("alt+up", "select_previous", "Previous message", show=False, id="transcript.previous"),
-        Binding("alt+down", "select_next", "Next message", show=False, id="transcript.next"),
-        Binding("c", "copy_code", "Copy code", id="transcript.copy_code"),
-        Binding("y", "copy_message", "Copy message", id="transcript.copy_message"),
-        Binding("t", "fold", "Thinking", id="transcript.fold"),
+        bind("transcript.previous", "alt+up", "select_previous", "Mark above", "Mark the message above", show=False),
+        bind("transcript.next", "alt+down", "select_next", "Mark below", "Mark the message below", show=False),
+        bind(
+            "transcript.copy_code",
+            "c",
+            "copy_code",
+            "Copy code",
+            "Copy the last code of the marked message, or of the conversation",
+        ),
+        bind(
+            "transcript.copy_message", "y", "copy_message", "Copy message", "Copy the marked message, or the last one"
+        ),
+        bind(
+            "transcript.fold",
+            "t",
+            "fold",
+            "Unfold",
+            "Open or close what the model thought, or the rest of a long message",
+        ),
         *(
-            Binding(
-                str(number), f"copy_code({number})", f"Copy code {number}", show=False, id=f"transcript.code_{number}"
+            bind(
+                f"transcript.code_{number}",
+                str(number),
+                f"copy_code({number})",
+                f"Copy code {number}",
+                "Copy the code of this number",
+                show=False,
             )
             for number in range(1, 10)
         ),
@@ -127,7 +147,7 @@ class Transcript(ColumnView):
             self._copy(self.copy_text(keys[-1] if self.selected is None else self.selected), "the message")
 
     def action_fold(self) -> None:
-        """Open or fold what the model thought, in the marked message or else in the last one."""
+        """Open or fold what the model thought or what is long, in the marked message or else in the last one."""
         keys = self._column.keys
         if keys:
             self._fold(keys[-1] if self.selected is None else self.selected)

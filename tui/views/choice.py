@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
+
+from tui.binding import bind
 
 
 class Choice(Widget, can_focus=True):
     """Shows the value that is chosen; an empty one stands for the default, which `placeholder` names."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step(-1)", "Before", show=False, id="choice.before"),
-        Binding("right,space", "step(1)", "Next", show=False, id="choice.next"),
+        bind("choice.before", "left", "step(-1)", "Before", "The value before", show=False),
+        bind("choice.next", "right,space", "step(1)", "Next", "The next value", show=False),
     ]
 
     @dataclass

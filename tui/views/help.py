@@ -1,9 +1,12 @@
 """The help screen: all keys and all commands, from where they are declared."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from textwrap import wrap
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 
 from edgellm.gguf.printable import printable
 from edgellm.home import config_file
@@ -13,13 +16,17 @@ from tui.views.lines import Lines
 from tui.views.view import View
 from tui.views.wrapped import Line
 
-_LEFT = 28
+_KEYS, _COMMANDS = 16, 28
+"""Columns at the left."""
+
+_EXAMPLE = '"chat.stop" = "f8"'
 
 
 class HelpScreen(View):
     """Keys as they are now, with `keys` of the config file over the declared ones, and commands."""
 
     HEADING = "Help"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,q", "close", show=False)]
 
     def __init__(self, keys: Mapping[str, str] | None = None) -> None:
         super().__init__()
@@ -31,37 +38,41 @@ class HelpScreen(View):
 
 
 def _page(keys: Mapping[str, str], width: int) -> Iterator[Line]:
+    """How keys are changed, the chat's, then the commands, then what opens over it."""
+    where = printable(str(config_file()), 400)
+    told = f"Keys can be others: by the names at the right, under [keys] in {where}, as in {_EXAMPLE}"
+    yield from (((line, "muted"),) for line in wrap(told, width, break_on_hyphens=False))
+    yield ()
+    places = list(bindings())
+    for heading, declared in places[:4]:
+        yield from _section(heading, declared, keys, width)
     yield (("Commands", "title"),)
     for command in COMMANDS.values():
-        yield from _entry(f"/{command.name} {command.argument}".rstrip(), command.help, width)
-    for heading, declared in bindings():
-        yield ()
-        yield ((heading, "title"),)
-        for binding in declared:
-            shown = ", ".join(keys.get(binding.id or "", binding.key).split(","))
-            yield from _entry(shown, binding.description, width, binding.id or "")
+        yield from _entry(f"/{command.name} {command.argument}".rstrip(), _COMMANDS, command.help, width)
     yield ()
-    yield (("Other keys", "title"),)
-    yield from _paragraph("Every key can be another one. Write the name at its right into", width)
-    yield ((f"  {printable(str(config_file()), 400)}", "key"),)
-    yield from _paragraph(
-        "and what it shall be, several with commas between them; it holds from the next start on:", width
-    )
-    yield (("  [keys]", "key"),)
-    yield (('  "chat.stop" = "escape,f8"', "key"),)
+    for heading, declared in places[4:]:
+        yield from _section(heading, declared, keys, width)
 
 
-def _entry(left: str, text: str, width: int, right: str = "") -> Iterator[Line]:
+def _section(heading: str, declared: Sequence[Binding], keys: Mapping[str, str], width: int) -> Iterator[Line]:
+    yield ((heading, "title"),)
+    for meaning, same in groupby(declared, lambda binding: binding.tooltip):
+        first, *_, last = together = list(same) * 2
+        shown = [keys.get(binding.id or "", binding.key) for binding in (first, last)]
+        left, right = shown[0].replace(",", ", "), first.id or ""
+        if len(together) > 2:  # such as the keys of nine blocks of code
+            left, right = f"{left} … {shown[1]}", f"{right} …"
+        yield from _entry(left, _KEYS, meaning, width, right)
+    yield ()
+
+
+def _entry(left: str, column: int, text: str, width: int, right: str = "") -> Iterator[Line]:
     """What stands at the left, and what it means, in as many lines as that takes."""
-    first, *more = wrap(text, max(20, width - _LEFT - len(right) - 1)) or [""]
-    if len(left) >= _LEFT:
+    first, *more = wrap(text, max(20, width - column - len(right) - 1)) or [""]
+    if len(left) >= column:
         yield ((left, "key"),)
         left = ""
-    space = " " * (width - _LEFT - len(first) - len(right))
-    yield ((left.ljust(_LEFT), "key"), (first, "plain"), (space + right, "muted"))
+    space = " " * (width - column - len(first) - len(right))
+    yield ((left.ljust(column), "key"), (first, "plain"), (space + right, "muted"))
     for line in more:
-        yield ((" " * _LEFT + line, "plain"),)
-
-
-def _paragraph(text: str, width: int) -> Iterator[Line]:
-    return (((line, "plain"),) for line in wrap(text, width))
+        yield ((" " * column + line, "plain"),)

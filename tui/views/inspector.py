@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Static
 
+from tui.binding import bind
 from tui.core.desk import Desk
 from tui.core.events import Event, Inspected, Notice
 from tui.views.lines import Lines
@@ -26,8 +27,8 @@ class InspectorScreen(View):
     HEADING = "Prompt"
     CSS_PATH: ClassVar = ["view.tcss", "inspector.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "turn", "Text or tokens", id="inspector.turn"),
-        Binding("c", "copy", "Copy all", id="inspector.copy"),
+        bind("inspector.turn", "t", "turn", "Text or tokens", "The prompt as text, or token by token"),
+        bind("inspector.copy", "c", "copy", "Copy all", "Copy the text, or the ids of its tokens"),
     ]
 
     def __init__(self, desk: Desk) -> None:

@@ -15,11 +15,11 @@ from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from edgellm.gguf.printable import printable
 
 PLACES = {
-    "Everywhere": ("tui.app:ChatApp",),
     "Chat": ("tui.chat.screen:ChatScreen",),
-    "Conversation": ("tui.transcript:Transcript",),
-    "Input": ("tui.composer:Composer", "tui.composer.box:Box"),
-    "Chats": ("tui.sidebar:Sidebar",),
+    "Input box": ("tui.composer:Composer", "tui.composer.box:Box"),
+    "Conversation, once a message is marked": ("tui.transcript:Transcript",),
+    "Everywhere": ("tui.app:ChatApp",),
+    "List of chats": ("tui.sidebar:Sidebar",),
     "Models": ("tui.models.screen:ModelsScreen", "tui.models.filter:Filter"),
     "Views": ("tui.views.view:View",),
     "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice:Choice"),
@@ -69,16 +69,21 @@ def remarks(keys: Mapping[str, str]) -> Iterator[str]:
     """A line for each id that no binding has, and for keys that two bindings of one place would have."""
     known = set()
     for _, declared in bindings():
-        taken: dict[str, str] = {}
+        taken: dict[str, Binding] = {}
         for binding in declared:
             known.add(binding.id)
             for key in keys.get(binding.id or "", binding.key).split(","):
-                first = taken.setdefault(key, binding.id or "")
-                if first != binding.id and {first, binding.id} & keys.keys():
-                    yield f"{key} is the key of {first} and of {binding.id}: one of them will not be heard"
+                first = taken.setdefault(key, binding)
+                if {first.id, binding.id} & keys.keys() and not _share(key, first, binding):
+                    yield f"{key} is the key of {first.id} and of {binding.id}: one of them will not be heard"
     for name in keys.keys() - known:
         near = get_close_matches(name, sorted(filter(None, known)), n=1)
         yield f"no key is called {printable(name)}; {f'did you mean {near[0]}?' if near else 'see the help screen'}"
+
+
+def _share(key: str, one: Binding, other: Binding) -> bool:
+    """Whether a key is meant for both: only one of them can be done at a time."""
+    return all(key in binding.key.split(",") for binding in (one, other)) or one is other
 
 
 def _flat(table: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

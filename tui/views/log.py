@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Static
 
+from tui.binding import bind
 from tui.views.lines import Lines
 from tui.views.view import View
 from tui.views.wrapped import wrapped
@@ -19,8 +20,8 @@ class LogScreen(View):
 
     HEADING = "Log"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "refresh_log", "Read again", id="log.refresh"),
-        Binding("c", "copy", "Copy all", id="log.copy"),
+        bind("log.refresh", "r", "refresh_log", "Read again", "Read the log again"),
+        bind("log.copy", "c", "copy", "Copy all", "Copy the log"),
     ]
 
     def __init__(self, path: Path) -> None:

@@ -34,12 +34,13 @@ class Row(Vertical):
         self._problem = Label(classes="problem", markup=False)
 
     def compose(self) -> ComposeResult:
-        """The line, and one below for what is wrong."""
+        """The line, one below for what is wrong, and one that explains it, where there is room."""
         with Horizontal():
             yield Label(self._label, classes="name", markup=False)
             yield self._editor
             yield self._default
         yield self._problem
+        yield Label(self.about, classes="help", markup=False)
 
     @property
     def text(self) -> str:

@@ -4,14 +4,15 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
 
-from edgellm.gguf.printable import printable
+from tui.binding import bind
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
+from tui.core.naming import called
 from tui.core.settings import SETTINGS, Group, Setting
 from tui.views.row import Row
 from tui.views.view import View
@@ -26,11 +27,12 @@ class SettingsScreen(View):
 
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
     AUTO_FOCUS = "Row Input"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (40, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "app.focus_previous", "Up", show=False, id="settings.up"),
-        Binding("down", "app.focus_next", "Down", show=False, id="settings.down"),
-        Binding("ctrl+r", "reset", "Default", id="settings.reset"),
-        Binding("ctrl+t", "reset_all", "All defaults", id="settings.reset_all"),
+        bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
+        bind("settings.down", "down", "app.focus_next", "Down", "The setting below", show=False),
+        bind("settings.reset", "ctrl+r", "reset", "Default", "This setting as it comes"),
+        bind("settings.reset_all", "ctrl+t", "reset_all", "All defaults", "All settings of this model as they come"),
     ]
 
     def __init__(self, desk: Desk) -> None:
@@ -41,7 +43,7 @@ class SettingsScreen(View):
         self._rows = {Row(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
 
     def contents(self) -> ComposeResult:
-        """A row for each setting, and a line about the one that is focused."""
+        """A row for each setting, and a line about the one that is focused, if not all are explained."""
         with Vertical(id="rows"):
             with Horizontal(id="system"):
                 yield Label("system prompt", classes="name")
@@ -61,7 +63,7 @@ class SettingsScreen(View):
 
     def _show(self) -> None:
         desk = self._desk
-        self.query_one("#frame").border_title = escape(f"Settings of {printable(desk.model or 'no model', 40)}")
+        self.query_one("#frame").border_title = escape(f"Settings of {called(desk.model or 'no model', 40)}")
         self._thinking.display = bool(desk.opened and desk.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
@@ -134,7 +136,7 @@ class SettingsScreen(View):
 
 
 def _about(setting: Setting) -> str:
-    return f"{setting.help}\nopens the model anew, when this is closed" if setting.group is Group.LOAD else setting.help
+    return f"{setting.help}; opens the model anew" if setting.group is Group.LOAD else setting.help
 
 
 def _text(value: Any) -> str:

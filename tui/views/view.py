@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Footer
 
 from edgellm.errors import EdgeLLMError
+from tui.binding import bind
 from tui.core.events import Event
 
 
@@ -18,7 +19,7 @@ class View(ModalScreen[None]):
 
     CSS_PATH: ClassVar = ["view.tcss"]
     HEADING: ClassVar[str] = ""
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", id="view.close")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("view.close", "escape", "close", "Close", "Back to the conversation")]
 
     def compose(self) -> ComposeResult:
         """The frame."""

@@ -24,6 +24,14 @@ class Kept(Database):
         with self._change() as run:
             run("INSERT OR REPLACE INTO settings VALUES (?, ?)", model, json.dumps(dict(values)))
 
+    def change_settings(self, model: str, changes: Mapping[str, Any]) -> None:
+        """Keep some of what is set for a model; None takes one away. The others stay, whichever program set them."""
+        with self._change() as run:
+            found = run("SELECT value FROM settings WHERE model = ?", model).fetchone()
+            before = of(dict, "the settings of a model")(decoded(found[0])) if found else {}
+            values = {name: value for name, value in {**before, **changes}.items() if value is not None}
+            run("INSERT OR REPLACE INTO settings VALUES (?, ?)", model, json.dumps(values))
+
     def preference(self, name: str, default: object) -> object:
         """What was kept under a name, or else `default`."""
         with self._look() as run:

@@ -83,6 +83,11 @@ class Store(Kept):
             run("UPDATE chats SET updated = ?, deleted = NULL WHERE id = ?", message.created, chat)
             return replace(message, id=insert_row(run, chat, message))
 
+    def newest(self, chat: int) -> int:
+        """The id of the last message that was added to a chat, in whichever version; 0 if there is none."""
+        with self._look() as run:
+            return int(run("SELECT max(id) FROM messages WHERE chat = ?", chat).fetchone()[0] or 0)
+
     def update(self, message: Message) -> None:
         """Save a message as it is now; from any thread."""
         with self._change() as run:

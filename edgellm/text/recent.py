@@ -1,0 +1,44 @@
+"""How often each token came lately."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.intp]
+
+
+class Recent:
+    """Counts the tokens among the last `n` of a sequence, or among all if `n` is -1.
+
+    What a token costs does not grow with the sequence: it comes into the count, and another one leaves.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._tokens: list[int] = []
+        self._counts: dict[int, int] = {}
+
+    def accept(self, token: int) -> None:
+        """The sequence has one more token."""
+        self._tokens.append(token)
+        self._add(token, 1)
+        if 0 <= self._n < len(self._tokens):
+            self._add(self._tokens[-1 - self._n], -1)
+
+    def rollback(self, n: int) -> None:
+        """The sequence has lost its last `n` tokens."""
+        for _ in range(min(n, len(self._tokens))):
+            if 0 <= self._n < len(self._tokens):
+                self._add(self._tokens[-1 - self._n], 1)
+            self._add(self._tokens.pop(), -1)
+
+    def counts(self) -> tuple[Ints, Ints]:
+        """The ids that came, each once, and how often each did."""
+        size = len(self._counts)
+        return np.fromiter(self._counts, np.intp, size), np.fromiter(self._counts.values(), np.intp, size)
+
+    def _add(self, token: int, times: int) -> None:
+        count = self._counts.get(token, 0) + times
+        if count:
+            self._counts[token] = count
+        else:
+            del self._counts[token]

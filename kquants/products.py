@@ -1,0 +1,246 @@
+"""A super-block of a tile times rows of x: exact integer dot products, then the scales.
+
+What a format yields (`kquants.pieces`) either meets one or two rows of x at once (decode), or it is stored, for many
+rows of x (prefill):
+
+    weights    [blocks][8][64]     see `BLOCK_WEIGHTS`
+    scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans
+    whole      [2][64]             float32: d, then -dmin, where a super-block has them
+"""
+
+from typing import Any, Protocol
+
+from llvmlite import ir
+from numba import types
+
+from kquants.blocks import FloatScales
+from kquants.cpu import has
+from kquants.dot4 import Dot4, start_dot4
+from kquants.pieces import (
+    BLOCK_WEIGHTS,
+    Format,
+    Part,
+    Values,
+    Whole,
+    has_integer_scales,
+    is_signed,
+    offset_of,
+)
+from kquants.quads import Value
+from kquants.simd import F32, I8_64, VectorType, at, define, load, pointer, splat, times
+from kquants.super_blocks import IntegerScales
+from kquants.tiles import Tile
+
+TOGETHER = 8 if has("avx512f") else 2
+"""Rows of x that share a pass over unpacked weights: as many as the registers hold sums for."""
+
+UNIT_SCALES = 2 * 64
+"""Bytes of a unit's scales and minima."""
+
+_INT = ir.IntType(32)
+
+
+class Scaling(Protocol):
+    """How the products of spans become a sum, unit by unit; `x` is what belongs to the (super-)block of a row of x."""
+
+    SUMS: VectorType
+    """What a row of x adds up in while it passes a super-block."""
+    SPANS: int
+    """Spans in a unit."""
+    X_GROUP_BYTES: int
+    """Bytes of a group of x, from one row to the next."""
+    X_BLOCK_BYTES: int
+    """Bytes of what belongs to one block of x; 0 where that belongs to the whole group."""
+
+    def begin(self, b: ir.IRBuilder, y: Value) -> Value:
+        """The sums before the first unit, for a y."""
+
+    def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
+        """What the dot products of a span of a unit begin with, int32."""
+
+    def add(
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int
+    ) -> Value:
+        """The sums with the dot products of a unit's spans."""
+
+    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Value) -> Value:
+        """y after the last unit."""
+
+
+def scaling_of(fmt: Format) -> Scaling:
+    """How spans of a format are scaled."""
+    return IntegerScales(fmt) if has_integer_scales(fmt) else FloatScales(fmt)
+
+
+def units_of(fmt: Format) -> int:
+    """Units in a super-block of a format."""
+    return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
+
+
+# --- one row of x: decode ------------------------------------------------------------------------------
+
+
+def multiply_tile(fmt: Format, rows: int) -> Any:
+    """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
+
+    Arguments: sums (a tuple), the address of the super-block, bytes between rows, the addresses of the super-block
+    that follows and to ask for ahead (see `Tile`), the 32 · blocks values of x, what belongs to them.
+    """
+    sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
+
+    @define(sums_type, sums_type, *[types.int64] * 6)
+    def multiply(
+        b: ir.IRBuilder,
+        y: Value,
+        w: Value,
+        stride: Value,
+        following: Value,
+        ahead: Value,
+        x: Value,
+        x_scales: Value,
+    ) -> Value:
+        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
+        before = [b.extract_value(y, t) for t in range(rows)]
+        sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
+        scales: list[Values] = []
+        whole: Values = (None, None)
+        for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
+            if isinstance(piece, Part):
+                unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
+                if (unit, span) not in dots:
+                    dots[unit, span] = [_start(b, fmt, scaling.start(b, p, unit, span)) for p in all_scales]
+                first = 32 * piece.block + 16 * piece.half
+                _add(b, dots[unit, span], piece.u.vectors, [at(b, p, first) for p in all_x])
+            elif isinstance(piece, Whole):
+                whole = piece.values
+            else:
+                scales.append(piece.values)
+                totals = [[dot.total() for dot in dots[piece.unit, span]] for span in range(scaling.SPANS)]
+                for t, of_row in enumerate(zip(*totals, strict=True)):
+                    sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], all_scales[t], piece.unit)
+        for t in range(rows):
+            y = b.insert_value(y, scaling.end(b, sums[t], before[t], scales, whole, all_scales[t]), t)
+        return y
+
+    return multiply
+
+
+def _start(b: ir.IRBuilder, fmt: Format, start: Value) -> Dot4:
+    return start_dot4(b, start, fmt.BITS, is_signed(fmt))
+
+
+def _add(b: ir.IRBuilder, dots: list[Dot4], vectors: list[Value], x: list[Value]) -> None:
+    """Add to each sum the products of these vectors of weights with the row of x that goes on at an address."""
+    for k, u in enumerate(vectors):
+        for dot, row in zip(dots, x, strict=True):
+            four = splat(b, load(b, at(b, row, 4 * k), _INT))
+            dot.add(u, b.bitcast(four, I8_64.vector))
+
+
+# --- many rows of x: prefill ---------------------------------------------------------------------------
+
+
+def store_tile(fmt: Format, signed: bool) -> Any:
+    """An operation: unpack a super-block; `signed` weights have their offset taken off.
+
+    Arguments: its address, bytes between rows, the addresses of the super-block that follows and to ask for ahead,
+    where its weights go, and its scales.
+    """
+
+    @define(types.none, *[types.int64] * 6)
+    def store(
+        b: ir.IRBuilder, w: Value, stride: Value, following: Value, ahead: Value, weights: Value, scales: Value
+    ) -> None:
+        for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
+            if isinstance(piece, Part):
+                u = piece.u - offset_of(fmt) if signed else piece.u
+                _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)
+            else:
+                unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
+                _store(b, at(b, scales, UNIT_SCALES * unit), [v for v in piece.values if v])
+
+    return store
+
+
+def _store(b: ir.IRBuilder, address: Value, vectors: list[Value]) -> None:
+    for i, v in enumerate(vectors):
+        b.store(v, pointer(b, at(b, address, 64 * i), v.type), align=64)
+
+
+def load_scales(b: ir.IRBuilder, fmt: Format, scales: Value, unit: Value | int, element: VectorType) -> Values:
+    """What `store_tile` stored of a unit."""
+    first = at(b, scales, times(b, unit, UNIT_SCALES))
+    return load(b, first, element.vector), None if fmt.OFFSET else load(b, at(b, first, 64), element.vector)
+
+
+def multiply_unit(fmt: Format) -> Any:
+    """An operation: add the products of an unpacked unit with TOGETHER rows of x to their sums.
+
+    Arguments: sums (a tuple), the super-block's weights and scales, its x, what belongs to that, the unit.
+    """
+    scaling = scaling_of(fmt)
+    sums_type, span_weights, span = types.UniTuple(scaling.SUMS, TOGETHER), BLOCK_WEIGHTS // fmt.SPANS, 32 // fmt.SPANS
+
+    @define(sums_type, sums_type, *[types.int64] * 5)
+    def multiply(
+        b: ir.IRBuilder, sums: Value, weights: Value, scales: Value, x: Value, x_scales: Value, unit: Value
+    ) -> Value:
+        weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
+        x = at(b, x, times(b, unit, span * scaling.SPANS))
+        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(TOGETHER)] for p in (x, x_scales))
+        totals = []
+        for i in range(scaling.SPANS):
+            dots = [_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales]
+            to_weights = at(b, weights, span_weights * i)
+            vectors = [load(b, at(b, to_weights, k), I8_64.vector) for k in range(0, span_weights, 64)]
+            _add(b, dots, vectors, [at(b, p, span * i) for p in all_x])
+            totals.append([dot.total() for dot in dots])
+        of_unit = load_scales(b, fmt, scales, unit, scaling.SUMS)
+        for t, of_row in enumerate(zip(*totals, strict=True)):
+            added = scaling.add(b, b.extract_value(sums, t), list(of_row), of_unit, all_scales[t], unit)
+            sums = b.insert_value(sums, added, t)
+        return sums
+
+    return multiply
+
+
+def begin_and_end(fmt: Format) -> tuple[Any, Any]:
+    """Two operations on TOGETHER rows of x, whose y lie at an address: the sums to begin with; store y at the end.
+
+    Arguments: (y), and (sums, y, the super-block's scales, what belongs to its x).
+    """
+    scaling, units = scaling_of(fmt), units_of(fmt)
+    sums_type = types.UniTuple(scaling.SUMS, TOGETHER)
+
+    @define(sums_type, types.int64)
+    def begin(b: ir.IRBuilder, y: Value) -> Value:
+        sums: Value = ir.Constant(ir.ArrayType(scaling.SUMS.vector, TOGETHER), ir.Undefined)
+        for t in range(TOGETHER):
+            sums = b.insert_value(sums, scaling.begin(b, load(b, at(b, y, 64 * t), F32.vector)), t)
+        return sums
+
+    @define(types.none, sums_type, *[types.int64] * 3)
+    def end(b: ir.IRBuilder, sums: Value, y: Value, scales: Value, x_scales: Value) -> None:
+        all_scales = [load_scales(b, fmt, scales, unit, scaling.SUMS) for unit in range(units)]
+        whole = load_scales(b, fmt, scales, units, F32)
+        for t in range(TOGETHER):
+            before, x = load(b, at(b, y, 64 * t), F32.vector), at(b, x_scales, scaling.X_GROUP_BYTES * t)
+            after = scaling.end(b, b.extract_value(sums, t), before, all_scales, whole, x)
+            _store(b, at(b, y, 64 * t), [after])
+
+    return begin, end
+
+
+def sums_of(rows: int) -> tuple[Any, Any]:
+    """Operations on the sums of `rows` rows of x: (zeros, store 64 bytes each at an address)."""
+    sums_type = types.UniTuple(F32, rows)
+
+    @define(sums_type)
+    def zeros(b: ir.IRBuilder) -> Value:
+        return ir.Constant(ir.ArrayType(F32.vector, rows), None)
+
+    @define(types.none, types.int64, sums_type)
+    def store_sums(b: ir.IRBuilder, address: Value, sums: Value) -> None:
+        _store(b, address, [b.extract_value(sums, t) for t in range(rows)])
+
+    return zeros, store_sums

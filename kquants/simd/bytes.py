@@ -1,0 +1,83 @@
+"""Arithmetic of bytes: bits, shifts, look-ups."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants import cpu
+from kquants.simd.vectors import F32, I8, call, define, joined, splat, split
+
+_BOOL, _BYTE, _INT = (ir.IntType(n) for n in (1, 8, 32))
+
+
+and_i8 = define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, splat(b, b.trunc(bits, _BYTE), 32)))
+or_i8 = define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
+add_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.add(x, splat(b, b.trunc(n, _BYTE), 32)))
+shift_left_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.shl(x, splat(b, b.trunc(n, _BYTE), 32)))
+shift_right_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, splat(b, b.trunc(n, _BYTE), 32)))
+
+
+@define(I8, types.int32)
+def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
+    """Bit i of `bits`, 0 or 1, in lane i."""
+    return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
+
+
+def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
+    """(How many of so many bytes one instruction looks up in a table of 16, its name), if there is one."""
+    if cpu.is_arm():
+        return 16, "llvm.aarch64.neon.tbl1.v16i8"
+    if cpu.has("avx512bw") and lanes == 64:
+        return 64, "llvm.x86.avx512.pshuf.b.512"
+    if cpu.has("avx2"):
+        return 32, "llvm.x86.avx2.pshuf.b"
+    return (16, "llvm.x86.ssse3.pshuf.b.128") if cpu.has("ssse3") else None
+
+
+def look_up(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
+    """Each byte of the index, 0 … 15, looked up in a table of 16 int8."""
+    shuffle = _byte_shuffle(index.type.count)
+    if shuffle is None:
+        return _choose(b, table, index)
+    size, name = shuffle
+    values = ir.Constant(ir.VectorType(_BYTE, size), [v % 256 for v in table] * (size // 16))
+    return joined(b, [call(b, name, values.type, values, v) for v in split(b, index, index.type.count // size)])
+
+
+def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
+    """A tournament over the bits of the index, as LLVM finds only single look-ups."""
+    found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]
+    for bit in (1, 2, 4, 8):
+        masked = b.and_(index, ir.Constant(index.type, [bit] * index.type.count))
+        is_set = b.icmp_unsigned("!=", masked, ir.Constant(index.type, [0] * index.type.count))
+        found = [b.select(is_set, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
+
+
+def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
+    """Bits first … first + 3 of each 32-bit word, as bit `to` of its four bytes; 64 bytes."""
+    kind, zero, wanted = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
+    if cpu.has("avx512vbmi"):
+        # Each byte becomes 8 bits of the 64 around it, from any bit on.
+        starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), wanted)
+    bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
+    bytes_of_bits = ir.Constant(ir.VectorType(_INT, 64), [4 * (i // 4) + first // 8 for i in range(64)])
+    mine = b.and_(b.shuffle_vector(words, words, bytes_of_bits), bits)
+    return b.select(b.icmp_unsigned("!=", mine, zero), wanted, zero)
+
+
+def lookup_i8(table: tuple[int, ...]) -> Any:
+    """An operation that looks up each lane, 0 … 15, in a table of 16 int8."""
+    return define(I8, I8)(lambda b, index: look_up(b, table, index))
+
+
+def _half_to_f32(first: int) -> Any:
+    """16 of the 32 int8, from lane `first` on, as float32."""
+    lanes = ir.Constant(ir.VectorType(_INT, 16), list(range(first, first + 16)))
+    return define(F32, I8)(lambda b, x: b.sitofp(b.shuffle_vector(x, x, lanes), F32.vector))
+
+
+low_i8_to_f32 = _half_to_f32(0)
+high_i8_to_f32 = _half_to_f32(16)

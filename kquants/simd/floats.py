@@ -1,0 +1,113 @@
+"""Arithmetic of float32.
+
+It happens as written: never fused, never reordered, and `sum_f32` adds its lanes in one fixed order, so that a result
+depends on its inputs alone.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants import cpu, old_x86
+from kquants.simd.vectors import F32, I32, call, define, fold, lanes_below, splat
+
+_SHORT, _INT, _FLOAT = ir.IntType(16), ir.IntType(32), ir.FloatType()
+_FMA = not cpu.is_x86() or cpu.has("fma")
+_F16C = not cpu.is_x86() or cpu.has("f16c")
+
+
+def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
+    """x · y + z of 16 float32, rounded once."""
+    return call(b, "llvm.fma.v16f32", F32.vector, x, y, z) if _FMA else old_x86.fma(b, x, y, z)
+
+
+def half_to_float(b: ir.IRBuilder, half: Any) -> Any:
+    """The float32 of float16 bits, a scalar or 16 lanes."""
+    if not _F16C:
+        return old_x86.half_to_float(b, half)
+    many = isinstance(half.type, ir.VectorType)
+    halves, floats = (ir.VectorType(ir.HalfType(), 16), F32.vector) if many else (ir.HalfType(), _FLOAT)
+    return b.fpext(b.bitcast(half, halves), floats)
+
+
+def float_to_half(b: ir.IRBuilder, x: Any) -> Any:
+    """The float16 bits nearest to float32, ties to even, a scalar or 16 lanes."""
+    if not _F16C:
+        return old_x86.float_to_half(b, x)
+    half, short = ir.HalfType(), _SHORT
+    if isinstance(x.type, ir.VectorType):
+        half, short = ir.VectorType(half, 16), ir.VectorType(short, 16)
+    return b.bitcast(b.fptrunc(x, half), short)
+
+
+splat_f32 = define(F32, types.float32)(splat)
+add_f32 = define(F32, F32, F32)(lambda b, x, y: b.fadd(x, y))
+sub_f32 = define(F32, F32, F32)(lambda b, x, y: b.fsub(x, y))
+mul_f32 = define(F32, F32, F32)(lambda b, x, y: b.fmul(x, y))
+div_f32 = define(F32, F32, F32)(lambda b, x, y: b.fdiv(x, y))
+fma_f32 = define(F32, F32, F32, F32)(fma)
+max_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.maxnum.v16f32", F32.vector, x, y))
+min_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.minnum.v16f32", F32.vector, x, y))
+abs_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.fabs.v16f32", F32.vector, x))
+round_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.rint.v16f32", F32.vector, x))
+square_root = define(types.float32, types.float32)(lambda b, x: call(b, "llvm.sqrt.f32", _FLOAT, x))
+sum_f32 = define(types.float32, F32)(lambda b, x: fold(b, x, b.fadd))
+
+
+@define(types.float32, F32)
+def first_f32(b: ir.IRBuilder, x: Any) -> Any:
+    """Lane 0."""
+    return b.extract_element(x, _INT(0))
+
+
+@define(types.float32, F32)
+def largest_f32(b: ir.IRBuilder, x: Any) -> Any:
+    """The largest lane."""
+    return fold(b, x, lambda p, q: call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))
+
+
+@define(F32, F32, types.int64, types.float32)
+def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
+    """`x` in the first `count` lanes, `other` in the rest."""
+    return b.select(lanes_below(b, count), x, splat(b, other))
+
+
+@define(F32, F32, F32)
+def larger_f32(b: ir.IRBuilder, x: Any, y: Any) -> Any:
+    """The larger of both, and y where one is NaN: one instruction on x86, unlike `max_f32`."""
+    return b.select(b.fcmp_ordered(">", x, y), x, y)
+
+
+@define(F32, F32, F32)
+def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
+    """`x`, but NaN where y is NaN."""
+    return b.select(b.fcmp_unordered("uno", y, y), y, x)
+
+
+@define(F32, F32)
+def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
+    """2**n for whole n in [-126, 127], made by writing the exponent bits."""
+    biased = b.add(b.fptosi(n, I32.vector), ir.Constant(I32.vector, [127] * 16))
+    return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
+
+
+@define(F32, F32)
+def lowest_bits_as_exponent(b: ir.IRBuilder, x: Any) -> Any:
+    """2**(n - 127), where n < 256 is what the lowest 9 bits of a float hold; 0 for n = 0."""
+    bits = b.shl(b.bitcast(x, I32.vector), ir.Constant(I32.vector, [23] * 16))
+    return b.bitcast(bits, F32.vector)
+
+
+def saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
+    """16 whole floats as int32 that fit into int8; what lies outside saturates and NaN becomes 0."""
+    # By steps, as LLVM has no vector instructions for a saturating conversion to bytes before AVX-512.
+    low, high, zero = (ir.Constant(x.type, [limit] * 16) for limit in (-128.0, 127.0, 0.0))
+    x = b.select(b.fcmp_ordered(">", x, low), x, b.select(b.fcmp_unordered("uno", x, x), zero, low))
+    return b.fptosi(b.select(b.fcmp_ordered("<", x, high), x, high), I32.vector)
+
+
+@define(types.float32, types.int32)
+def f32_of_bits(b: ir.IRBuilder, bits: Any) -> Any:
+    """The float32 that has these bits."""
+    return b.bitcast(bits, _FLOAT)

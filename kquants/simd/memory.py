@@ -1,0 +1,103 @@
+"""Addresses; scalars in memory; what threads share.
+
+Addresses are plain integers in bytes; nothing here checks a bound.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants.simd.floats import float_to_half, half_to_float
+from kquants.simd.vectors import Emit, call, define
+
+_BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
+_FLOAT = ir.FloatType()
+
+
+def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
+    """An address as LLVM's pointer. All addresses must go through here."""
+    # LLVM may turn base + t · stride into an offset from the pointer t · stride. Where t is 0 that is null, and it
+    # would drop the access as impossible, unless told that null is an address like any other: llvmlite's list of
+    # attributes lacks this one.
+    set.add(b.function.attributes, "null_pointer_is_valid")
+    return b.inttoptr(address, to.as_pointer())
+
+
+def at(b: ir.IRBuilder, address: Any, *offsets: Any) -> Any:
+    """An address some bytes on; offsets are ints or values of the compiler."""
+    for offset in offsets:
+        address = b.add(address, _LONG(offset) if isinstance(offset, int) else offset)
+    return address
+
+
+def times(b: ir.IRBuilder, n: Any, size: int) -> Any:
+    """n · size, of an int or a value of the compiler."""
+    return n * size if isinstance(n, int) else b.mul(n, _LONG(size))
+
+
+def load(b: ir.IRBuilder, address: Any, element: ir.Type) -> Any:
+    """What lies at an address."""
+    return b.load(pointer(b, address, element), align=1)
+
+
+def _scalar_load(element: ir.Type, result: types.Type, widen: Emit | None = None) -> Any:
+    def emit(b: ir.IRBuilder, address: Any) -> Any:
+        value = load(b, address, element)
+        return widen(b, value) if widen else value
+
+    return define(result, types.int64)(emit)
+
+
+load_u8 = _scalar_load(_BYTE, types.int32, lambda b, v: b.zext(v, _INT))
+load_i8 = _scalar_load(_BYTE, types.int32, lambda b, v: b.sext(v, _INT))
+load_i32 = _scalar_load(_INT, types.int32)
+load_i64 = _scalar_load(_LONG, types.int64)
+load_f32 = _scalar_load(_FLOAT, types.float32)
+load_f16 = _scalar_load(_SHORT, types.float32, half_to_float)
+
+
+def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = None) -> Any:
+    def emit(b: ir.IRBuilder, address: Any, value: Any) -> None:
+        b.store(narrow(b, value) if narrow else value, pointer(b, address, element), align=1)
+
+    return define(types.none, types.int64, given)(emit)
+
+
+store_i32 = _scalar_store(_INT, types.int32)
+store_f32 = _scalar_store(_FLOAT, types.float32)
+store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
+
+
+@define(types.none, types.int64)
+def prefetch(b: ir.IRBuilder, address: Any) -> None:
+    """Ask for a cache line that will be read soon; any address is allowed."""
+    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(2), _INT(1))
+
+
+@define(types.none, types.int64, types.int64, types.int64)
+def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
+    """Copy n bytes."""
+    pointers = [pointer(b, a, _BYTE) for a in (to, address)]
+    call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.IntType(1)(0))
+
+
+# --- threads -------------------------------------------------------------------------------------------
+
+
+@define(types.int64, types.int64, types.int64)
+def atomic_add(b: ir.IRBuilder, address: Any, value: Any) -> Any:
+    """Add to the int64 at an address; return what was there before. Sequentially consistent."""
+    return b.atomic_rmw("add", pointer(b, address, _LONG), value, "seq_cst")
+
+
+@define(types.int64, types.int64)
+def atomic_load(b: ir.IRBuilder, address: Any) -> Any:
+    """The int64 at an address; what another thread wrote before it is visible afterwards."""
+    return b.load_atomic(pointer(b, address, _LONG), "seq_cst", 8)
+
+
+@define(types.none, types.int64, types.int64)
+def atomic_store(b: ir.IRBuilder, address: Any, value: Any) -> None:
+    """Write the int64 at an address, after all that this thread wrote before."""
+    b.store_atomic(value, pointer(b, address, _LONG), "seq_cst", 8)

@@ -1,0 +1,153 @@
+"""Vectors in memory: loads and stores of 16 floats, of all or the first of them, and of bytes."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kquants import cpu
+from kquants.simd.floats import float_to_half, half_to_float, saturated_i8
+from kquants.simd.memory import pointer
+from kquants.simd.vectors import F32, I8, I32, Emit, call, define, lanes_below
+
+_BOOL, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+_FLOAT = ir.FloatType()
+
+
+def _widen_f32(b: ir.IRBuilder, v: Any) -> Any:
+    return v
+
+
+def _widen_bf16(b: ir.IRBuilder, v: Any) -> Any:
+    high = b.shl(b.zext(v, I32.vector), ir.Constant(I32.vector, [16] * 16))
+    return b.bitcast(high, F32.vector)
+
+
+def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
+    """(load 16 elements at an address, load the first `count` of them and zero the other lanes)."""
+    memory = ir.VectorType(element, 16)
+
+    @define(F32, types.int64)
+    def load(b: ir.IRBuilder, address: Any) -> Any:
+        return widen(b, b.load(pointer(b, address, memory), align=1))
+
+    @define(F32, types.int64, types.int64)
+    def load_part(b: ir.IRBuilder, address: Any, count: Any) -> Any:
+        place = pointer(b, address, memory)
+        if not _has_masks(element):
+            return widen(b, _load_beginning(b, place, count))
+        name = f"llvm.masked.load.v16{_SUFFIX[element]}.p0"
+        return widen(b, call(b, name, memory, place, _INT(1), lanes_below(b, count), ir.Constant(memory, None)))
+
+    return load, load_part
+
+
+_SUFFIX = {_FLOAT: "f32", _SHORT: "i16"}
+
+
+def _has_masks(element: ir.Type) -> bool:
+    """Whether loads and stores can leave out lanes; LLVM would make a branch for each lane."""
+    return cpu.has("avx512vl") or (element == _FLOAT and cpu.has("avx"))
+
+
+def _load_beginning(b: ir.IRBuilder, place: Any, count: Any) -> Any:
+    """The first `count` of 16 elements, and zeros."""
+    memory = place.type.pointee
+    result = cgutils.alloca_once(b, memory)
+    with b.if_else(_is_whole(b, count)) as (whole, part):
+        with whole:
+            b.store(b.load(place, align=1), result)
+        with part:
+            b.store(ir.Constant(memory, None), result)
+            _copy_beginning(b, result, place, count)
+    return b.load(result)
+
+
+def _store_beginning(b: ir.IRBuilder, place: Any, v: Any, count: Any) -> None:
+    """Store the first `count` of 16 elements."""
+    with b.if_else(_is_whole(b, count)) as (whole, part):
+        with whole:
+            b.store(v, place, align=1)
+        with part:
+            source = cgutils.alloca_once(b, v.type)
+            b.store(v, source)
+            _copy_beginning(b, place, source, count)
+
+
+def _is_whole(b: ir.IRBuilder, count: Any) -> Any:
+    return b.icmp_signed(">=", count, _LONG(16))
+
+
+def _copy_beginning(b: ir.IRBuilder, to: Any, source: Any, count: Any) -> None:
+    memory = to.type.pointee
+    size = 4 if memory.element == _FLOAT else 2
+    length = b.mul(call(b, "llvm.smax.i64", _LONG, count, _LONG(0)), _LONG(size))
+    places = [b.bitcast(p, _BYTE.as_pointer()) for p in (to, source)]
+    call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *places, length, _BOOL(0))
+
+
+load_f32x16, load_f32x16_part = _vector_loads(_FLOAT, _widen_f32)
+load_f16x16, load_f16x16_part = _vector_loads(_SHORT, half_to_float)
+load_bf16x16, load_bf16x16_part = _vector_loads(_SHORT, _widen_bf16)
+
+
+@define(types.none, types.int64, F32)
+def store_f32x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
+    """Store 16 float32."""
+    b.store(v, pointer(b, address, v.type), align=1)
+
+
+@define(types.none, types.int64, F32)
+def store_f16x16(b: ir.IRBuilder, address: Any, v: Any) -> None:
+    """Store 16 float32 as float16."""
+    half = float_to_half(b, v)
+    b.store(half, pointer(b, address, half.type), align=1)
+
+
+def _apart(narrow: Emit) -> Any:
+    @define(types.none, types.int64, F32, types.int64)
+    def store(b: ir.IRBuilder, address: Any, v: Any, stride: Any) -> None:
+        v = narrow(b, v)
+        for i in range(16):
+            at = b.add(address, b.mul(stride, _LONG(i)))
+            b.store(b.extract_element(v, _INT(i)), pointer(b, at, v.type.element), align=1)
+
+    return store
+
+
+store_f32_apart = _apart(_widen_f32)
+"""Store 16 lanes, `stride` bytes from one to the next."""
+store_f16_apart = _apart(float_to_half)
+
+
+@define(types.none, types.int64, F32, types.int64)
+def store_f32x16_part(b: ir.IRBuilder, address: Any, v: Any, count: Any) -> None:
+    """Store the first `count` lanes."""
+    place = pointer(b, address, v.type)
+    if _has_masks(_FLOAT):
+        call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, place, _INT(1), lanes_below(b, count))
+    else:
+        _store_beginning(b, place, v, count)
+
+
+@define(I8, types.int64)
+def load_i8x32(b: ir.IRBuilder, address: Any) -> Any:
+    """Load 32 bytes."""
+    return b.load(pointer(b, address, I8.vector), align=1)
+
+
+@define(I8, types.int64)
+def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
+    """Load 16 bytes: lanes 0-15 are their low nibbles, lanes 16-31 the high ones."""
+    half = ir.VectorType(_BYTE, 16)
+    packed = b.load(pointer(b, address, half), align=1)
+    low, high = b.and_(packed, ir.Constant(half, [15] * 16)), b.lshr(packed, ir.Constant(half, [4] * 16))
+    return b.shuffle_vector(low, high, ir.Constant(ir.VectorType(_INT, 32), list(range(32))))
+
+
+@define(types.none, types.int64, F32)
+def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
+    """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
+    narrow = ir.VectorType(_BYTE, 16)
+    b.store(b.trunc(saturated_i8(b, x), narrow), pointer(b, address, narrow), align=1)

@@ -1,0 +1,115 @@
+"""Vector types, and what operations on them are made with."""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+_BYTE, _INT, _LONG = (ir.IntType(n) for n in (8, 32, 64))
+
+
+class VectorType(types.Type):
+    """A Numba type whose values are LLVM vectors of `lanes` elements."""
+
+    def __init__(self, name: str, element: ir.Type, lanes: int) -> None:
+        self.vector = ir.VectorType(element, lanes)
+        super().__init__(name=name)
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector_type: VectorType) -> None:
+        super().__init__(manager, vector_type, vector_type.vector)
+
+
+F32 = VectorType("f32x16", ir.FloatType(), 16)
+I32 = VectorType("i32x16", _INT, 16)
+I8 = VectorType("i8x32", _BYTE, 32)
+I8_64 = VectorType("i8x64", _BYTE, 64)
+
+
+Emit = Callable[..., Any]
+
+
+def define(result: types.Type, *arguments: types.Type) -> Callable[[Emit], Any]:
+    """Turn `emit(builder, *values) -> value` into an intrinsic of the given Numba types."""
+
+    def decorate(emit: Emit) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+            value = emit(builder, *values)
+            return context.get_dummy_value() if value is None else value
+
+        def typer(typing_context: Any, *given: Any) -> Any:
+            return result(*arguments), generate
+
+        return _with_arity(typer, len(arguments), emit.__name__)
+
+    return decorate
+
+
+def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
+    """Numba binds an intrinsic's arguments by their names: give `typer` the `n` parameters it expects."""
+    wrappers: tuple[Callable[..., Any], ...] = (
+        lambda ctx: typer(ctx),
+        lambda ctx, a: typer(ctx, a),
+        lambda ctx, a, b: typer(ctx, a, b),
+        lambda ctx, a, b, c: typer(ctx, a, b, c),
+        lambda ctx, a, b, c, d: typer(ctx, a, b, c, d),
+        lambda ctx, a, b, c, d, e: typer(ctx, a, b, c, d, e),
+        lambda ctx, a, b, c, d, e, f: typer(ctx, a, b, c, d, e, f),
+        lambda ctx, a, b, c, d, e, f, g: typer(ctx, a, b, c, d, e, f, g),
+        lambda ctx, a, b, c, d, e, f, g, h: typer(ctx, a, b, c, d, e, f, g, h),
+    )
+    wrapper = wrappers[n]
+    wrapper.__name__ = wrapper.__qualname__ = name
+    return intrinsic(wrapper)
+
+
+def call(b: ir.IRBuilder, name: str, result: ir.Type, *values: Any) -> Any:
+    """The result of an LLVM intrinsic."""
+    function = ir.FunctionType(result, [v.type for v in values])
+    return b.call(cgutils.get_or_insert_function(b.module, function, name), values)
+
+
+def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
+    """A value in all lanes."""
+    one = b.insert_element(ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), value, _INT(0))
+    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT, lanes), [0] * lanes))
+
+
+def split(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
+    """A vector in so many equal parts."""
+    n = v.type.count // count
+    return [_lanes(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
+
+
+def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
+    """What `split` took apart; a power of two of them."""
+    while len(parts) > 1:
+        lanes = range(2 * parts[0].type.count)
+        parts = [_lanes(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def _lanes(b: ir.IRBuilder, x: Any, y: Any, lanes: range) -> Any:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes)))
+
+
+def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine all lanes in one fixed tree: lane i with lane i + n/2, and so on down."""
+    n = v.type.count
+    while n > 1:
+        n //= 2
+        low = ir.Constant(ir.VectorType(_INT, n), list(range(n)))
+        high = ir.Constant(ir.VectorType(_INT, n), list(range(n, 2 * n)))
+        v = combine(b.shuffle_vector(v, v, low), b.shuffle_vector(v, v, high))
+    return b.extract_element(v, _INT(0))
+
+
+def lanes_below(b: ir.IRBuilder, count: Any) -> Any:
+    """Whether each of 16 lanes is one of the first `count`, an int64."""
+    few = call(b, "llvm.smin.i64", _LONG, count, _LONG(16))
+    return b.icmp_signed("<", ir.Constant(I32.vector, list(range(16))), splat(b, b.trunc(few, _INT)))

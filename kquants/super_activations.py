@@ -1,0 +1,124 @@
+"""Activations quantized for formats with super-blocks: one scale for 256 values, a power of two for every 32.
+
+Rows of n float32 (n a multiple of 256) become groups of 256 int8 and what belongs to them. A group of all rows lies
+side by side, so that a product finds them at constant distances:
+
+    [n / 256][rows] of    byte  0               256   260            292                308
+                                [ q0 q1 … q255  | D   | e, e: 8 pairs | e: 8             | 2^e · block sums: 8  |
+                                                  f32   int16           int16              int16
+
+                          byte  324                    356                   420   448
+                                | 2^e · half sums: 16  | -32 · half sums: 16 | -   ]
+                                  int16                  int32
+
+where the sums are those of the q of each block of 32, and of each half of a block. x = D · 2^e · q with D so that the
+largest e is 3, and the smallest e ≥ 0 of each block for which
+
+    max|x| ≤ 127 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
+
+The second, which takes effect where all of a half are about as large as its largest, keeps the products of a half
+with weights below 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
+lose little beside a block with a large one, and they cost nothing: a trained model of 13 M parameters had a KL
+divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4.
+
+A super-block with an Inf or NaN has D = NaN, so that the result shows it; so it does with D = Inf, where the sum of a
+half is too large for float32. One where 8D is below 1e-36 has q = 0.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from llvmlite import ir
+from numba import types
+
+from kquants.layout import LARGEST_SUM, X_GROUP
+from kquants.quads import Value
+from kquants.simd import F32, I32, at, call, define, fold, load, pointer, saturated_i8, splat
+
+_BYTE, _SHORT, _INT, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
+EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100
+"""Where things lie in what belongs to a group, after D."""
+
+UNIT_OFFSET = 32
+"""What the sums are multiplied with that weights with an offset need: most have this one."""
+
+_ROUNDING = 8
+"""What rounding adds to the sum of 16 magnitudes, and what is left of one of `LARGEST_SUM` for float's own."""
+_SMALLEST = 1e-36
+"""1 / D overflows below 3e-39."""
+
+
+def _all(value: float) -> Value:
+    return ir.Constant(F32.vector, [value] * 16)
+
+
+def _shuffle(b: ir.IRBuilder, x: Value, y: Value, lanes: list[int]) -> Value:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(lanes)), lanes))
+
+
+def _of_each(b: ir.IRBuilder, vectors: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
+    """All lanes of vector i combined, in lane i; in one fixed order."""
+    while len(vectors) > 1:
+        # Of two vectors, neighbours meet: first those of x, then those of y. After four times lanes are in order.
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        even, odd = list(range(0, 32, 2)), list(range(1, 32, 2))
+        vectors = [combine(_shuffle(b, x, y, even), _shuffle(b, x, y, odd)) for x, y in pairs]
+    return vectors[0]
+
+
+def _largest(b: ir.IRBuilder, x: Value, y: Value) -> Value:
+    return call(b, f"llvm.maxnum.v{x.type.count}f32", x.type, x, y)
+
+
+def _needed(b: ir.IRBuilder, values: list[Value]) -> Value:
+    """The scale that each half needs at least, both halves of a block the same."""
+    sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
+    largest = b.fmul(_of_each(b, sizes, partial(_largest, b)), _all(1 / 127))
+    sums = b.fmul(_of_each(b, sizes, b.fadd), _all(1 / (LARGEST_SUM - _ROUNDING - 1)))
+    needed = _largest(b, largest, sums)
+    return _largest(b, needed, _shuffle(b, needed, needed, [i ^ 1 for i in range(16)]))
+
+
+def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
+    """e of each half, int32: how many of D, 2D and 4D are too small."""
+    too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), _all(2.0**e))) for e in range(3)]
+    one, two, three = (b.zext(v, I32.vector) for v in too_small)
+    return b.add(one, b.add(two, three))
+
+
+def _store(b: ir.IRBuilder, address: Value, offset: int, v: Value, element: ir.IntType) -> None:
+    v = b.trunc(v, ir.VectorType(element, v.type.count)) if element != v.type.element else v
+    b.store(v, pointer(b, at(b, address, offset), v.type), align=1)
+
+
+@define(types.none, *[types.int64] * 2)
+def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
+    """Quantize 256 float32 at x to the group at an address."""
+    record = at(b, group, X_GROUP)
+    values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
+    needed = _needed(b, values)
+    most = fold(b, needed, partial(_largest, b))
+    d = b.fmul(most, _FLOAT(0.125))
+    exponents = _exponents(b, needed, d)
+    powers = b.sitofp(b.shl(ir.Constant(I32.vector, [1] * 16), exponents), F32.vector)
+    inverse = b.fdiv(_all(1.0), b.fmul(splat(b, d), powers))
+    inverse = b.select(splat(b, b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST))), inverse, _all(0.0))
+    wholes = []
+    for i, v in enumerate(values):
+        scaled = b.fmul(v, _shuffle(b, inverse, inverse, [i] * 16))
+        wholes.append(call(b, "llvm.rint.v16f32", F32.vector, scaled))
+        _store(b, group, 16 * i, saturated_i8(b, wholes[-1]), _BYTE)
+    # The largest value passes over NaN, but the sums keep it (and Inf · 0 is NaN, too).
+    sums = _of_each(b, wholes, b.fadd)
+    total = fold(b, sums, b.fadd)
+    is_nan = b.fcmp_unordered("uno", total, total)
+    b.store(b.select(is_nan, _FLOAT(float("nan")), d), pointer(b, record, _FLOAT), align=1)
+    halves = b.fptosi(b.select(splat(b, is_nan), _all(0.0), sums), I32.vector)
+    even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
+    blocks = b.add(_shuffle(b, halves, halves, even), _shuffle(b, halves, halves, odd))
+    e = _shuffle(b, exponents, exponents, even)
+    _store(b, record, EXPONENTS_TWICE, exponents, _SHORT)
+    _store(b, record, EXPONENTS, e, _SHORT)
+    _store(b, record, BLOCK_SUMS, b.shl(blocks, e), _SHORT)
+    _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
+    _store(b, record, MINUS_HALF_SUMS, b.mul(halves, ir.Constant(halves.type, [-UNIT_OFFSET] * 16)), _INT)

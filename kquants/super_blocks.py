@@ -1,0 +1,101 @@
+"""Formats with super-blocks: eight blocks of 32 weights, scaled by small integers, which floats scale as a whole.
+
+Such a format is w = d · scale · (u - offset) - dmin · minimum, with integer scales (and minima, or an offset) of
+spans of 32 or of 16 weights, and float32 d and dmin of the super-block. Activations have a scale D of their own for
+the super-block, and an exponent e for each block, x = D · 2^e · q_x (see `kquants.super_activations`). So all but
+the last step is exact in integers, and every CPU may add up in the order that suits it:
+
+    A = Σ 2^e · scale · Σ (u - offset) · q_x        over all spans
+    B = Σ 2^e · minimum · Σ q_x
+
+    v = float(A) · d,  where there are minima  v = fma(-dmin, float(B), v),  then  y = fma(v, D, y)
+
+No 16 q_x have magnitudes that add up to more than `LARGEST_SUM`. So A stays below 2^30: the most that it can be is
+Q6_K's 16 spans · 128 · 2^3 · 32 · 1023. And weights of at most 32 in spans of 16, or of 16 in spans of 32, keep the
+sum of a span's products within int16. Spans go in pairs, as one instruction of x86 multiplies two int16 with two
+others and adds.
+"""
+
+from llvmlite import ir
+
+from kquants.cpu import has, is_arm
+from kquants.dot4 import PAIRS_OF_SHORTS, dot2, high_shorts, low_shorts
+from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES
+from kquants.pieces import Format, Values, offset_of
+from kquants.quads import Value
+from kquants.simd import F32, I32, at, fma, load, splat, times
+from kquants.super_activations import (
+    BLOCK_SUMS,
+    EXPONENTS,
+    EXPONENTS_TWICE,
+    HALF_SUMS,
+    MINUS_HALF_SUMS,
+    UNIT_OFFSET,
+)
+
+_FLOAT, _SHORT, _INT = ir.FloatType(), ir.IntType(16), ir.IntType(32)
+_SHORTS = ir.VectorType(_SHORT, 32)
+_ZERO = ir.Constant(I32.vector, None)
+
+
+class IntegerScales:
+    """How rows of x add up pair by pair; see `kquants.products.Scaling`."""
+
+    SUMS, SPANS, X_GROUP_BYTES, X_BLOCK_BYTES = I32, 2, SUPER_GROUP_BYTES, 0
+
+    def __init__(self, fmt: Format) -> None:
+        self._fmt, self._halves = fmt, fmt.SPANS == 2
+        largest = max(fmt.OFFSET, 2**fmt.BITS - 1 - fmt.OFFSET)
+        self._are_short = largest * LARGEST_SUM * (1 if self._halves else 2) < 2**15
+
+    def begin(self, b: ir.IRBuilder, y: Value) -> Value:
+        """A begins at 0."""
+        return _ZERO
+
+    def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
+        """What the offset, a power of two, makes of the products: -offset · Σ q_x."""
+        offset = offset_of(self._fmt)
+        if not offset:
+            return _ZERO
+        size = 4 if self._halves else 8
+        first = at(b, x, MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
+        halves = [splat(b, load(b, at(b, first, i), _INT)) for i in range(0, size, 4)]
+        total = halves[0] if self._halves else b.add(*halves)
+        up = offset.bit_length() - UNIT_OFFSET.bit_length()
+        return (b.shl if up > 0 else b.ashr)(total, ir.Constant(I32.vector, [abs(up)] * 16))
+
+    def add(
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int
+    ) -> Value:
+        """A with the products of a pair."""
+        (first, second), scale = dots, self._with_exponents(b, scales[0], x, unit)
+        if PAIRS_OF_SHORTS and self._are_short:
+            high = b.shl(second, ir.Constant(I32.vector, [16] * 16))
+            low = b.and_(first, ir.Constant(I32.vector, [0xFFFF] * 16))
+            return dot2(b, sums, b.or_(high, low), scale)
+        sums = b.add(sums, b.mul(first, low_shorts(b, scale)))
+        return b.add(sums, b.mul(second, high_shorts(b, scale)))
+
+    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Value) -> Value:
+        """y with the super-block."""
+        d, minus_dmin = whole
+        v = b.fmul(b.sitofp(sums, F32.vector), d)
+        if minus_dmin:
+            total = _ZERO
+            for unit, (_, minima) in enumerate(scales):
+                pair = load(b, at(b, x, (HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit), _INT)
+                total = dot2(b, total, minima, splat(b, pair))
+            v = fma(b, minus_dmin, b.sitofp(total, F32.vector), v)
+        return fma(b, v, splat(b, load(b, x, _FLOAT)), y)
+
+    def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Value, unit: Value | int) -> Value:
+        """The scales of a pair, each times 2^e of its block."""
+        both = load(b, at(b, x, EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4)), _INT)
+        if has("avx512bw") or is_arm():
+            return _as_ints(b, b.shl(b.bitcast(scales, _SHORTS), b.bitcast(splat(b, both), _SHORTS)))
+        powers = b.or_(b.shl(_INT(1), b.and_(both, _INT(0xFFFF))), b.shl(_INT(1 << 16), b.lshr(both, _INT(16))))
+        return _as_ints(b, b.mul(b.bitcast(scales, _SHORTS), b.bitcast(splat(b, powers), _SHORTS)))
+
+
+def _as_ints(b: ir.IRBuilder, shorts: Value) -> Value:
+    return b.bitcast(shorts, I32.vector)

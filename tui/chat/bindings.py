@@ -1,0 +1,30 @@
+"""The keys of the conversation."""
+
+from textual.binding import BindingType
+
+from tui.binding import bind
+
+BINDINGS: list[BindingType] = [
+    bind("chat.stop", "escape", "stop", "Stop", "Stop the reply; what has come stays"),
+    bind("chat.back", "escape", "back", "Back", "Back to the input box; typing does the same"),
+    bind("chat.new", "ctrl+n", "clear", "New chat", "Begin a new chat; this one stays in the list"),
+    bind("chat.regenerate", "ctrl+r", "regenerate", "Again", "Another reply to your last message; the old one stays"),
+    bind("chat.edit", "f2", "edit", "Edit", "Edit the marked message, or your last; the old one stays", show=False),
+    bind("chat.earlier", "alt+left", "walk(-1)", "Earlier version", "The version of a message before this", show=False),
+    bind("chat.later", "alt+right", "walk(1)", "Later version", "The version of a message after this", show=False),
+    bind("chat.select_before", "alt+up", "mark('previous')", "Mark above", "Mark the message above", show=False),
+    bind("chat.select_after", "alt+down", "mark('next')", "Mark below", "Mark the message below", show=False),
+    bind("chat.copy_code", "alt+c", "look('copy_code')", "Copy code", "Copy the last code of the chat", show=False),
+    bind("chat.copy_message", "alt+y", "look('copy_message')", "Copy message", "Copy the last message", show=False),
+    bind("chat.page_up", "pageup", "look('page_up')", "Page up", "Scroll the conversation up", show=False),
+    bind("chat.page_down", "pagedown", "look('page_down')", "Page down", "Scroll the conversation down", show=False),
+    bind("chat.top", "ctrl+home", "look('scroll_home')", "Top", "To the beginning of the conversation", show=False),
+    bind("chat.end", "ctrl+end", "look('scroll_end')", "End", "To its end, and follow what is written", show=False),
+    # Ctrl+B is the first key of tmux: there, what comes first has to be another one.
+    bind("chat.chats", "ctrl+l,ctrl+b", "chats", "Chats", "The list of chats, or hide it"),
+    bind("chat.panel", "ctrl+t", "panel", "Figures", "All figures, each explained by the mouse, or hide them"),
+    bind("chat.models", "f3", "show('models')", "Models", "Choose a model, or get another one"),
+    bind("chat.settings", "f4", "show('settings')", "Settings", "How the model replies, and how it is loaded"),
+    bind("chat.leave", "ctrl+d", "leave", "Quit", "Leave, when nothing is typed; everything is saved", show=False),
+    bind("chat.help", "f1", "show('help')", "Help", "This page"),
+]

@@ -1,0 +1,107 @@
+"""What is known of the conversation: what its model does, how many tokens it takes, and what does not fit."""
+
+from dataclasses import replace
+from itertools import takewhile
+
+from edgellm.errors import EdgeLLMError
+from tui.core.backend import OpenModel
+from tui.core.conversation import Conversation
+from tui.core.events import Counted, Event, Inspected, Notice, ReplyEnded, Weighed
+from tui.core.files import with_files
+from tui.core.reading import Reading
+from tui.core.tree import Message
+
+
+class Looks(Conversation):
+    """The conversation, with what instruments show of it."""
+
+    _counted = 0
+
+    def reading(self) -> Reading:
+        """What the model is doing now; the figures are those of what is shown, if it wrote in that last."""
+        reading = replace(self.worker.reading(), overflow=self.tuning.overflow, counted=self._counted)
+        if reading.live and any(message.id == self.worker.wrote for message in reversed(self.path)):
+            return reading
+        last = self._last_reply()
+        tokens, messages = (last.dropped_tokens, last.dropped_messages) if last else (0, 0)
+        return replace(reading, live=None, dropped_tokens=tokens, dropped_messages=messages)
+
+    def unseen(self) -> frozenset[int]:
+        """The messages on the path that the last reply did not see, as they were outside its window."""
+        if not (reply := self._last_reply()):
+            return frozenset()
+        dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
+        return self._left_out(reply, dropped) if dropped else frozenset()
+
+    def _last_reply(self) -> Message | None:
+        return next((message for message in reversed(self.path) if message.role == "assistant"), None)
+
+    def _left_out(self, reply: Message, dropped: int) -> frozenset[int]:
+        said = [message for message in self._turns(reply.parent) if message.role != "system"]
+        seen = {message.id for message in said[dropped:]} | {reply.id}
+        older = takewhile(lambda message: message.id not in seen, self.path)
+        return frozenset(message.id for message in older if message.role != "system")
+
+    def inspect(self) -> None:
+        """Look at what the model got for its last reply, or would get for one now; Inspected follows."""
+        asked = [message.id for message in self.path if message.role != "assistant"][-1:]
+        messages, options = self.messages(*asked), self.tuning.for_replies()
+        self.worker.ask(lambda model: Inspected(model.inspect(messages, options)))
+
+    def count(self, text: str) -> None:
+        """Count the tokens of a text, or of this conversation if it is empty; a Notice follows."""
+        messages, options = self.messages(), self.tuning.for_replies()
+
+        def counted(model: OpenModel) -> Notice:
+            n = model.count_text(text) if text else model.count(messages, options)
+            return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
+
+        self.worker.ask(counted)
+
+    def weigh(self, name: str, text: str) -> None:
+        """Count the tokens of a file that may go with a message, or of a text without a name; Weighed follows.
+
+        Nothing does where no model is open.
+        """
+        sent = with_files("", [(name, text)]) if name else text
+        if self.opened:
+            self.worker.ask(lambda model: Weighed(name, text, model.count_text(sent)))
+
+    def too_long(self, tokens: int) -> str:
+        """Why texts of so many tokens cannot be sent here, and what to do; nothing if they can, or no model is open."""
+        reading = self.reading()
+        context, left = reading.context, reading.context - reading.used
+        if context and tokens >= context:
+            return f"{tokens:,} tokens, and the context has {context:,}; send a part, or /set ctx if the model has more"
+        if context and tokens >= left and reading.overflow == "stop":
+            advice = "/clear begins a new chat, /set overflow drop leaves out the oldest turns"
+            return f"{tokens:,} tokens, and {left:,} of the context are left; {advice}"
+        return ""
+
+    def recount(self) -> None:
+        """Have the tokens of what is shown counted, as the model has not read it yet; Counted follows."""
+        leaf, messages, options = self.chat.tree.leaf, self.messages(), self.tuning.for_replies()
+
+        def counted(model: OpenModel) -> Event:
+            try:
+                return Counted(leaf, model.count(messages, options))
+            except EdgeLLMError:  # that a template cannot is told where it matters
+                return Counted(leaf, 0)
+
+        if messages and self.opened:
+            self.worker.ask(counted)
+        else:
+            self._counted = 0
+
+    def note_figures(self, event: ReplyEnded) -> None:
+        """Take note of the tokens that a reply had read and written."""
+        if event.stats is None:
+            self.recount()
+        elif event.message == self.chat.tree.leaf:
+            self._counted = event.stats["prompt_tokens"] + event.stats["generated_tokens"]
+
+    def note_count(self, event: Counted) -> None:
+        """Take note of a count, unless something else is shown by now."""
+        if event.leaf == self.chat.tree.leaf:
+            last = self._last_reply()
+            self._counted = event.tokens - (last.dropped_tokens if last else 0)
