@@ -8,6 +8,7 @@ from chat_app import driving, run
 from chat_fakes import FakeModel
 
 from tui.commands.completing import complete
+from tui.core.backend import EdgeBackend
 from tui.core.store import Store
 
 MODELS = ("builtin", "bartowski/Llama-3.2-1B", "Qwen3-0.6B-Q8_0", "two words")
@@ -63,3 +64,9 @@ def test_the_names_of_models_come_from_a_thread_once_the_model_is_open(tmp_path:
 
     run(test())
     assert threads and not any(threads)
+
+
+def test_the_names_are_those_that_a_model_is_opened_by(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGELLM_HOME", str(folder))
+    assert "builtin" in EdgeBackend().names()
+    assert any(name.startswith("tiny") for name in EdgeBackend().names())
