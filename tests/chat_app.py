@@ -85,10 +85,15 @@ async def chatting(
 
 @asynccontextmanager
 async def driving(
-    store: Store, model: FakeModel, name: str, chat: int | None, size: tuple[int, int]
+    store: Store,
+    model: FakeModel,
+    name: str,
+    chat: int | None,
+    size: tuple[int, int],
+    find: Callable[[], list[str]] = list,
 ) -> AsyncIterator[Driven]:
-    """The app with this store, its model open under this name."""
-    backend = FakeBackend(model)
+    """The app with this store, its model open under this name; `find` looks for the names of all models."""
+    backend = FakeBackend(model, find=find)
     app = ChatApp(store, backend, name, chat)
     try:
         async with app.run_test(size=size) as pilot:

@@ -1,6 +1,6 @@
 """A model for tests of the chat that writes what it is told to, and has the figures it is told to have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -124,13 +124,14 @@ class FakeModel:
 class FakeBackend:
     """Opens `model` under any name but `missing`; with `wait` it loads until that is set.
 
-    `names` are those that paths have in lists.
+    `named` are the names that paths have in lists; `find` looks for all names.
     """
 
     model: FakeModel = field(default_factory=FakeModel)
     wait: Event | None = None
     opened: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+    find: Callable[[], list[str]] = list
 
     def open(self, model: str, options: Options, say: Say) -> FakeModel:
         say(f"opening {model}")
@@ -138,7 +139,10 @@ class FakeBackend:
             assert self.wait.wait(20)
         if model == "missing":
             raise EdgeLLMError("missing: there is no such model; `edgellm list` shows all")
-        name = self.names.get(model, model)
+        name = self.named.get(model, model)
         self.opened.append((name, options(name)))
         self.model.name, self.model.closed = name, False
         return self.model
+
+    def names(self) -> list[str]:
+        return self.find()

@@ -4,10 +4,12 @@ from pathlib import Path
 from threading import Event, current_thread, main_thread
 
 import pytest
-from chat_app import chatting, run
+from chat_app import driving, run
+from chat_fakes import FakeModel
 
-from edgellm.models import stores
 from tui.commands.completing import complete
+from tui.core.backend import EdgeBackend
+from tui.core.store import Store
 
 MODELS = ("builtin", "bartowski/Llama-3.2-1B", "Qwen3-0.6B-Q8_0", "two words")
 
@@ -43,30 +45,28 @@ def test_what_a_line_can_become(folder: Path, line: str, texts: list[str]) -> No
     assert [completion.text for completion in complete(line, len(line), MODELS)] == texts
 
 
-def test_the_names_of_models_come_from_a_thread_once_the_model_is_open(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, threads = Event(), list[str]()
-    stored = stores.stored_models
+def test_the_names_of_models_come_from_a_thread_once_the_model_is_open(tmp_path: Path) -> None:
+    found, threads = Event(), list[bool]()
 
-    def slow() -> list[stores.Stored]:
-        threads.append("main" if current_thread() is main_thread() else "another")
+    def find() -> list[str]:
+        threads.append(current_thread() is main_thread())
         assert found.wait(20)
-        return stored()
-
-    monkeypatch.setattr(stores, "stored_models", slow)
-    monkeypatch.setenv("EDGELLM_HOME", str(folder))
+        return ["builtin"]
 
     async def test() -> None:
-        async with chatting(folder) as chat:
+        async with driving(Store(tmp_path / "chats.db"), FakeModel(), "fake", None, (100, 30), find) as chat:
             await chat.press(*"/model bu")
             assert chat.composer.query_one("Popup").display is False
             found.set()
-            await chat.until(lambda: chat.screen._known.names)
-            await chat.press("i")
-            assert "builtin" in chat.shown()
-            await chat.press("enter")
-            assert chat.app.desk.model == "builtin"
+            await chat.until(lambda: chat.app.desk.known.names)
+            await chat.press("i", "enter")
+            await chat.until(lambda: chat.app.desk.model == "builtin")
 
     run(test())
-    assert set(threads) == {"another"}
+    assert threads and not any(threads)
+
+
+def test_the_names_are_those_that_a_model_is_opened_by(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGELLM_HOME", str(folder))
+    assert "builtin" in EdgeBackend().names()
+    assert any(name.startswith("tiny") for name in EdgeBackend().names())

@@ -351,7 +351,7 @@ def test_a_model_asked_for_while_another_loads_is_the_one_in_the_end(make: Make)
 def test_a_model_by_its_path_is_opened_once_with_the_settings_of_its_name(make: Make) -> None:
     front = make()
     front.desk.store.save_settings("model", {"ctx": 512, "temp": 0.5})
-    front.backend.names["/there/model.gguf"] = "model"
+    front.backend.named["/there/model.gguf"] = "model"
     front.desk.open_model("/there/model.gguf")
     front.desk.send("typed while it loads")
     front.until(ReplyEnded)

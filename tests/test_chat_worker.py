@@ -5,10 +5,13 @@ from queue import Queue
 from threading import Event as Flag
 from threading import Thread
 from time import sleep
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from chat_fakes import FakeBackend, FakeModel, FakeReply
 
+from tui.core.backend import EdgeModel
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
 from tui.core.worker import Request, Worker
@@ -106,6 +109,21 @@ def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None
     assert (broken.text, broken.finish_reason) == ("some ", "error")
     assert broken.problem == "the engine broke; open the model again"
     assert fine.text == "fine"
+
+
+def test_blocks_on_the_gpu_are_those_of_now(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that fails in the middle of a reply leaves them to the CPU."""
+    on_gpu = [{"name": "CPU", "blocks": 3, "bytes": 30}, {"name": "GPU", "blocks": 30, "bytes": 300}]
+    on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
+    engine = SimpleNamespace(threads=2, devices=on_gpu)
+    chat = SimpleNamespace(thinking=False)
+    opened: Any = SimpleNamespace(ctx=512, engine=engine, chat=lambda: chat, sampling_defaults={}, close=lambda: None)
+    monkeypatch.setattr(desk.backend, "open", lambda *_: EdgeModel("real", opened))
+    desk.worker.open("real", no_options)
+    assert isinstance(desk.next(), ModelOpened)
+    assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (30, 33)
+    engine.devices = on_cpu
+    assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (0, 33)
 
 
 def test_without_a_model_a_reply_says_so(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """The Textual chat: the application, around one screen for the conversation."""
 
 import os
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -33,7 +34,7 @@ class ChatApp(LastingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_suffix(".tcss")
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("app.quit", "ctrl+q", "quit", "Quit", "Leave; everything is saved"),

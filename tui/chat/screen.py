@@ -33,7 +33,6 @@ from tui.core.events import (
     Weighed,
 )
 from tui.core.files import with_files
-from tui.core.known import Known
 from tui.core.machine import Memory, memory
 from tui.core.reading import Phase
 from tui.instruments import Panel, StatusLine
@@ -61,7 +60,6 @@ class ChatScreen(BrowsingScreen):
         self._dropped = 0
         self._ran: int | None = None
         self._entries = Entries(self.desk)
-        self._known = Known()
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -82,7 +80,7 @@ class ChatScreen(BrowsingScreen):
         self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
-        composer.set_completer(lambda line, cursor: complete(line, cursor, self._known.names))
+        composer.set_completer(lambda line, cursor: complete(line, cursor, self.desk.known.names))
         composer.text = self.desk.draft()
         self._ticker = self.set_interval(_TICK_S, self._look)
         self.set_interval(_MEMORY_S, self._look_at_memory)
@@ -93,7 +91,7 @@ class ChatScreen(BrowsingScreen):
     def heard(self, event: Event) -> None:
         """Show what the desk or the worker told."""
         if isinstance(event, ModelOpened | ModelFailed):
-            self._known.look()
+            self.desk.known.look()
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | SettingsChanged):
@@ -203,9 +201,14 @@ class ChatScreen(BrowsingScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """Escape stops what runs, or else leads back to the input box, where Ctrl+D leaves as in a shell."""
-        runs = self.desk.running is not None
-        browsing = self.browsing
-        return {"stop": runs, "back": browsing and not runs, "leave": not browsing}.get(action, True)
+        match action:
+            case "stop":
+                return self.desk.running is not None
+            case "back":
+                return self.browsing and self.desk.running is None
+            case "leave":
+                return not self.browsing
+        return True
 
     def action_stop(self) -> None:
         """Stop the reply."""

@@ -81,10 +81,13 @@ class OpenModel(Protocol):
 
 
 class Backend(Protocol):
-    """Opens models."""
+    """Finds models and opens them."""
 
     def open(self, model: str, options: Options, say: Say) -> OpenModel:
         """Open what MODEL means, with the fields of `LoadOptions` for its name. Raises EdgeLLMError."""
+
+    def names(self) -> Sequence[str]:
+        """The names of the models that are here; looking for them may take a while."""
 
 
 class EdgeModel:
@@ -139,3 +142,10 @@ class EdgeBackend:
         name = name_of(path.absolute())
         say(f"opening {path.name}")
         return EdgeModel(name, Model.open(path, progress=compiling, **options(name)))
+
+    def names(self) -> Sequence[str]:
+        """As `edgellm list` shows them."""
+        from edgellm.models.names import labels
+        from edgellm.models.stores import stored_models
+
+        return labels(stored_models())

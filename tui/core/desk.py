@@ -19,6 +19,7 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.files import write_new
+from tui.core.known import Known
 from tui.core.looks import Looks
 from tui.core.settings import Group, Setting, setting
 from tui.core.store import Chat, ChatRow, Store
@@ -36,6 +37,7 @@ class Desk(Looks):
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         super().__init__(store, backend, tell)
         self.first: str | None = None
+        self.known = Known(backend.names)
 
     # Models and settings
 
