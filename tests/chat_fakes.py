@@ -144,5 +144,11 @@ class FakeBackend:
         self.model.name, self.model.closed = name, False
         return self.model
 
+    def check(self, model: str, options: Options) -> None:
+        if model == "no-such":
+            raise EdgeLLMError("no-such: there is no such model; `edgellm list` shows all")
+        if options(model).get("ctx", 0) > 8192:
+            raise EdgeLLMError("option ctx cannot be so large")
+
     def names(self) -> list[str]:
         return self.find()

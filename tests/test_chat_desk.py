@@ -331,6 +331,41 @@ def test_a_model_that_fails_is_a_notice(make: Make) -> None:
     assert front.desk.path[0].text == "hello"
 
 
+def test_a_slip_of_the_pen_leaves_the_model_open(make: Make) -> None:
+    front = make()
+    front.open("one")
+    front.desk.set("temp", "0.5")
+    front.desk.open_model("no-such")
+    front.desk.send("hello")  # goes to the model that is open in the end
+    front.until(ReplyEnded)
+    front.until(Notice)
+    assert (front.texts[-1], front.backend.model.closed) == ("You said: hello", False)
+    assert (front.desk.model, front.desk.opened and front.desk.opened.name) == ("one", "one")
+    assert front.desk.tuning.values == {"temp": 0.5}
+    assert ["there is no such model" in line for line in front.notices] == [True]
+    front.open("two")
+    front.desk.open_model("no-such")
+    front.desk.open_model("three")
+    front.until(ModelOpened)
+    assert front.desk.model == "three"
+
+
+def test_a_model_is_not_lost_to_a_setting_that_it_cannot_be_opened_with(make: Make) -> None:
+    front = make()
+    front.open()
+    front.desk.set("ctx", "512")
+    front.until(ModelOpened)
+    front.desk.set("temp", "0.5")
+    front.desk.set("ctx", "99999")
+    front.until(ModelFailed)
+    assert front.desk.tuning.values == {"ctx": 512, "temp": 0.5}
+    front.say("hello")
+    assert front.texts == ["hello", "You said: hello"]
+    again = make()
+    again.open()
+    assert again.backend.opened == [("fake", {"ctx": 512})]
+
+
 def test_a_model_asked_for_while_another_loads_is_the_one_in_the_end(make: Make) -> None:
     front = make()
     front.open("first")

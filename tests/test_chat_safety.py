@@ -16,7 +16,7 @@ from tui.sidebar import Sidebar
         ("/file ~nobody-of-this-name/notes", "there is no such user"),
         ("/import ~nobody-of-this-name/chat.json", "there is no such user"),
         ("/export ~nobody-of-this-name/chat.md", "there is no such user"),
-        ("/file /", "no file of text"),
+        ("/file /", "is no file; give a text file"),
         ("/file no-such-file", "No such file"),
         ("/chats 99999999999999999999", "give the number of a chat"),
         (f"/chats {'9' * 5000}", "give the number of a chat"),

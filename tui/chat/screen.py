@@ -98,7 +98,7 @@ class ChatScreen(BrowsingScreen):
             self._show_path()
         elif isinstance(event, ChatsChanged):
             self.show_chats()
-        elif isinstance(event, ModelFailed):
+        elif isinstance(event, ModelFailed) and not event.kept:
             self.show("models")
         elif isinstance(event, ModelOpened):
             self._weigh(self.query_one(Composer).weights)

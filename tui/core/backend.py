@@ -86,6 +86,9 @@ class Backend(Protocol):
     def open(self, model: str, options: Options, say: Say) -> OpenModel:
         """Open what MODEL means, with the fields of `LoadOptions` for its name. Raises EdgeLLMError."""
 
+    def check(self, model: str, options: Options) -> None:
+        """Look whether a model could be opened so, as far as that takes no time. Raises EdgeLLMError."""
+
     def names(self) -> Sequence[str]:
         """The names of the models that are here; looking for them may take a while."""
 
@@ -142,6 +145,17 @@ class EdgeBackend:
         name = name_of(path.absolute())
         say(f"opening {path.name}")
         return EdgeModel(name, Model.open(path, progress=compiling, **options(name)))
+
+    def check(self, model: str, options: Options) -> None:
+        """Read the header of its file, and plan, but for a GPU."""
+        from edgellm.gguf import GGUFFile
+        from edgellm.models import name_of, resolve
+        from edgellm.options import LoadOptions
+        from edgellm.plan import make_plan
+
+        path = resolve(model)
+        with GGUFFile.open(path) as file:
+            make_plan(file, LoadOptions.from_kwargs(**{**options(name_of(path.absolute())), "gpu_layers": 0}))
 
     def names(self) -> Sequence[str]:
         """As `edgellm list` shows them."""

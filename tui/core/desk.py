@@ -38,6 +38,8 @@ class Desk(Looks):
         super().__init__(store, backend, tell)
         self.first: str | None = None
         self.known = Known(backend.names)
+        self._last: ModelOpened | None = None
+        self._loaded: dict[str, Any] = {}
 
     # Models and settings
 
@@ -129,12 +131,23 @@ class Desk(Looks):
         elif isinstance(event, ModelOpened) and event.asked == self.model:  # and no other is wanted by now
             self._note_model(event)
         elif isinstance(event, ModelFailed):
-            self._tell(Notice(event.problem, "error"))
+            self._note_failure(event)
+
+    def _note_failure(self, event: ModelFailed) -> None:
+        """Go on with the model before, as it was opened, if it is still open and no other is wanted by now."""
+        if event.kept and event.name == self.model and (before := self._last):
+            self.opened, self.model = before, before.name
+            self._keep(lambda: self.tuning.recall(before.name))
+            self._keep(lambda: self.tuning.load_with(self._loaded))
+            self._tell(SettingsChanged())
+        self._tell(Notice(event.problem, "error"))
 
     def _note_model(self, event: ModelOpened) -> None:
         """A model may be opened by a path; its settings are kept under the name that it has in lists."""
         self.opened, self.model = event, event.name
+        self._last = event
         self._keep(lambda: self.tuning.recall(event.name))
+        self._loaded = self.tuning.for_loading()
         self.prefer("model", event.name)
         self.recount()
         if self.chat.id:

@@ -30,10 +30,11 @@ class ModelOpened(Event):
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed(Event):
-    """No model was opened; the line says why and what to do."""
+    """A model was not opened; the line says why and what to do. `kept`: the one before is still open."""
 
     name: str
     problem: str
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def text_of(name: str, advice: str) -> str:
     """What is in the file that was typed; `advice` is for one that is too long. Raises EdgeLLMError."""
     path = typed_path(name)
     if path.exists() and not path.is_file():  # a pipe may never end, nor begin
-        raise EdgeLLMError(f"{printable(name, 400)}: no file of text; {advice}")
+        raise EdgeLLMError(f"{printable(name, 400)}: is no file; give a text file")
     return decode(read(str(path)), name, advice)
 
 

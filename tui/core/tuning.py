@@ -1,5 +1,6 @@
 """What is set for the model in use, as it is kept in the store."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tui.core import settings as known
@@ -51,6 +52,12 @@ class Tuning:
     def for_loading(self) -> dict[str, Any]:
         """What differs of `LoadOptions`."""
         return known.chosen(self.values, Group.LOAD)
+
+    def load_with(self, values: Mapping[str, Any]) -> None:
+        """Have these of `LoadOptions` differ, and no others."""
+        changes = {name: values.get(name) for name in {*self.for_loading(), *values}}
+        self.values = {**{name: value for name, value in self.values.items() if name not in changes}, **values}
+        self._store.change_settings(self._model, changes)
 
     def loading(self, model: str) -> dict[str, Any]:
         """The same for any model, as it is kept; from any thread."""

@@ -142,9 +142,14 @@ class Worker:
                 raise _NotWantedError
             self._progress = progress
 
-        self._let_go()
-        self._phase, self._name = Phase.LOADING, name
+        self._phase = Phase.LOADING
         self._opened = opening
+        if self._model and (problem := self._problem(name, options)):
+            self._phase = Phase.READY
+            self._tell(ModelFailed(name, problem, kept=True))
+            return
+        self._let_go()
+        self._name = name
         told: Event | None = None
         try:
             say("")
@@ -157,6 +162,14 @@ class Worker:
             self._phase, told = Phase.CLOSED, ModelFailed(name, line(error))
         if told:
             self._tell(told)
+
+    def _problem(self, name: str, options: Options) -> str:
+        """Why a model cannot take the place of the one that is open, or nothing: a slip of the pen ends none."""
+        try:
+            self._backend.check(name, options)
+        except Exception as error:
+            return line(error)
+        return ""
 
     def _let_go(self) -> None:
         model, self._model, self._reply = self._model, None, None
