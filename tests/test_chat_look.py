@@ -81,6 +81,8 @@ def test_the_welcome_says_when_there_is_no_model(tmp_path: Path) -> None:
 def test_keys_below_are_whole_and_a_click_presses_one(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=(60, 20)) as chat:
+            assert "Again" not in chat.shown()  # there is nothing yet to reply to
+            await chat.say("hello")
             below = chat.shown().split("\n")[-1]
             assert below.split()[::2][:3] == ["^n", "chat", "Again"]
             assert below.split()[-1] in {"Settings", "Models", "Figures", "Help", "Quit"}

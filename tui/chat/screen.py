@@ -200,7 +200,10 @@ class ChatScreen(BrowsingScreen):
         self.show(view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """Escape stops what runs, or else leads back to the input box, where Ctrl+D leaves as in a shell."""
+        """Offer what can be done now.
+
+        Escape stops what runs, or else leads back to the input box, where Ctrl+D leaves as in a shell.
+        """
         match action:
             case "stop":
                 return self.desk.running is not None
@@ -208,6 +211,8 @@ class ChatScreen(BrowsingScreen):
                 return self.browsing and self.desk.running is None
             case "leave":
                 return not self.browsing
+            case "regenerate":
+                return self.desk.chat.tree.leaf is not None
         return True
 
     def action_stop(self) -> None:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
@@ -37,6 +37,7 @@ class ModelsScreen(ModalScreen[str | None]):
             "Stop the pull; what has come is kept, and the next one goes on with it",
         ),
         bind("models.close", "escape", "leave", "Close", "Back to the conversation"),
+        Binding("f3", "leave", show=False),
         bind("models.up", "up", "move('cursor_up')", "Up", "The model above", show=False),
         bind("models.down", "down", "move('cursor_down')", "Down", "The model below", show=False),
         bind("models.page_up", "pageup", "move('page_up')", "Page up", "A page up", show=False),

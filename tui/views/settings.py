@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
@@ -29,6 +29,7 @@ class SettingsScreen(View):
     AUTO_FOCUS = "Row Input"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (40, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f4", "close", show=False),
         bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
         bind("settings.down", "down", "app.focus_next", "Down", "The setting below", show=False),
         bind("settings.reset", "ctrl+r", "reset", "Default", "This setting as it comes"),
