@@ -36,6 +36,7 @@ class Child:
         try:
             self._process = start(self._log, module)
         except OSError as error:
+            self._log.close()
             raise self.epitaph(f"could not be started ({error.strerror})") from None
         self._requests = cast(BinaryIO, self._process.stdin)
         self._replies = cast(BinaryIO, io.BufferedReader(cast(io.FileIO, self._process.stdout)))
