@@ -11,9 +11,9 @@ from edgellm.arch import describe
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Device, DeviceFault, Logits, Work
 from edgellm.engine.kinds import Choice, kind
-from edgellm.engine.offload import Uploading
+from edgellm.engine.offload import Opening, Uploading, stamp
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.remote import DONE, RAISED, Opening, packed, stamp, unpacked
+from edgellm.engine.remote import DONE, RAISED, packed, unpacked
 from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
