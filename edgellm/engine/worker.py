@@ -42,6 +42,8 @@ class Server:
             return DONE, packed((value, work))
         except (Stopped, EdgeLLMError, DeviceFault) as error:
             return RAISED, packed(error)
+        except MemoryError:
+            return RAISED, packed(DeviceFault("the process of the GPU got no memory from this machine"))
         except Exception:  # a mistake of ours
             return RAISED, packed(RuntimeError(traceback.format_exc()))
 
@@ -65,7 +67,7 @@ class Server:
         return choice and replace(choice, handle=None)
 
     def _upload(self) -> None:
-        def uploading(done: int, total: int) -> None:
+        def uploading(done: int, total: int) -> None:  # the device calls it later, too, and so is not taken for hung
             if self._stopped:
                 raise Stopped
             self._news(packed((done, total)))
