@@ -68,6 +68,7 @@ class RemoteDevice:
         choice: Choice | None = self._call("choose", kind, opening)
         if choice:
             self._child.name, self._child.patience_s = choice.name, choice.patience_s
+            self._child.grace_s = choice.patience_s * _Process.grace_s / _Process.patience_s
         return choice
 
     def upload(self, uploading: Uploading) -> None:
