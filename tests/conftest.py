@@ -51,4 +51,4 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is used in this process, and not in one of its own: tests look into it."""
     from gpus import Here
 
-    monkeypatch.setattr("edgellm.engine.opening.RemoteDevice", Here)
+    monkeypatch.setattr("edgellm.engine.remote.RemoteDevice", Here)

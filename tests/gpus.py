@@ -12,9 +12,8 @@ from edgellm.arch import describe
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import Engine
 from edgellm.engine.kinds import Choice
-from edgellm.engine.offload import Offload, Uploading
+from edgellm.engine.offload import Offload, Opening, Uploading
 from edgellm.engine.protocol import Segment
-from edgellm.engine.remote import Opening
 from edgellm.engine.webgpu.adapters import Adapter, adapters
 from edgellm.engine.webgpu.choosing import choose_blocks
 from edgellm.engine.webgpu.device import GPUDevice

@@ -151,6 +151,18 @@ def test_memory_of_the_gpu_that_is_short(model_file: ModelFile, wrong: pytest.Mo
     assert workers() == []
 
 
+def test_a_slow_gpu_is_not_taken_for_one_that_hangs(path: Path) -> None:
+    """It gives a sign of life after each block of a prompt."""
+    with GGUFFile.open(path) as file:
+        engine, signs = engine_on(file, 2), list[bytes]()
+        child = engine._runner.gpu._child  # type: ignore[union-attr]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(child, "ask", lambda *given, ask=child.ask: ask(*given[:2], signs.append))
+            engine.forward([Segment(engine.new_sequence(), some_ids(20))])
+        engine.close()
+    assert len(signs) == 4
+
+
 def test_an_interrupt_leaves_the_process_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while a reply is waited for: what comes of it is not mistaken for the next one."""
     ids = some_ids(9)
@@ -228,6 +240,18 @@ def test_a_mistake_of_ours_is_told_as_such() -> None:
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
     assert "AssertionError: it comes first" in str(error)
+
+
+def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none on this machine, so that the CPU goes on."""
+    server = Server()
+
+    def full(pages: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(server, "_hold", full)
+    code, payload = server.answer(CALL, packed(("hold", (3,))), lambda news: None)
+    assert (code, type(unpacked(payload))) == (RAISED, DeviceFault)
 
 
 def test_it_ends_with_its_parent(path: Path) -> None:

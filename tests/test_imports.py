@@ -47,6 +47,11 @@ def test_help_loads_nothing_heavy(command: str) -> None:
     assert not modules & HEAVY
 
 
+def test_the_engine_alone_loads_nothing_of_a_gpu() -> None:
+    modules = loaded("import edgellm.engine.engine")
+    assert not [name for name in modules if name.startswith(("edgellm.process", "edgellm.engine.webgpu", "wgpu"))]
+
+
 def test_the_package_alone_loads_nothing_heavy() -> None:
     assert not loaded("import edgellm, edgellm.errors, edgellm.options, kquants") & HEAVY
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from edgellm.arch import describe
 from edgellm.arch.description import Description
 from edgellm.engine.device import Device, DeviceFault, Work
-from edgellm.engine.offload import NO_OFFLOAD, Offload, Sizes, Uploading, device_figures
+from edgellm.engine.offload import NO_OFFLOAD, Offload, Opening, Sizes, Uploading, device_figures
 from edgellm.engine.opening import open_gpu
 from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.placement import Placement, fewer_layers, on_cpu
 from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, check_batch
-from edgellm.engine.remote import Opening
 from edgellm.engine.runner import Runner
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gguf import GGUFFile

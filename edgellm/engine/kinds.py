@@ -43,7 +43,7 @@ class Kind(Protocol):
         """What goes on which GPU, and why not more; None where nothing is asked for."""
 
     def open(self, model: Description, sizes: Sizes, choice: Choice, uploading: Uploading) -> Device:
-        """A GPU with the blocks that were chosen."""
+        """A GPU with the blocks that were chosen. `uploading` is called later, too, as a sign of life."""
 
     def fault(self, name: str, said: str) -> DeviceFault:
         """What happened to the GPU of this name, of which its library said this."""

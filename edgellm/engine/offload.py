@@ -1,12 +1,13 @@
 """What of a model a GPU takes over: what was asked for, made into a device and a placement."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from edgellm.arch.description import Description, tensors_in
 from edgellm.engine.placement import CPU, GPU, Placement
-from edgellm.gguf import Tensor
+from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
 
 Uploading = Callable[[int, int], None]
@@ -45,6 +46,29 @@ class Offload:
 
 NO_OFFLOAD = Offload()
 """Everything on the CPU."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What goes on a GPU of the model in a file, and by what another file in its place is known."""
+
+    path: str
+    stamp: tuple[int, ...]
+    sizes: Sizes
+    offload: Offload
+
+    @classmethod
+    def of(cls, file: GGUFFile, sizes: Sizes, offload: Offload) -> "Opening":
+        """The same for an open file."""
+        return cls(str(file.path.absolute()), stamp(file), sizes, offload)
+
+
+def stamp(file: GGUFFile) -> tuple[int, ...]:
+    """When the parts of a file were changed last, and their sizes; nothing if they are gone."""
+    with suppress(OSError):
+        found = [path.stat() for path in file.paths]
+        return tuple(n for each in found for n in (each.st_mtime_ns, each.st_size))
+    return ()
 
 
 def block_tensors(model: Description, block: int) -> list[Tensor]:

@@ -6,8 +6,7 @@ that ends a child of ours: the CPU goes on, and what was held on the GPU is free
 
 import pickle
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import DeviceFault, Logits, Work
 from edgellm.engine.kinds import Choice
-from edgellm.engine.offload import Offload, Sizes, Uploading
-from edgellm.gguf import GGUFFile
+from edgellm.engine.offload import Opening, Uploading
 from edgellm.process.child import Child, Heard
 
 CALL, DONE, RAISED = 0, 0, 1
@@ -26,28 +24,6 @@ CALL, DONE, RAISED = 0, 0, 1
 
 Fault = Callable[[str, str], DeviceFault]
 """See `edgellm.engine.kinds.Kind.fault`."""
-
-
-@dataclass(frozen=True)
-class Opening:
-    """What goes on a GPU of the model in a file, and by what another file in its place is known."""
-
-    path: str
-    stamp: tuple[int, ...]
-    sizes: Sizes
-    offload: Offload
-
-    @classmethod
-    def of(cls, file: GGUFFile, sizes: Sizes, offload: Offload) -> "Opening":
-        """The same for an open file."""
-        return cls(str(file.path.absolute()), stamp(file), sizes, offload)
-
-
-def stamp(file: GGUFFile) -> tuple[int, ...]:
-    """When the parts of a file were changed last; nothing if they are gone."""
-    with suppress(OSError):
-        return tuple(path.stat().st_mtime_ns for path in file.paths)
-    return ()
 
 
 def packed(content: object) -> bytes:
@@ -92,6 +68,7 @@ class RemoteDevice:
         choice: Choice | None = self._call("choose", kind, opening)
         if choice:
             self._child.name, self._child.patience_s = choice.name, choice.patience_s
+            self._child.grace_s = choice.patience_s * _Process.grace_s / _Process.patience_s
         return choice
 
     def upload(self, uploading: Uploading) -> None:

@@ -11,9 +11,9 @@ from edgellm.arch import describe
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Device, DeviceFault, Logits, Work
 from edgellm.engine.kinds import Choice, kind
-from edgellm.engine.offload import Uploading
+from edgellm.engine.offload import Opening, Uploading, stamp
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.remote import DONE, RAISED, Opening, packed, stamp, unpacked
+from edgellm.engine.remote import DONE, RAISED, packed, unpacked
 from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
@@ -42,6 +42,8 @@ class Server:
             return DONE, packed((value, work))
         except (Stopped, EdgeLLMError, DeviceFault) as error:
             return RAISED, packed(error)
+        except MemoryError:
+            return RAISED, packed(DeviceFault("the process of the GPU got no memory from this machine"))
         except Exception:  # a mistake of ours
             return RAISED, packed(RuntimeError(traceback.format_exc()))
 
@@ -65,7 +67,7 @@ class Server:
         return choice and replace(choice, handle=None)
 
     def _upload(self) -> None:
-        def uploading(done: int, total: int) -> None:
+        def uploading(done: int, total: int) -> None:  # the device calls it later, too, and so is not taken for hung
             if self._stopped:
                 raise Stopped
             self._news(packed((done, total)))

@@ -7,12 +7,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from math import inf
-from time import monotonic
 from typing import IO, BinaryIO, cast
 
+from edgellm.process.caller import Caller
 from edgellm.process.spawn import ending, last_words, said, start
 from edgellm.process.wire import CLEAR, NEWS, STOP, receive, send
 
@@ -26,23 +26,29 @@ class Child:
     A stopped computation may go on for `grace_s` before the process is killed, far above what one step takes; and it
     may work for `patience_s` without a word.
 
-    Not for several threads at once; only `stop` may be called from any.
+    Not for several threads at once; only `stop` may be called from any. Raises `epitaph` if it cannot be started.
     """
 
     grace_s, patience_s = 3.0, inf
 
     def __init__(self, module: str) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
-        self._process = start(self._log, module)
+        try:
+            self._process = start(self._log, module)
+        except OSError as error:
+            self._log.close()
+            raise self.epitaph(f"could not be started ({error.strerror})") from None
         self._requests = cast(BinaryIO, self._process.stdin)
         self._replies = cast(BinaryIO, io.BufferedReader(cast(io.FileIO, self._process.stdout)))
-        # A thread does the talking, so that an interrupt in ours never leaves a message half written or read.
-        self._talker = ThreadPoolExecutor(1, module)
+        # Threads do the talking: an interrupt in ours never leaves a message half written or read, and a process that
+        # reads nothing any more holds up nobody who wants to stop it.
+        self._sender, self._talker = Caller(module), Caller(module)
         self._lock = threading.RLock()
-        self._stopped: float | None = None
-        self._heard_at, self._news = 0.0, deque[bytes]()
+        self._stopped = False
+        self._news = deque[bytes]()
         self._killed = ""
-        self.close = weakref.finalize(self, _end, self._process, self._requests, self._replies, self._log, self._talker)
+        talkers = self._sender, self._talker
+        self.close = weakref.finalize(self, _end, self._process, self._requests, self._replies, self._log, *talkers)
 
     @property
     def pid(self) -> int:
@@ -61,10 +67,11 @@ class Child:
         self._news.clear()
         if not self.close.alive:
             raise self.epitaph("was closed")
+        talk = _talk, self._sender, self._requests, self._replies, self._news, request, payload
         try:
-            return self._wait(self._talker.submit(self._talk, request, payload), heard)
-        except _EndedError as ended:
-            raise self.epitaph(str(ended)) from None
+            return self._wait(self._talker.submit(*talk), heard)
+        except _EndedError:
+            raise self.epitaph(self._ending()) from None
         except BaseException:
             self.stop()
             self._wait_whatever_comes()
@@ -74,15 +81,15 @@ class Child:
     def stop(self) -> None:
         """Stop what is computed now, or next, until `clear_stop`. From any thread."""
         with self._lock:
-            self._stopped = monotonic()
-            self._tell(STOP)
+            self._stopped = True
+            self._sender.submit(send, self._requests, STOP)
 
     def clear_stop(self) -> None:
         """Forget an earlier `stop`."""
         with self._lock:
-            if self._stopped is not None:
-                self._stopped = None
-                self._tell(CLEAR)
+            if self._stopped:
+                self._stopped = False
+                self._sender.submit(send, self._requests, CLEAR)
 
     def last_words(self) -> str:
         """The last lines that the process wrote on stderr, as one, harmless to a terminal; "" if there are none."""
@@ -92,40 +99,25 @@ class Child:
         """All that it wrote there."""
         return said(self._log)
 
-    def _tell(self, request: int) -> None:
-        with suppress(OSError, ValueError):  # ended or closed: there is nothing left to stop
-            send(self._requests, request)
-
-    def _talk(self, request: int, payload: bytes) -> tuple[int, bytes]:
-        try:
-            with self._lock:
-                send(self._requests, request, payload)
-            code = NEWS
-            while code == NEWS:
-                self._heard_at = monotonic()
-                code, answer = receive(self._replies)
-                if code == NEWS:
-                    self._news.append(answer)
-        except (EOFError, OSError):
-            raise _EndedError(self._ending()) from None
-        return code, answer
-
     def _wait(self, reply: "Future[tuple[int, bytes]]", heard: Heard) -> tuple[int, bytes]:
-        self._heard_at = monotonic()
+        # Looks are counted: a clock goes on while this machine sleeps, or while we are suspended, and the process too.
+        silent = stopped = 0
         while True:
             with suppress(TimeoutError):
                 reply.exception(_LOOK_S)
+            done, silent = reply.done(), silent + 1
             while self._news:
+                silent = 0
                 heard(self._news.popleft())
-            if reply.done():
+            if done:
                 return reply.result()
-            self._kill_if_hung()
+            stopped = stopped + 1 if self._stopped else 0
+            self._kill_if_hung(_LOOK_S * silent, _LOOK_S * stopped)
 
-    def _kill_if_hung(self) -> None:
-        now, since = monotonic(), self._stopped
-        if since is not None and now - since > self.grace_s:
+    def _kill_if_hung(self, silent_s: float, stopped_s: float) -> None:
+        if stopped_s > self.grace_s:
             self._killed = f"did not stop within {self.grace_s:g} s and was killed"
-        elif now - self._heard_at > self.patience_s:
+        elif silent_s > self.patience_s:
             self._killed = f"did not answer within {self.patience_s:g} s and was killed"
         else:
             return
@@ -150,7 +142,20 @@ class Child:
 
 
 class _EndedError(Exception):
-    """The process has ended; the text says how."""
+    """The process has ended."""
+
+
+def _talk(
+    sender: Caller, requests: BinaryIO, replies: BinaryIO, news: deque[bytes], request: int, payload: bytes
+) -> tuple[int, bytes]:
+    """Ask, take note of news, and return the reply."""
+    sender.submit(send, requests, request, payload)  # where that fails, there is no reply either
+    try:
+        while (message := receive(replies))[0] == NEWS:
+            news.append(message[1])
+    except (EOFError, OSError):
+        raise _EndedError from None
+    return message
 
 
 def _end(
@@ -158,16 +163,18 @@ def _end(
     requests: BinaryIO,
     replies: BinaryIO,
     log: IO[bytes],
-    talker: ThreadPoolExecutor,
+    sender: Caller,
+    talker: Caller,
 ) -> None:
     """Let a process end and forget it; nothing may be computing, or else it is killed."""
-    requests.close()
+    sender.submit(requests.close)
     try:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)
     finally:  # also if interrupted: this is called only once
         process.kill()
         process.wait()
-        talker.shutdown()
+        sender.close()
+        talker.close()
         replies.close()
         log.close()

@@ -17,9 +17,10 @@ STOP, CLEAR, NEWS = -1, -2, -3
 
 def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
     """Write a message; OSError if nobody reads any more."""
-    rest = memoryview(_HEADER.pack(code, len(payload)) + payload)
-    while rest:  # a signal may cut a long write short
-        rest = rest[stream.write(rest) :]
+    for part in (_HEADER.pack(code, len(payload)), payload):
+        rest = memoryview(part)
+        while rest:  # a signal may cut a long write short
+            rest = rest[stream.write(rest) :]
     stream.flush()
 
 

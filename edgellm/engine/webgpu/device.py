@@ -1,6 +1,7 @@
 """A GPU as a device: it holds the tensors, activations and KV pages of its blocks, and runs them."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,8 @@ from edgellm.engine.webgpu.scratch import Scratch
 class GPUDevice:
     """The blocks that a placement puts on the GPU, made ready for batches.
 
-    `uploaded` is told the bytes of each step of the upload. Raises DeviceFault, as all methods do.
+    `uploaded` is told the bytes of each step of the upload, and later 0 after each block of a large batch, as a sign of
+    life. Raises DeviceFault, as all methods do.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class GPUDevice:
         self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
+        self._alive = partial(uploaded, 0)
         self._stop = False
 
     def _steps(self, block: int, rows: HowMany) -> list[Dispatch]:
@@ -91,6 +94,7 @@ class GPUDevice:
             for block in layers:  # one by one, and waiting, so that a stop is seen soon
                 self.gpu.submit(self._steps(block, "many"), self._sizes)
                 self.gpu.wait()
+                self._alive()
                 self._check()
         if self._head in blocks:
             return self._logits(batch, pending)
