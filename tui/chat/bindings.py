@@ -20,7 +20,7 @@ BINDINGS: list[BindingType] = [
     bind("chat.page_down", "pagedown", "look('page_down')", "Page down", "Scroll the conversation down", show=False),
     bind("chat.top", "ctrl+home", "look('scroll_home')", "Top", "To the beginning of the conversation", show=False),
     bind("chat.end", "ctrl+end", "look('scroll_end')", "End", "To its end, and follow what is written", show=False),
-    # Ctrl+B is the first key of tmux: there, what comes first has to be another one.
+    # The first is the one that is shown: Ctrl+B, easier to remember for some, is tmux's own key.
     bind("chat.chats", "ctrl+l,ctrl+b", "chats", "Chats", "The list of chats, or hide it"),
     bind("chat.panel", "ctrl+t", "panel", "Figures", "All figures, each explained by the mouse, or hide them"),
     bind("chat.models", "f3", "show('models')", "Models", "Choose a model, or get another one"),

@@ -56,9 +56,9 @@ class ChatsScreen(FrontScreen):
     @on(Sidebar.Open)
     def _open(self, message: Sidebar.Open) -> None:
         self.move(lambda: self.desk.open_chat(message.chat))
-        self.query_one(Composer).focus()
         if self.size.width < ROOM_FOR_ALL:
             self.hide_sidebar()
+        self.query_one(Composer).focus()
 
     @on(Sidebar.Rename)
     def _rename(self, message: Sidebar.Rename) -> None:

@@ -96,6 +96,7 @@ class ChatScreen(BrowsingScreen):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | SettingsChanged):
             self._show_path()
+            self._judge()
         elif isinstance(event, ChatsChanged):
             self.show_chats()
         elif isinstance(event, ModelFailed) and not event.kept:

@@ -1,6 +1,5 @@
 """Which keys there are, and the config file that gives others."""
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
@@ -50,7 +49,10 @@ def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
     The file is TOML: under `[keys]`, ids of bindings and their keys, as in `"chat.stop" = "escape,f8"`.
     """
     try:
-        config = tomllib.loads(path.read_bytes().decode())
+        text = path.read_bytes().decode()
+        import tomllib  # few have such a file
+
+        config = tomllib.loads(text)
     except FileNotFoundError:
         return {}, []
     except (OSError, ValueError, RecursionError) as error:
