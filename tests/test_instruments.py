@@ -265,6 +265,12 @@ def test_the_panel_while_the_prompt_is_read() -> None:
     assert isinstance(said["ttft"], Figure) and said["ttft"].text == "1.24 s"
 
 
+def test_what_is_read_again_when_the_context_slides_is_not_of_the_prompt() -> None:
+    live = replace(WRITING_REPLY, prefill_done=1000, prefill_total=1500)  # of the prompt 136 were to be read
+    said = values(replace(DROPPING, live=live), None)
+    assert (said["read"], said["progress"]) == (Figure("1,000 of 1,500"), Bar(1000 / 1500, "$text-accent"))
+
+
 def test_the_panel_says_what_is_compiled() -> None:
     assert values(LOADING, None)["phase"] == Figure("◌ compiling 3 of 12 kernels", "$text-warning")
 

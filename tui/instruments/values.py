@@ -39,8 +39,14 @@ def state(reading: Reading) -> Figure:
 
 
 def prompt_read(live: Live) -> tuple[int, int]:
-    """How many tokens of the prompt the model has by now, the reused ones included, and how many there are."""
-    return live.stats.cached_tokens + live.prefill_done, live.stats.prompt_tokens
+    """How many tokens of the prompt the model has by now, the reused ones included, and how many there are.
+
+    When the context has slid, these are of what is read again in the middle of the reply.
+    """
+    prompt, cached = live.stats.prompt_tokens, live.stats.cached_tokens
+    if live.prefill_total > prompt - cached:
+        return live.prefill_done, live.prefill_total
+    return cached + live.prefill_done, prompt
 
 
 def ttft(live: Live, phase: Phase) -> Figure:
