@@ -338,7 +338,8 @@ def test_a_slip_of_the_pen_leaves_the_model_open(make: Make) -> None:
     front.desk.open_model("no-such")
     front.desk.send("hello")  # goes to the model that is open in the end
     front.until(ReplyEnded)
-    front.until(Notice)
+    if not front.notices:  # which of the two comes first is open
+        front.until(Notice)
     assert (front.texts[-1], front.backend.model.closed) == ("You said: hello", False)
     assert (front.desk.model, front.desk.opened and front.desk.opened.name) == ("one", "one")
     assert front.desk.tuning.values == {"temp": 0.5}
