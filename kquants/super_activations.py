@@ -17,7 +17,7 @@ largest e is 3, and the smallest e ≥ 0 of each block for which
     max|x| ≤ 127 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
 
 The second, which takes effect where all of a half are about as large as its largest, keeps the products of a half
-with weights below 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
+with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
 lose little beside a block with a large one, and they cost nothing: a trained model of 13 M parameters had a KL
 divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4.
 
@@ -36,6 +36,7 @@ from kquants.quads import Value
 from kquants.simd import F32, I32, at, call, define, fold, load, pointer, saturated_i8, splat
 
 _BYTE, _SHORT, _INT, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
+
 EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100
 """Where things lie in what belongs to a group, after D."""
 
@@ -44,6 +45,7 @@ UNIT_OFFSET = 32
 
 _ROUNDING = 8
 """What rounding adds to the sum of 16 magnitudes, and what is left of one of `LARGEST_SUM` for float's own."""
+
 _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
 
