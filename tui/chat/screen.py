@@ -1,6 +1,7 @@
 """The screen of the conversation: it connects the widgets with the desk, and runs what a person asks for."""
 
 from collections.abc import Iterable
+from time import monotonic
 from typing import ClassVar
 
 from textual import on
@@ -16,6 +17,7 @@ from tui.chat.browsing import BrowsingScreen
 from tui.chat.chats import ROOM_FOR_ALL
 from tui.chat.entries import Entries
 from tui.chat.keys import Keys
+from tui.chat.pace import Pace
 from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
@@ -34,13 +36,12 @@ from tui.core.events import (
 )
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
-from tui.core.reading import Phase
+from tui.core.reading import Phase, Reading
 from tui.instruments import Panel, StatusLine
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
-_TICK_S, _MEMORY_S = 1 / 10, 2.0
-# Of a 1.2B model's speed on two cores 20 looks a second took 6 to 13 %, 10 with greedy decoding 2 %.
+_FIGURES_S, _MEMORY_S = 1 / 4, 2.0
 _FITTED = "Transcript, Welcome, Editor, StatusLine, Panel, Sidebar OptionList"  # what they show depends on their size
 
 
@@ -55,7 +56,9 @@ class ChatScreen(BrowsingScreen):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self._memory: Memory | None = None
-        self._ticker: Timer | None = None
+        self._pace = Pace()
+        self._next: Timer | None = None
+        self._read_at = 0.0
         self._unsaved = ""
         self._dropped = 0
         self._ran: int | None = None
@@ -82,7 +85,6 @@ class ChatScreen(BrowsingScreen):
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
         composer.set_completer(lambda line, cursor: complete(line, cursor, self.desk.known.names))
         composer.text = self.desk.draft()
-        self._ticker = self.set_interval(_TICK_S, self._look)
         self.set_interval(_MEMORY_S, self._look_at_memory)
         self._show_path()
 
@@ -127,20 +129,31 @@ class ChatScreen(BrowsingScreen):
         self.refresh_bindings()
 
     def _look(self) -> None:
-        """Show how far the reply is and what the instruments read; rests while nothing happens."""
+        """Show how far the reply is and what the instruments read, and do so again while something happens."""
         reading, running = self.desk.reading(), self.desk.running
         if running is not None and self.desk.worker.running == running:
             self.query_one(Transcript).set_text(running, self.desk.worker.text())
         if reading.dropped_messages != self._dropped:  # what no reply sees is told of by other events
             self._dropped = reading.dropped_messages
             self._show_path()
-        self.query_one(StatusLine).show(reading, self._memory)
-        self.query_one(Panel).show(reading, self._memory)
+        self._show_figures(reading)
         if (welcome := self.query_one(Welcome)).display:
             welcome.show(reading)
-        if self._ticker:
-            busy = running is not None or reading.phase is Phase.LOADING
-            self._ticker.resume() if busy else self._ticker.pause()
+        if self._next is None and (running is not None or reading.phase is Phase.LOADING):
+            self._next = self.set_timer(self._pace.wait(), self._look_again)
+
+    def _look_again(self) -> None:
+        self._next = None
+        self._look()
+
+    def _show_figures(self, reading: Reading) -> None:
+        """Show them a few times a second while text comes, as they cost what it costs, and are to be read; else at
+        once."""
+        now = monotonic()
+        if reading.phase is not Phase.DECODE or now - self._read_at >= _FIGURES_S:
+            self._read_at = now
+            self.query_one(StatusLine).show(reading, self._memory)
+            self.query_one(Panel).show(reading, self._memory)
 
     def _look_at_memory(self) -> None:
         self._memory = memory()
