@@ -152,16 +152,19 @@ def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me:
     """Do this thread's share of an op's units, then what is left of the others'."""
     rows = row_count(op, batch)
     units = load_i64(op + 8) + load_i64(op + 16) * rows if rows > 0 else 0
-    # Many chunks for each thread, so that none waits long for another; small ones for long batches, so that a stop
-    # is seen soon.
-    chunk = max(1, min(units // (4 * threads), 1024 // max(1, rows)))
+    # Small ones for long batches, so that a stop is seen soon.
+    most = max(1, 1024 // max(1, rows))
     for other in range(threads):
         owner = (me + other) % threads
-        start, stop = units * owner // threads, units * (owner + 1) // threads
-        first = start + atomic_add(counters + 8 * owner, chunk)
+        counter, start, stop = counters + 8 * owner, units * owner // threads, units * (owner + 1) // threads
+        first = start + atomic_load(counter)
         while first < stop and atomic_load(control + STOP) == 0:
-            _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
-            first = start + atomic_add(counters + 8 * owner, chunk)
+            # A part of what is left: the last ones are small, so that no thread waits long for another.
+            chunk = max(1, min((stop - first) // 4, most))
+            first = start + atomic_add(counter, chunk)
+            if first < stop:
+                _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
+            first += chunk
 
 
 @kernel("run", arguments=10)
