@@ -28,7 +28,7 @@ from kquants.layout import PAGE
 if TYPE_CHECKING:
     from kquants.jit import Progress
 
-EFFICIENCY = 0.78
+EFFICIENCY = 0.82
 """The share of the bandwidth at which decoding reads weights and KV cells."""
 
 LAYER_S = 20e-6

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from time import sleep
 from typing import Any
 
@@ -89,10 +90,11 @@ class Bench:
         result.rounds.append(Round(bandwidth, peak, times))
 
     def _bandwidth(self) -> float:
-        # In each round, as other programs may take a part of it at any time. The best is kept.
+        # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. So the
+        # median is kept: it is what speeds are predicted with.
         threads, earlier = self.result.threads, [each.bandwidth for each in self.result.rounds]
         bandwidth = measure(threads)
-        keep(threads, max([bandwidth, *earlier]))
+        keep(threads, median([bandwidth, *earlier]))
         return bandwidth
 
     def _times(self, name: str, cold: bool) -> Times:
