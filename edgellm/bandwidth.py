@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kquants.jit import Progress
 
 EFFICIENCY = 0.82
-"""The share of the bandwidth at which decoding reads weights and KV cells."""
+"""The share of the bandwidth (the median of a benchmark's rounds) at which decoding reads weights and KV cells."""
 
 LAYER_S = 20e-6
 """Seconds that a layer takes beside reading: barriers, norms, activations. Measured: one thread 6 µs, two 20."""

@@ -53,6 +53,9 @@ YIELDS = 60
 """Yields before it blocks, together some 30 µs, which is longer than the threads of an undisturbed op differ; then
 the missing thread needs this core more than we do."""
 
+FEW_ROWS = 16
+"""Up to so many rows products wait for the memory, and their tiles share nothing."""
+
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
@@ -152,19 +155,20 @@ def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me:
     """Do this thread's share of an op's units, then what is left of the others'."""
     rows = row_count(op, batch)
     units = load_i64(op + 8) + load_i64(op + 16) * rows if rows > 0 else 0
-    # Small ones for long batches, so that a stop is seen soon.
-    most = max(1, 1024 // max(1, rows))
+    most = max(1, 1024 // max(1, rows))  # small chunks of long batches, so that a stop is seen soon
     for other in range(threads):
         owner = (me + other) % threads
         counter, start, stop = counters + 8 * owner, units * owner // threads, units * (owner + 1) // threads
         first = start + atomic_load(counter)
         while first < stop and atomic_load(control + STOP) == 0:
-            # A part of what is left: the last ones are small, so that no thread waits long for another.
-            chunk = max(1, min((stop - first) // 4, most))
+            # Of few rows a part of what is left: the last chunks are small, so that no thread waits long for another.
+            # Of many, all the same: the tiles of a chunk share the way to the rows.
+            left = stop - first if rows <= FEW_ROWS else units // threads
+            chunk = max(1, min(left // 4, most))
             first = start + atomic_add(counter, chunk)
             if first < stop:
                 _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
-            first += chunk
+            first = start + atomic_load(counter)
 
 
 @kernel("run", arguments=10)

@@ -85,6 +85,7 @@ async def _writing(chat: Driven) -> None:
     await chat.press("ctrl+t")
     await chat.type("And why is going back to an edited message free?")
     await chat.until(chat.model.held.is_set)
+    await chat.until(lambda: "▼ writing" in chat.shown())
     chat.composer.text = "typed while it writes"
 
 

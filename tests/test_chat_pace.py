@@ -5,20 +5,14 @@ import pytest
 from tui.chat.pace import Pace
 
 
-def waits(cost_s: float, looks: int) -> list[float]:
-    """How long a screen waits whose looks all cost the same."""
-    now = [100.0]
-    pace = Pace(lambda: now[0])
-    times = []
-    for _ in range(looks):
-        now[0] += cost_s
-        times.append(pace.wait())
-    return times
-
-
 @pytest.mark.parametrize("cost_s, wait_s", [(0.0005, 1 / 20), (0.002, 1 / 20), (0.004, 0.1), (0.008, 0.2), (1, 1 / 4)])
 def test_looks_take_a_small_share_of_a_core_between_4_and_20_times_a_second(cost_s: float, wait_s: float) -> None:
-    assert waits(cost_s, 30)[-1] == pytest.approx(wait_s, rel=0.01)
+    now = [100.0]
+    pace, wait = Pace(lambda: now[0]), 0.0
+    for _ in range(30):
+        now[0] += cost_s
+        wait = pace.wait()
+    assert wait == pytest.approx(wait_s, rel=0.01)
 
 
 def test_one_long_pause_does_not_slow_it_down_for_long() -> None:

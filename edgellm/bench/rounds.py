@@ -90,8 +90,8 @@ class Bench:
         result.rounds.append(Round(bandwidth, peak, times))
 
     def _bandwidth(self) -> float:
-        # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. So the
-        # median is kept: it is what speeds are predicted with.
+        # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. The
+        # median is kept, as speeds are predicted with it.
         threads, earlier = self.result.threads, [each.bandwidth for each in self.result.rounds]
         bandwidth = measure(threads)
         keep(threads, median([bandwidth, *earlier]))

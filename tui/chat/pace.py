@@ -4,13 +4,13 @@ from collections.abc import Callable
 from time import thread_time
 
 _SHARE = 0.04  # of one core: where all of them compute, what the screen takes is missing from the reply
-_SHORTEST_S, _LONGEST_S = 1 / 20, 1 / 4
+SHORTEST_S, _LONGEST_S = 1 / 20, 1 / 4
 
 
 class Pace:
     """The time between two looks: so long that the thread of the screen takes a small share of a core.
 
-    A fast computer looks 20 times a second, a slow one at least 4. Counted is all CPU time of the calling thread.
+    A fast computer looks 20 times a second, a slow one about 4. Counted is all CPU time of the calling thread.
     """
 
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
@@ -23,4 +23,4 @@ class Pace:
         cost = min(at - self._at, _SHARE * _LONGEST_S)  # keys may have come in between, or an hour
         self._at = at
         self._cost_s += (cost - self._cost_s) / 4
-        return min(max(self._cost_s / _SHARE, _SHORTEST_S), _LONGEST_S)
+        return max(self._cost_s / _SHARE, SHORTEST_S)

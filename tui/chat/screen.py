@@ -17,7 +17,7 @@ from tui.chat.browsing import BrowsingScreen
 from tui.chat.chats import ROOM_FOR_ALL
 from tui.chat.entries import Entries
 from tui.chat.keys import Keys
-from tui.chat.pace import Pace
+from tui.chat.pace import SHORTEST_S, Pace
 from tui.chat.sizes import Sizes
 from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
@@ -56,9 +56,9 @@ class ChatScreen(BrowsingScreen):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self._memory: Memory | None = None
-        self._pace = Pace()
-        self._next: Timer | None = None
-        self._read_at = 0.0
+        self._pace, self._due = Pace(), 0.0
+        self._ticker: Timer | None = None
+        self._phase, self._figures_at = Phase.CLOSED, 0.0
         self._unsaved = ""
         self._dropped = 0
         self._ran: int | None = None
@@ -85,6 +85,7 @@ class ChatScreen(BrowsingScreen):
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
         composer.set_completer(lambda line, cursor: complete(line, cursor, self.desk.known.names))
         composer.text = self.desk.draft()
+        self._ticker = self.set_interval(SHORTEST_S, self._look_if_due)
         self.set_interval(_MEMORY_S, self._look_at_memory)
         self._show_path()
 
@@ -129,7 +130,7 @@ class ChatScreen(BrowsingScreen):
         self.refresh_bindings()
 
     def _look(self) -> None:
-        """Show how far the reply is and what the instruments read, and do so again while something happens."""
+        """Show how far the reply is and what the instruments read; rests while nothing happens."""
         reading, running = self.desk.reading(), self.desk.running
         if running is not None and self.desk.worker.running == running:
             self.query_one(Transcript).set_text(running, self.desk.worker.text())
@@ -139,19 +140,20 @@ class ChatScreen(BrowsingScreen):
         self._show_figures(reading)
         if (welcome := self.query_one(Welcome)).display:
             welcome.show(reading)
-        if self._next is None and (running is not None or reading.phase is Phase.LOADING):
-            self._next = self.set_timer(self._pace.wait(), self._look_again)
+        self._due = monotonic() + self._pace.wait()
+        if self._ticker:
+            busy = running is not None or reading.phase is Phase.LOADING
+            self._ticker.resume() if busy else self._ticker.pause()
 
-    def _look_again(self) -> None:
-        self._next = None
-        self._look()
+    def _look_if_due(self) -> None:
+        if monotonic() >= self._due:
+            self._look()
 
     def _show_figures(self, reading: Reading) -> None:
-        """Show them a few times a second while text comes, as they cost what it costs, and are to be read; else at
-        once."""
-        now = monotonic()
-        if reading.phase is not Phase.DECODE or now - self._read_at >= _FIGURES_S:
-            self._read_at = now
+        """Show the figures: a few times a second while text comes, as they cost as much as the text; else at once."""
+        now, phases = monotonic(), {self._phase, reading.phase}
+        if phases != {Phase.DECODE} or now - self._figures_at >= _FIGURES_S:
+            self._phase, self._figures_at = reading.phase, now
             self.query_one(StatusLine).show(reading, self._memory)
             self.query_one(Panel).show(reading, self._memory)
 
