@@ -3,8 +3,8 @@
 A bandwidth that nobody has measured yet is measured once after a reply, by reading the model's own weights where they
 are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every machine hold. Smaller
 models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a little less than
-those two find in memory of their own; a share above 1 tells that it found far too little, as it does beside a busy
-program, and makes it look again.
+those two find in memory of their own; a share above 1 tells that too little was found, as it is beside a busy program,
+or that memory gives more for a moment than the median that `bench` keeps, and makes it look again.
 """
 
 from contextlib import suppress

@@ -38,6 +38,7 @@ from kquants.decorators import inline, kernel
 from kquants.layout import (
     ARRIVALS,
     COUNTERS,
+    FEW_ROWS,
     FIRST_ARGUMENT,
     GENERATION,
     OP_WORDS,
@@ -52,9 +53,6 @@ SPINS = 400
 YIELDS = 60
 """Yields before it blocks, together some 30 µs, which is longer than the threads of an undisturbed op differ; then
 the missing thread needs this core more than we do."""
-
-FEW_ROWS = 16
-"""Up to so many rows products wait for the memory, and their tiles share nothing."""
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 

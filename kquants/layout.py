@@ -13,6 +13,9 @@ MOST_ROWS = 256
 """Rows of a batch at most, for which scratch has room: enough to read each weight once for many tokens, few enough
 to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
 
+FEW_ROWS = 16
+"""Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
+
 DECODE_ROWS = 2
 """Up to this many rows of x, unpacking a tile costs more than it saves."""
 

@@ -22,7 +22,7 @@ from kquants.amx import AMX, DOTS_BYTES, configure, multiply_rows, release
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.interpreter import argument, row_count
-from kquants.layout import STRIP, TILE_ROWS, X_GROUP
+from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS, X_GROUP
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
     TOGETHER,
@@ -221,7 +221,7 @@ def _define(name: str, fmt: Any) -> None:
             left = argument(op, 1) - start
             w, y = argument(op, 0) + start * row_bytes, argument(op, 6) + 4 * start
             # Few rows of x stay near anyway, and the memory gives most when W is read from front to back.
-            tiles = min(STRIP if rows > 16 else 1, last - unit, left // TILE_ROWS)
+            tiles = min(STRIP if rows > FEW_ROWS else 1, last - unit, left // TILE_ROWS)
             if tiles == 0:
                 # A tile is read whole: put the last rows where reading past them does no harm.
                 copy(last_rows, w, left * row_bytes)
