@@ -11,6 +11,9 @@ which it takes in chunks from a counter: what it asks the memory for ahead is th
 own, it takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it
 wrote: all threads meet there first.
 
+A kernel finds three int64 at the beginning of its thread's scratch, in place of what an earlier op left there: the
+unit where the share ends that its chunk is of, the number of the thread, and how many there are.
+
 A batch is a record of int64 about its n rows (one row is one token of one sequence):
 
     word   0     1              2       3         4            5                6                7
@@ -42,11 +45,14 @@ from kquants.layout import (
     FIRST_ARGUMENT,
     GENERATION,
     OP_WORDS,
+    SHARE_END,
     STOP,
     STOPPED,
+    THREAD,
+    THREADS,
     WAITERS,
 )
-from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
+from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64, store_i64
 
 SPINS = 400
 """Pauses before a waiting thread yields, some 5 µs: with another busy program, threads may share a core."""
@@ -149,6 +155,12 @@ def _meet(control: int, threads: int, give_way: int, futex: int, futex_number: i
 
 
 @inline
+def share(units: int, me: int, threads: int) -> int:
+    """The first unit of a thread's share of an op."""
+    return units * me // threads
+
+
+@inline
 def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int) -> None:
     """Do this thread's share of an op's units, then what is left of the others'."""
     rows = row_count(op, batch)
@@ -156,7 +168,10 @@ def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me:
     most = max(1, 1024 // max(1, rows))  # small chunks of long batches, so that a stop is seen soon
     for other in range(threads):
         owner = (me + other) % threads
-        counter, start, stop = counters + 8 * owner, units * owner // threads, units * (owner + 1) // threads
+        counter, start, stop = counters + 8 * owner, share(units, owner, threads), share(units, owner + 1, threads)
+        store_i64(scratch + SHARE_END, stop)
+        store_i64(scratch + THREAD, me)
+        store_i64(scratch + THREADS, threads)
         first = start + atomic_load(counter)
         while first < stop and atomic_load(control + STOP) == 0:
             # Of few rows a part of what is left: the last chunks are small, so that no thread waits long for another.

@@ -58,8 +58,15 @@ PEAK_PRODUCTS = 12
 FIRST_ARGUMENT = 5
 """Word of an op record where its arguments begin."""
 
+NEXT_PRODUCT = 9
+"""Argument of a product: the record of the one that comes after it, from the last on to the first; or 0."""
+
 ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
 """Byte offsets in the control block; each word has a cache line of its own, the op counters follow."""
+
+
+SHARE_END, THREAD, THREADS, SHARE_BYTES = range(0, 4 * 8, 8)
+"""Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
 
 
 def quantized_bytes(n: int) -> int:
@@ -75,7 +82,7 @@ def super_quantized_bytes(n: int) -> int:
 def matmul_scratch(columns: int) -> int:
     """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`."""
     sums, unpacked, dots = 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
-    return 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
+    return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
 
 
 def padded(head_dim: int) -> int:

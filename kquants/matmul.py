@@ -4,8 +4,9 @@ Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read th
 (prefill) unpack one tile of W into scratch and use it for all of them. Both evaluate the same expression in the same
 order, so a row's result has the same bits whatever else is in the batch.
 
-Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, and 1 to
-add to y instead of writing it. One unit is one tile of 16 rows of W.
+Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, 1 to add to y
+instead of writing it, and the record of the product that follows, or 0 (`kquants.tiled` uses it). One unit is one
+tile of 16 rows of W.
 """
 
 from typing import Any

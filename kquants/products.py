@@ -84,18 +84,19 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, the addresses of the super-block
-    that follows and to ask for ahead (see `Tile`), the 32 · blocks values of x, what belongs to them.
+    that follows and of what to ask for ahead (see `Tile`), the 32 · blocks values of x, what belongs to them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
 
-    @define(sums_type, sums_type, *[types.int64] * 6)
+    @define(sums_type, sums_type, *[types.int64] * 7)
     def multiply(
         b: ir.IRBuilder,
         y: Value,
         w: Value,
         stride: Value,
         following: Value,
-        ahead: Value,
+        near: Value,
+        far: Value,
         x: Value,
         x_scales: Value,
     ) -> Value:
@@ -104,7 +105,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         scales: list[Values] = []
         whole: Values = (None, None)
-        for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
+        for piece in fmt.unpack(Tile(b, w, stride, following, (near, far), fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
                 if (unit, span) not in dots:
@@ -151,7 +152,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
     def store(
         b: ir.IRBuilder, w: Value, stride: Value, following: Value, ahead: Value, weights: Value, scales: Value
     ) -> None:
-        for piece in fmt.unpack(Tile(b, w, stride, following, ahead, fmt.BLOCK_BYTES)):
+        for piece in fmt.unpack(Tile(b, w, stride, following, (ahead,), fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
                 _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)

@@ -1,5 +1,6 @@
 """The thread pool: the same results with any number of threads, a stop at any time, and a pool that survives it."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from kernels import addresses, batch_record, guarded, op_record
 
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
+from kquants.layout import SHARE_END, THREAD, THREADS
 
 F32 = np.float32
 WIDTH = 64
@@ -122,6 +124,26 @@ def test_every_unit_is_done_once(pool: ThreadPool) -> None:
         for _ in range(20):
             assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
         assert (y == 20).all(), f"{tiles} tiles"
+
+
+def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
+    seen: list[tuple[int, int, int, int, int]] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
+    def kernel(spare: int, error: int, op: int, batch: int, first: int, last: int, scratch: int) -> int:
+        words = ctypes.cast(scratch, ctypes.POINTER(ctypes.c_int64))
+        seen.append((first, last, *(words[at // 8] for at in (SHARE_END, THREAD, THREADS))))
+        return 0
+
+    op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 100] + [0] * 14, np.int64)
+    pool, batch = ThreadPool(3, addresses()["run"], 1, 0), batch_record(1)
+    assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
+    pool.close()
+    assert sorted(unit for first, last, *_ in seen for unit in range(first, last)) == list(range(100))
+    for first, last, end, me, threads in seen:
+        start = {33: 0, 66: 33, 100: 66}[end]
+        assert start <= first < last <= end
+        assert 0 <= me < threads == 3
 
 
 def when_there(chain: Chain, op: int, then: Callable[[], object]) -> threading.Thread:

@@ -17,7 +17,7 @@ from edgellm.engine.threads import ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
-from kquants.layout import FIRST_ARGUMENT, MOST_TOKENS, OP_WORDS
+from kquants.layout import FIRST_ARGUMENT, MOST_TOKENS, NEXT_PRODUCT, OP_WORDS
 
 
 class CPUDevice:
@@ -46,6 +46,9 @@ class CPUDevice:
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostPages(program.page_bytes)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
+        products = program.products
+        for i, following in zip(products, products[1:] + products[:1], strict=True):
+            self._ops[i, FIRST_ARGUMENT + NEXT_PRODUCT] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
         head = self._buffers.get(program.logits)
         self._logits = None if head is None else head.view(np.float32)[:, :vocab]

@@ -108,6 +108,11 @@ class Program:
         return sum(buffer.row_bytes for buffer in self.buffers if buffer != self.logits and not buffer.rows)
 
     @property
+    def products(self) -> list[int]:
+        """Which ops are products with weights, in order."""
+        return [i for i, op in enumerate(self.ops) if op.kernel.startswith("matmul_")]
+
+    @property
     def kernels(self) -> set[str]:
         """The names of all kernels."""
         return {op.kernel for op in self.ops}

@@ -65,6 +65,7 @@ def _scalar_store(element: ir.Type, given: types.Type, narrow: Emit | None = Non
 
 
 store_i32 = _scalar_store(_INT, types.int32)
+store_i64 = _scalar_store(_LONG, types.int64)
 store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
