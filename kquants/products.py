@@ -27,6 +27,7 @@ from kquants.pieces import (
     offset_of,
 )
 from kquants.quads import Value
+from kquants.requests import Requests
 from kquants.simd import F32, I8_64, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import Tile
@@ -84,7 +85,8 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, the addresses of the super-block
-    that follows and of what to ask for ahead (see `Tile`), the 32 · blocks values of x, what belongs to them.
+    that follows and of what to ask for ahead (see `kquants.requests`), the 32 · blocks values of x, what belongs to
+    them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
 
@@ -105,13 +107,16 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         scales: list[Values] = []
         whole: Values = (None, None)
-        for piece in fmt.unpack(Tile(b, w, stride, following, (near, far), fmt.BLOCK_BYTES)):
+        requests = Requests(b, fmt.BLOCK_BYTES, stride, following, [near, far], turns=8 * fmt.BLOCKS)
+        for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
                 if (unit, span) not in dots:
                     dots[unit, span] = [_start(b, fmt, scaling.start(b, p, unit, span)) for p in all_scales]
                 first = 32 * piece.block + 16 * piece.half
-                _add(b, dots[unit, span], piece.u.vectors, [at(b, p, first) for p in all_x])
+                for k, u in enumerate(piece.u.vectors):
+                    _add(b, dots[unit, span], [u], [at(b, p, first + 4 * k) for p in all_x])
+                    requests.turn()
             elif isinstance(piece, Whole):
                 whole = piece.values
             else:
@@ -152,10 +157,12 @@ def store_tile(fmt: Format, signed: bool) -> Any:
     def store(
         b: ir.IRBuilder, w: Value, stride: Value, following: Value, ahead: Value, weights: Value, scales: Value
     ) -> None:
-        for piece in fmt.unpack(Tile(b, w, stride, following, (ahead,), fmt.BLOCK_BYTES)):
+        requests = Requests(b, fmt.BLOCK_BYTES, stride, following, [ahead], turns=2 * fmt.BLOCKS)
+        for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
                 _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)
+                requests.turn()
             else:
                 unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
                 _store(b, at(b, scales, UNIT_SCALES * unit), [v for v in piece.values if v])

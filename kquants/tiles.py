@@ -6,35 +6,22 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.quads import Floats, Quads, Value, Words
-from kquants.simd import I8_64, I32, call, pointer
+from kquants.simd import I8_64, I32, at, call, load, times
 
-_BYTE, _INT, _LONG = (ir.IntType(n) for n in (8, 32, 64))
+_INT = ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
-_FIRST_LEVEL, _SECOND_LEVEL = 3, 2
-"""Caches, as LLVM's prefetch numbers them."""
 
 
 @dataclass(frozen=True)
 class Tile:
     """A super-block of 16 rows that begin `stride` bytes apart, the first at `address`: `size` bytes of each.
 
-    It is loaded in columns of 16 bytes of each row, on first use. Each asks for two things, so that neither the
-    memory nor the second-level cache keeps the next one waiting:
-
-    - from each address of `ahead` on, as much of what comes soon, into the second-level cache: many small requests
-      between the work, because the CPU has room for few at a time; in order of their addresses, because that is what
-      its own prefetcher goes along with; and after the loads, which else wait for them (one thread of a Sapphire
-      Rapids, a Q4_K product: 12.5 GB/s with all requests of a super-block together, 14.7 before the loads, 16.7
-      after them). A Zen 4 forgets requests that it has no room for, so that all is asked for twice;
-    - a share of the super-block at `following`, which is read after this one, into the first-level cache (two threads
-      of a Zen 4, whose memory gives 33 GB/s: Q4_K 28.2 GB/s without, 31.0 with it; Q6_K 24.8 and 29.9).
+    It is loaded in columns of 16 bytes of each row, on first use.
     """
 
     b: ir.IRBuilder
     address: Value
     stride: Value
-    following: Value
-    ahead: tuple[Value, ...]
     size: int
     start: int = 0
     columns: dict[int, list[Value]] = field(default_factory=dict)
@@ -50,35 +37,30 @@ class Tile:
 
     def word(self, offset: int) -> Words:
         """Bytes offset … offset + 3 of each row, as far as the tile has them."""
-        at = self.start + offset
-        first = min(at, self.size - 4)
-        return Words(self.b, self._word(first)) >> 8 * (at - first)
+        begin = self.start + offset
+        first = min(begin, self.size - 4)
+        return Words(self.b, self._word(first)) >> 8 * (begin - first)
 
     def half(self, offset: int) -> Floats:
         """A float16 of each row."""
         return self.word(offset).half(0)
 
-    def _word(self, at: int) -> Value:
-        """Bytes at … at + 3 of each row."""
-        column = at & ~15
-        if column + 16 > self.size or (at > column + 12 and at >= self.size - 16):
+    def _word(self, first: int) -> Value:
+        """Bytes first … first + 3 of each row."""
+        column = first & ~15
+        if column + 16 > self.size or (first > column + 12 and first >= self.size - 16):
             column = self.size - 16
-        k, byte = divmod(at - column, 4)
+        k, byte = divmod(first - column, 4)
         low = self._column(column)[k]
         if byte == 0:
             return low
-        high, bits = self._word(at - byte + 4), ir.Constant(_V32, [8 * byte] * 16)
+        high, bits = self._word(first - byte + 4), ir.Constant(_V32, [8 * byte] * 16)
         return call(self.b, "llvm.fshr.v16i32", _V32, high, low, bits)
 
     def _column(self, offset: int) -> list[Value]:
         """Bytes offset … offset + 15 of each row, as four words."""
         if offset not in self.columns:
-            rows = [self._row(r, offset) for r in range(16)]
-            # No instruction: it keeps the compiler from moving all the requests to one place.
-            self.b.fence("seq_cst", "singlethread")
-            self._ask_ahead(len(self.columns))
-            self._ask_following(len(self.columns))
-            self.columns[offset] = self._transposed(rows)
+            self.columns[offset] = self._transposed([self._row(r, offset) for r in range(16)])
         return self.columns[offset]
 
     def _transposed(self, rows: list[Value]) -> list[Value]:
@@ -91,27 +73,8 @@ class Tile:
         return [self._in_quarters(x, y, low) for x, y in zip(first, second, strict=True) for low in (True, False)]
 
     def _row(self, r: int, offset: int) -> Value:
-        at = self._at(self.address, r, offset)
-        return self.b.load(pointer(self.b, at, ir.VectorType(_INT, 4)), align=1)
-
-    def _at(self, address: Value, r: int, offset: int) -> Value:
-        start = self.b.add(address, self.b.mul(self.stride, _LONG(r)))
-        return self.b.add(start, _LONG(offset))
-
-    def _ask_ahead(self, column: int) -> None:
-        for line in range(256 * column, min(256 * column + 256, 16 * self.size), 64):
-            for address in self.ahead:
-                self._prefetch(self.b.add(address, _LONG(line)), _SECOND_LEVEL)
-
-    def _ask_following(self, column: int) -> None:
-        lines = [(self.size - 1 - 64 * k, r) for k in reversed(range(self.size // 64)) for r in range(16)]
-        columns = -(-self.size // 16)
-        for offset, r in lines[len(lines) * column // columns : len(lines) * (column + 1) // columns]:
-            self._prefetch(self._at(self.following, r, offset), _FIRST_LEVEL)
-
-    def _prefetch(self, address: Value, level: int) -> None:
-        at = pointer(self.b, address, _BYTE)
-        call(self.b, "llvm.prefetch.p0", ir.VoidType(), at, _INT(0), _INT(level), _INT(1))
+        address = at(self.b, self.address, times(self.b, self.stride, r), offset)
+        return load(self.b, address, ir.VectorType(_INT, 4))
 
     def _joined(self, quarters: list[Value]) -> Value:
         a, b, c, d = quarters
