@@ -16,6 +16,7 @@ from numba import types
 from kquants.blocks import FloatScales
 from kquants.cpu import has
 from kquants.dot4 import Dot4, start_dot4
+from kquants.lanes import unpack
 from kquants.pieces import (
     BLOCK_WEIGHTS,
     Format,
@@ -84,30 +85,19 @@ def units_of(fmt: Format) -> int:
 def multiply_tile(fmt: Format, rows: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Arguments: sums (a tuple), the address of the super-block, bytes between rows, the addresses of the super-block
-    that follows and of what to ask for ahead (see `kquants.requests`), the 32 · blocks values of x, what belongs to
-    them.
+    Arguments: sums (a tuple), the address of the super-block, bytes between rows, three addresses to ask for ahead
+    (see `kquants.requests`), the 32 · blocks values of x, what belongs to them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
 
-    @define(sums_type, sums_type, *[types.int64] * 7)
-    def multiply(
-        b: ir.IRBuilder,
-        y: Value,
-        w: Value,
-        stride: Value,
-        following: Value,
-        near: Value,
-        far: Value,
-        x: Value,
-        x_scales: Value,
-    ) -> Value:
+    @define(sums_type, sums_type, types.int64, types.int64, types.UniTuple(types.int64, 3), types.int64, types.int64)
+    def multiply(b: ir.IRBuilder, y: Value, w: Value, stride: Value, ahead: Value, x: Value, x_scales: Value) -> Value:
         all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
         before = [b.extract_value(y, t) for t in range(rows)]
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         scales: list[Values] = []
         whole: Values = (None, None)
-        requests = Requests(b, fmt.BLOCK_BYTES, stride, following, [near, far], turns=8 * fmt.BLOCKS)
+        requests = Requests(b, fmt.BLOCK_BYTES, unpack(b, ahead), turns=8 * fmt.BLOCKS)
         for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
@@ -149,15 +139,13 @@ def _add(b: ir.IRBuilder, dots: list[Dot4], vectors: list[Value], x: list[Value]
 def store_tile(fmt: Format, signed: bool) -> Any:
     """An operation: unpack a super-block; `signed` weights have their offset taken off.
 
-    Arguments: its address, bytes between rows, the addresses of the super-block that follows and to ask for ahead,
-    where its weights go, and its scales.
+    Arguments: its address, bytes between rows, the address to ask for ahead (see `kquants.requests`), where its
+    weights go, and its scales.
     """
 
-    @define(types.none, *[types.int64] * 6)
-    def store(
-        b: ir.IRBuilder, w: Value, stride: Value, following: Value, ahead: Value, weights: Value, scales: Value
-    ) -> None:
-        requests = Requests(b, fmt.BLOCK_BYTES, stride, following, [ahead], turns=2 * fmt.BLOCKS)
+    @define(types.none, *[types.int64] * 5)
+    def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
+        requests = Requests(b, fmt.BLOCK_BYTES, [ahead], turns=2 * fmt.BLOCKS)
         for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
