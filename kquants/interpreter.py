@@ -11,8 +11,8 @@ which it takes in chunks from a counter: what it asks the memory for ahead is th
 own, it takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it
 wrote: all threads meet there first.
 
-A kernel finds three int64 at the beginning of its thread's scratch, in place of what an earlier op left there: the
-unit where the share ends that its chunk is of, the number of the thread, and how many there are.
+A kernel finds three int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
+the number of the thread, and how many there are.
 
 A batch is a record of int64 about its n rows (one row is one token of one sequence):
 
@@ -155,7 +155,13 @@ def _meet(control: int, threads: int, give_way: int, futex: int, futex_number: i
 
 
 @inline
-def share(units: int, me: int, threads: int) -> int:
+def fixed_units(op: int) -> int:
+    """The units of an op, but for those of its rows."""
+    return load_i64(op + 8)
+
+
+@inline
+def share_start(units: int, me: int, threads: int) -> int:
     """The first unit of a thread's share of an op."""
     return units * me // threads
 
@@ -164,14 +170,12 @@ def share(units: int, me: int, threads: int) -> int:
 def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int) -> None:
     """Do this thread's share of an op's units, then what is left of the others'."""
     rows = row_count(op, batch)
-    units = load_i64(op + 8) + load_i64(op + 16) * rows if rows > 0 else 0
+    units = fixed_units(op) + load_i64(op + 16) * rows if rows > 0 else 0
     most = max(1, 1024 // max(1, rows))  # small chunks of long batches, so that a stop is seen soon
     for other in range(threads):
         owner = (me + other) % threads
-        counter, start, stop = counters + 8 * owner, share(units, owner, threads), share(units, owner + 1, threads)
-        store_i64(scratch + SHARE_END, stop)
-        store_i64(scratch + THREAD, me)
-        store_i64(scratch + THREADS, threads)
+        start, stop = share_start(units, owner, threads), share_start(units, owner + 1, threads)
+        counter = counters + 8 * owner
         first = start + atomic_load(counter)
         while first < stop and atomic_load(control + STOP) == 0:
             # Of few rows a part of what is left: the last chunks are small, so that no thread waits long for another.
@@ -180,6 +184,9 @@ def _work_on(op: int, batch: int, control: int, counters: int, scratch: int, me:
             chunk = max(1, min(left // 4, most))
             first = start + atomic_add(counter, chunk)
             if first < stop:
+                store_i64(scratch + SHARE_END, stop)
+                store_i64(scratch + THREAD, me)
+                store_i64(scratch + THREADS, threads)
                 _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
             first = start + atomic_load(counter)
 

@@ -64,7 +64,6 @@ NEXT_PRODUCT = 9
 ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, COUNTERS = range(0, 6 * 64, 64)
 """Byte offsets in the control block; each word has a cache line of its own, the op counters follow."""
 
-
 SHARE_END, THREAD, THREADS, SHARE_BYTES = range(0, 4 * 8, 8)
 """Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
 

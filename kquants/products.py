@@ -16,7 +16,6 @@ from numba import types
 from kquants.blocks import FloatScales
 from kquants.cpu import has
 from kquants.dot4 import Dot4, start_dot4
-from kquants.lanes import unpack
 from kquants.pieces import (
     BLOCK_WEIGHTS,
     Format,
@@ -97,7 +96,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         scales: list[Values] = []
         whole: Values = (None, None)
-        requests = Requests(b, fmt.BLOCK_BYTES, unpack(b, ahead), turns=8 * fmt.BLOCKS)
+        requests = Requests(b, fmt.BLOCK_BYTES, [b.extract_value(ahead, i) for i in range(3)], turns=8 * fmt.BLOCKS)
         for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
@@ -114,6 +113,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
                 totals = [[dot.total() for dot in dots[piece.unit, span]] for span in range(scaling.SPANS)]
                 for t, of_row in enumerate(zip(*totals, strict=True)):
                     sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], all_scales[t], piece.unit)
+        requests.end()
         for t in range(rows):
             y = b.insert_value(y, scaling.end(b, sums[t], before[t], scales, whole, all_scales[t]), t)
         return y
@@ -154,6 +154,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
             else:
                 unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
                 _store(b, at(b, scales, UNIT_SCALES * unit), [v for v in piece.values if v])
+        requests.end()
 
     return store
 

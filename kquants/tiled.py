@@ -12,9 +12,10 @@ stays in the first-level cache; all rows of x pass by. Scratch holds
     last rows                           a tile of W that is not whole, as long as it is
 
 Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in groups, as `kquants.activations` and
-`kquants.super_activations` have it, so that bytes per row of x mean nothing here. At the end of its share of W a thread
-asks the memory for its share of the next product's weights: they come while it waits for others, and while it works
-on what lies between.
+`kquants.super_activations` have it, so that bytes per row of x mean nothing here.
+
+In decode, a thread at the end of its share of W asks the memory for its share of the next product's weights: they come
+while it waits for others, and while it works on what lies between.
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ import numba as nb
 from kquants.amx import AMX, DOTS_BYTES, configure, multiply_rows, release
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats.quantized import QUANTIZED
-from kquants.interpreter import argument, row_count, share
+from kquants.interpreter import argument, fixed_units, row_count, share_start
 from kquants.layout import FEW_ROWS, NEXT_PRODUCT, SHARE_BYTES, SHARE_END, STRIP, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
@@ -109,7 +110,8 @@ def _reads_on(op: int, scratch: int) -> tuple[int, int]:
     end, then = _tile_at(op, load_i64(scratch + SHARE_END)), argument(op, NEXT_PRODUCT)
     if then == 0:
         return end, 0
-    return end, _tile_at(then, share(load_i64(then + 8), load_i64(scratch + THREAD), load_i64(scratch + THREADS))) - end
+    start = share_start(fixed_units(then), load_i64(scratch + THREAD), load_i64(scratch + THREADS))
+    return end, _tile_at(then, start) - end
 
 
 @inline
@@ -123,15 +125,18 @@ def _ahead(near: int, end: int, onward: int) -> tuple[int, int, int]:
 
 
 def _define_decode(fmt: Any, rows: int) -> Any:
-    """`decode(op, w, row_bytes, sums, end, onward)`: the sums of a tile with `rows` rows of x; see `_reads_on`."""
+    """`decode(op, w, row_bytes, sums, next_tile, end, onward)`: the sums of a tile with `rows` rows of x.
+
+    Of the last three, for what is asked for ahead, see `_reads_on`.
+    """
     group, may_rest = _in_groups(fmt)
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
     multiply_group, multiply_last = multiply_tile(group, rows), multiply_tile(fmt, rows)
     (zeros, store_sums), of_x = sums_of(rows), _of_x(fmt)
 
     @inline
-    def decode(op: int, w: int, row_bytes: int, sums: int, end: int, onward: int) -> None:
-        n, next_tile, y = argument(op, 2), w + TILE_ROWS * row_bytes, zeros()
+    def decode(op: int, w: int, row_bytes: int, sums: int, next_tile: int, end: int, onward: int) -> None:
+        n, y = argument(op, 2), zeros()
         groups = n // (32 * GROUP)
         for i in range(groups):
             done, (x, x_scales) = i * group_bytes, of_x(op, rows, 0, i * GROUP)
@@ -258,9 +263,9 @@ def _define(name: str, fmt: Any) -> None:
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
             if rows == 1:
-                decode_1(op, w, row_bytes, sums, end, onward)
+                decode_1(op, w, row_bytes, sums, _tile_at(op, unit + 1), end, onward)
             elif rows == 2:
-                decode_2(op, w, row_bytes, sums, end, onward)
+                decode_2(op, w, row_bytes, sums, _tile_at(op, unit + 1), end, onward)
             else:
                 prefill(op, rows, w, row_bytes, tiles, sums)
             for t in range(rows):

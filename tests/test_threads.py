@@ -17,7 +17,7 @@ from kernels import addresses, batch_record, guarded, op_record
 
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
-from kquants.layout import SHARE_END, THREAD, THREADS
+from kquants.layout import SHARE_BYTES, SHARE_END, THREAD, THREADS
 
 F32 = np.float32
 WIDTH = 64
@@ -127,23 +127,33 @@ def test_every_unit_is_done_once(pool: ThreadPool) -> None:
 
 
 def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
-    seen: list[tuple[int, int, int, int, int]] = []
+    # The thread that takes unit 0 waits until the others, their own shares done, have taken the rest of its share.
+    seen: list[tuple[int, int, int, int, int, int]] = []
+    done, others = [0], threading.Event()
 
     @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
     def kernel(spare: int, error: int, op: int, batch: int, first: int, last: int, scratch: int) -> int:
         words = ctypes.cast(scratch, ctypes.POINTER(ctypes.c_int64))
-        seen.append((first, last, *(words[at // 8] for at in (SHARE_END, THREAD, THREADS))))
+        seen.append((scratch, first, last, *(words[at // 8] for at in (SHARE_END, THREAD, THREADS))))
+        words[0] = words[1] = words[2] = -1  # as kernels do that use their scratch
+        done[0] += last - first
+        if done[0] == 100:
+            others.set()
+        if first == 0:
+            others.wait(60)
         return 0
 
     op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 100] + [0] * 14, np.int64)
-    pool, batch = ThreadPool(3, addresses()["run"], 1, 0), batch_record(1)
+    pool, batch = ThreadPool(3, addresses()["run"], 1, SHARE_BYTES), batch_record(1)
     assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
     pool.close()
-    assert sorted(unit for first, last, *_ in seen for unit in range(first, last)) == list(range(100))
-    for first, last, end, me, threads in seen:
-        start = {33: 0, 66: 33, 100: 66}[end]
-        assert start <= first < last <= end
-        assert 0 <= me < threads == 3
+    assert sorted(unit for _, first, last, *_ in seen for unit in range(first, last)) == list(range(100))
+    starts = {33: 0, 66: 33, 100: 66}
+    assert all(starts[end] <= first < last <= end and threads == 3 for _, first, last, end, _, threads in seen)
+    numbers = {(scratch, me) for scratch, _, _, _, me, _ in seen}
+    assert len(numbers) == len({scratch for scratch, _ in numbers}) == len({me for _, me in numbers})
+    assert {me for _, me in numbers} <= {0, 1, 2}
+    assert any(end == 33 and me != 0 for _, _, _, end, me, _ in seen), "nobody took from another's share"
 
 
 def when_there(chain: Chain, op: int, then: Callable[[], object]) -> threading.Thread:

@@ -48,6 +48,7 @@ class CPUDevice:
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
         products = program.products
         for i, following in zip(products, products[1:] + products[:1], strict=True):
+            assert len(program.ops[i].arguments) == NEXT_PRODUCT
             self._ops[i, FIRST_ARGUMENT + NEXT_PRODUCT] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
         head = self._buffers.get(program.logits)

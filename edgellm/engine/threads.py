@@ -15,7 +15,7 @@ import numpy as np
 
 from edgellm.engine.memory import aligned
 from edgellm.errors import EdgeLLMError
-from kquants.layout import COUNTERS, SHARE_BYTES, STOP, STOPPED
+from kquants.layout import COUNTERS, STOP, STOPPED
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 10)
 _Job = tuple[int, int, int, int]  # number, program, ops, batch
@@ -38,6 +38,8 @@ def _address(function: object) -> int:
 class ThreadPool:
     """`count` threads that run programs of up to `ops` ops, each with `scratch_bytes` of its own memory.
 
+    Those are SHARE_BYTES at least; see `kquants.interpreter`.
+
     Raises EdgeLLMError where so many threads cannot be had.
     """
 
@@ -45,7 +47,7 @@ class ThreadPool:
         self._run = _Run(run)
         self._system = _system_calls()
         self._control = np.zeros(COUNTERS // 8 + ops * count, np.int64)
-        self._scratch = [aligned(1, max(scratch_bytes, SHARE_BYTES)) for _ in range(count)]
+        self._scratch = [aligned(1, scratch_bytes) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._job: _Job = (0, 0, 0, 0)
         self._jobs: list[SimpleQueue[_Job | None]] = [SimpleQueue() for _ in range(count)]
