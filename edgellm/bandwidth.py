@@ -28,7 +28,7 @@ from kquants.layout import PAGE
 if TYPE_CHECKING:
     from kquants.jit import Progress
 
-EFFICIENCY = 0.82
+EFFICIENCY = 0.87
 """The share of the bandwidth (the median of a benchmark's rounds) at which decoding reads weights and KV cells."""
 
 LAYER_S = 20e-6
