@@ -19,7 +19,7 @@ others and adds.
 from llvmlite import ir
 
 from kquants.cpu import has, is_arm
-from kquants.dot4 import PAIRS_OF_SHORTS, dot2, high_shorts, low_shorts
+from kquants.dot4 import PAIRS_OF_SHORTS, dot2, high_shorts, low_shorts, paired_shorts
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES
 from kquants.pieces import Format, Values, offset_of
 from kquants.quads import Value
@@ -70,9 +70,7 @@ class IntegerScales:
         """A with the products of a pair."""
         (first, second), scale = dots, self._with_exponents(b, scales[0], x, unit)
         if PAIRS_OF_SHORTS and self._are_short:
-            high = b.shl(second, ir.Constant(I32.vector, [16] * 16))
-            low = b.and_(first, ir.Constant(I32.vector, [0xFFFF] * 16))
-            return dot2(b, sums, b.or_(high, low), scale)
+            return dot2(b, sums, paired_shorts(b, first, second), scale)
         sums = b.add(sums, b.mul(first, low_shorts(b, scale)))
         return b.add(sums, b.mul(second, high_shorts(b, scale)))
 
