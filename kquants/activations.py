@@ -4,11 +4,12 @@ Rows of n float32 (n a multiple of 32) become groups of 256 int8, and for every 
 with an offset or a minimum need. A group of all rows lies side by side, so that a product finds them at constant
 distances:
 
-    [n / 256, rounded up][rows] of    byte  0                 256                                          352   384
-                                            [ q0 q1 … q255    | block 0: d f32, s f32, -sum i32 | … × 8    | -   ]
+    [n / 256, rounded up][rows] of    byte  0                 256                                                 384
+                                            [ q0 q1 … q255    | block 0: d f32, s f32, -sum i32, -m i32 | … × 8   ]
 
-with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, sum the sum of the block's q, and
-s = d · sum. A block with an Inf or NaN has d = NaN, so that the result shows it; one below 1e-36 has q = 0.
+with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, sum the sum of the block's q,
+s = d · sum, and m = SIGNED_OFFSET · sum. A block with an Inf or NaN has d = NaN, so that the result shows it; one
+below 1e-36 has q = 0.
 """
 
 import math
@@ -16,6 +17,7 @@ import math
 import numba as nb
 
 from kquants.decorators import inline
+from kquants.dot4 import SIGNED_OFFSET
 from kquants.layout import X_BLOCK_BYTES
 from kquants.simd import (
     abs_f32,
@@ -30,6 +32,9 @@ from kquants.simd import (
     store_i32,
     sum_f32,
 )
+
+D_SUM, MINUS_SUM, MINUS_OFFSET_SUM = 4, 8, 12
+"""Where things lie in what belongs to a block, after d."""
 
 _NAN = nb.float32(math.nan)
 _SMALLEST = nb.float32(1e-36)  # 127 / max|x| overflows below 3.8e-37
@@ -50,8 +55,10 @@ def quantize_block(x: int, q: int, record: int) -> None:
     whole = total == total
     d = largest / nb.float32(127) if whole else _NAN
     store_f32(record, d)
-    store_f32(record + 4, d * total)
-    store_i32(record + 8, nb.int32(-total) if whole else nb.int32(0))
+    store_f32(record + D_SUM, d * total)
+    minus_sum = nb.int32(-total) if whole else nb.int32(0)
+    store_i32(record + MINUS_SUM, minus_sum)
+    store_i32(record + MINUS_OFFSET_SUM, SIGNED_OFFSET * minus_sum)
 
 
 @inline

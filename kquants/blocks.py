@@ -8,8 +8,9 @@ it has an offset or m, not both. For each block, in order of k, with d_x and q_x
 
 from llvmlite import ir
 
+from kquants.activations import D_SUM, MINUS_OFFSET_SUM, MINUS_SUM
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
-from kquants.pieces import Format, Values, offset_of
+from kquants.pieces import Format, Values, is_signed
 from kquants.quads import Value
 from kquants.simd import F32, I32, at, fma, load, splat, times
 
@@ -30,15 +31,17 @@ class FloatScales:
 
     def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
         """What the offset makes of the products: -offset · Σ q_x."""
-        minus_sum = load(b, at(b, x, 8, times(b, unit, X_BLOCK_BYTES)), _INT)
-        return b.mul(splat(b, minus_sum), ir.Constant(I32.vector, [offset_of(self._fmt)] * 16))
+        x = at(b, x, times(b, unit, X_BLOCK_BYTES))
+        if is_signed(self._fmt):
+            return splat(b, load(b, at(b, x, MINUS_OFFSET_SUM), _INT))
+        return b.mul(splat(b, load(b, at(b, x, MINUS_SUM), _INT)), ir.Constant(I32.vector, [self._fmt.OFFSET] * 16))
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int) -> Value:
         """y with the products of a block."""
         (d, m), x = scales, at(b, x, times(b, unit, X_BLOCK_BYTES))
         d_x = splat(b, load(b, x, _FLOAT))
         y = fma(b, b.sitofp(dots[0], F32.vector), b.fmul(d, d_x), y)
-        return fma(b, m, splat(b, load(b, at(b, x, 4), _FLOAT)), y) if m else y
+        return fma(b, m, splat(b, load(b, at(b, x, D_SUM), _FLOAT)), y) if m else y
 
     def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Value) -> Value:
         """Nothing is left to do."""

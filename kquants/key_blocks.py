@@ -5,8 +5,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kquants.activations import MINUS_OFFSET_SUM
 from kquants.cpu import has
-from kquants.dot4 import SIGNED_OFFSET, start_dot4
+from kquants.dot4 import start_dot4
 from kquants.lanes import QUERIES, at_strides, broadcasts, pack, unpack
 from kquants.layout import PAGE
 from kquants.simd import F32, I8_64, define, fma, half_to_float, pointer
@@ -30,8 +31,7 @@ def add_key_block(quads: int) -> Any:
         def load(address: Any, kind: Any) -> Any:
             return b.load(pointer(b, address, kind), align=1)
 
-        minus_sums = broadcasts(b, b.add(q_scales, _LONG(8)), stride, _INT)
-        begun = [b.mul(v, ir.Constant(v.type, [SIGNED_OFFSET] * 16)) for v in minus_sums]
+        begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_OFFSET_SUM)), stride, _INT)
         dots = [start_dot4(b, start, signed=True) for start in begun for _ in range(KEYS)]
         for k in range(quads):
             row = at_strides(b, b.add(keys, _LONG(4 * PAGE * k)), _LONG(64), KEYS)

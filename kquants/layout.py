@@ -25,7 +25,7 @@ MOST_TOKENS = 16
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 
-X_BLOCK_BYTES = 12
+X_BLOCK_BYTES = 16
 """What quantized activations have for every 32 int8: see `kquants.activations`."""
 
 BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
-from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, MOST_TOKENS, SUPER_GROUP_BYTES
+from kquants.dot4 import SIGNED_OFFSET
+from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -48,13 +49,14 @@ class BlockRows:
         count = -(-n // 256)
         with np.errstate(all="ignore"):
             scaled_sums = self.scales * self.sums.astype(F32)
-        records = [_bytes(self.scales, F32), _bytes(scaled_sums, F32), _bytes(-self.sums, np.int32)]
+        sums = [-self.sums, -SIGNED_OFFSET * self.sums]
+        records = [*(_bytes(v, F32) for v in (self.scales, scaled_sums)), *(_bytes(v, np.int32) for v in sums)]
         out = np.full((rows, count, BLOCK_GROUP_BYTES), 0xFF, np.uint8)
-        place_q, place_records = out[..., :256], out[..., 256 : 256 + 8 * 12].reshape(rows, count, 8, 12)
+        place_q, place_records = out[..., :256], out[..., 256:].reshape(rows, count, 8, X_BLOCK_BYTES)
         for b in range(n // 32):
             place_q[:, b // 8, b % 8 * 32 :][:, :32] = _bytes(self.q[:, 32 * b : 32 * b + 32], np.int8)
             place_records[:, b // 8, b % 8] = np.hstack([r[:, 4 * b : 4 * b + 4] for r in records])
-        out[..., 256 : 256 + 8 * 12] = place_records.reshape(rows, count, -1)
+        out[..., 256:] = place_records.reshape(rows, count, -1)
         return out.swapaxes(0, 1)
 
 

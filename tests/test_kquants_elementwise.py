@@ -11,7 +11,7 @@ from kernels import batch_record, call_address, guarded, op_record, padded_rows,
 from numpy.typing import NDArray
 from quantized_rows import BlockRows, SuperRows
 
-from kquants.layout import LARGEST_SUM, PIECE, SUPER_GROUP_BYTES, quantized_bytes, super_quantized_bytes
+from kquants.layout import LARGEST_SUM, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, quantized_bytes, super_quantized_bytes
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -38,7 +38,7 @@ class Targets:
             wanted = kind.of(x).groups()
             found = buffer[: wanted.size].reshape(wanted.shape).copy()
             if kind is BlockRows:
-                scaled_sums = found[..., 256:352].reshape(*found.shape[:2], 8, 12)[..., 4:8]
+                scaled_sums = found[..., 256:].reshape(*found.shape[:2], 8, X_BLOCK_BYTES)[..., 4:8]
                 scaled_sums[(scaled_sums == [0, 0, 0, 0x80]).all(3)] = 0  # -0.0, of nothing but -0.0
             unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
             assert ((wanted == found) | unwritten | self._broken(wanted)).all()
@@ -52,9 +52,9 @@ class Targets:
             broken[..., :256] = broken[..., 260:] = is_nan
             return broken
         for b in range(8):
-            at = 256 + 12 * b
+            at = 256 + X_BLOCK_BYTES * b
             is_nan = np.isnan(groups[..., at : at + 4].copy().view(F32))
-            broken[..., 32 * b : 32 * b + 32] = broken[..., at + 4 : at + 12] = is_nan
+            broken[..., 32 * b : 32 * b + 32] = broken[..., at + 4 : at + X_BLOCK_BYTES] = is_nan
         return broken
 
 
