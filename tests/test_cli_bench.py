@@ -13,7 +13,6 @@ from conftest import ModelFile
 
 from edgellm import cli
 from edgellm.bench import peer, rounds
-from edgellm.bench.rounds import Times
 from edgellm.cli.bench import command
 from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
 
@@ -81,28 +80,45 @@ def test_against_the_peer(bench: Bench) -> None:
     assert set(found["ratio"]) == {"prefill", "decode", "cold_start_s"}
 
 
-def test_sides_begin_in_turn(model_file: ModelFile, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+class Recorder:
+    """A side that takes a second for each step, and writes down what it is asked for."""
+
+    version, repacked = "0", True
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        self.name, self.order = name, order
+
+    def prefill(self, n: int) -> float:
+        self.order.append(f"{self.name} reads {n}")
+        return float(n)
+
+    def decode(self, n: int, after: int = 0) -> float:
+        self.order.append(f"{self.name} writes {n} after {after}")
+        return float(n)
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_sides_take_short_turns(model_file: ModelFile, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-
-    def times(self: rounds.Bench, name: str, cold: bool) -> Times:
-        order.append(f"{name} {cold}")
-        return Times(1.0, 1.0, 1.0)
-
-    class Other:
-        version, repacked = "0", True
-
-        def __enter__(self) -> "Other":
-            return self
-
-        def __exit__(self, *error: object) -> None:
-            pass
-
-    monkeypatch.setattr(rounds.Bench, "_times", times)
-    monkeypatch.setattr(rounds, "open_peer", lambda *args: Other())
+    ours, other = Recorder("a", order), Recorder("b", order)
+    monkeypatch.setattr(rounds, "Load", lambda *args: ours)
+    monkeypatch.setattr(rounds, "open_peer", lambda *args: other)
+    monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
+    monkeypatch.setattr(rounds, "cold_start", lambda *args: order.append("cold") or 1.0)
     monkeypatch.setattr(peer, "check_peer", lambda: None)
-    bench(*SHORT, "--rounds", 4, "--against", "llama.cpp")
-    sides = ["edgellm", "llama.cpp", "llama.cpp", "edgellm"]
-    assert order == [f"{side} True" for side in [*sides, *sides[:2]]] + ["llama.cpp False", "edgellm False"]
+    options = ("-p", 20, "-n", 40, "--rounds", 4, "--against", "llama.cpp", "--json")
+    found = json.loads(bench(*options).stdout)
+    first = ["a reads 20", "b reads 20"]
+    for turn in ("13 after 0", "13 after 13", "14 after 26"):
+        first += [f"a writes {turn}", f"b writes {turn}"]
+    second = [first[i ^ 1] for i in range(len(first))]
+    assert order == [*first, "cold", "cold", *second, "cold", "cold", *first, "cold", "cold", *second]
+    assert found["rounds"]["decode"] == found["against"]["rounds"]["prefill"] == [1.0] * 4
 
 
 @pytest.mark.parametrize("complete", [0, 1])

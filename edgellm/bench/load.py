@@ -46,21 +46,22 @@ class Load:
         self._read(first, tokens)
         return perf_counter() - begin
 
-    def decode(self, n: int) -> float:
-        """Seconds for `n` steps, each one token in all sequences and their logits."""
+    def decode(self, n: int, after: int = 0) -> float:
+        """Seconds for `n` steps, each one token in all sequences and their logits; `after` other steps."""
         for sequence in self._sequences:
-            self._rewind(sequence)
+            self._rewind(sequence, after)
         steps = [self._tokens(len(self._sequences)) for _ in range(n)]
         begin = perf_counter()
         for tokens in steps:
             self._engine.forward([Segment(s, [t], [0]) for s, t in zip(self._sequences, tokens, strict=True)])
         return perf_counter() - begin
 
-    def _rewind(self, sequence: Sequence) -> None:
-        """Let a sequence hold the first `depth` tokens; those that are still there are not computed again."""
-        left = sequence.trim(self._depth)
-        if left < self._depth:
-            self._read(sequence, self._tokens(self._depth - left))
+    def _rewind(self, sequence: Sequence, after: int = 0) -> None:
+        """Let a sequence hold `depth` tokens, and `after` more; those that are still there are not computed again."""
+        wanted = self._depth + after
+        left = sequence.trim(wanted)
+        if left < wanted:
+            self._read(sequence, self._tokens(wanted - left))
 
     def _read(self, sequence: Sequence, tokens: list[int]) -> None:
         for start in range(0, len(tokens), self._engine.max_rows):
@@ -78,8 +79,8 @@ class Timed(Protocol):
     def prefill(self, n: int) -> float:
         """Seconds to read a prompt of `n` tokens."""
 
-    def decode(self, n: int) -> float:
-        """Seconds for `n` steps."""
+    def decode(self, n: int, after: int = 0) -> float:
+        """Seconds for `n` steps, `after` others."""
 
 
 def warm_up(side: Timed, setting: Setting) -> None:

@@ -60,11 +60,11 @@ class Peer:
 
     def prefill(self, n: int) -> float:
         """Seconds to read a prompt of `n` tokens."""
-        return float(self._ask(prefill=n)["seconds"])
+        return float(self._ask(prefill=[n])["seconds"])
 
-    def decode(self, n: int) -> float:
-        """Seconds for `n` steps."""
-        return float(self._ask(decode=n)["seconds"])
+    def decode(self, n: int, after: int = 0) -> float:
+        """Seconds for `n` steps, `after` others."""
+        return float(self._ask(decode=[n, after])["seconds"])
 
     def close(self) -> None:
         """End the process, whatever it does."""

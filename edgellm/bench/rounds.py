@@ -1,4 +1,4 @@
-"""The rounds of a benchmark: both sides in turn, never at once, so that what disturbs them disturbs both."""
+"""The rounds of a benchmark: both sides in short turns, never at once, so that what disturbs them disturbs both."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +25,10 @@ from kquants.jit import Progress
 
 COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
+
+TURN = 16
+"""Steps of decoding after which the other side has its turn: where others use the memory too, the two halves of a
+minute may differ by a third."""
 
 _REST_S = 0.05
 """Time in which threads that spin after their work, as OpenMP's do, go to sleep."""
@@ -79,14 +83,24 @@ class Bench:
         self._watch, self._most_rows = Watch(engine), engine.max_rows
 
     def round(self, say: Say) -> None:
-        """Measure the machine and each side, the other one first than the last time; the result has a round more."""
-        result, done = self.result, len(self.result.rounds)
-        where = f"{result.threads} threads, round {done + 1} of {result.setting.rounds}"
-        say(f"{where}: the machine")
-        bandwidth, peak, times = self._bandwidth(), int8_peak(result.threads, rounds=1), {}
-        for name in list(self._sides)[:: -1 if done % 2 else 1]:
-            say(f"{where}: {name}")
-            times[name] = self._times(name, cold=done < COLD_STARTS)
+        """Measure each side, the other one first than the last time, and before each half what limits it.
+
+        The result has a round more then.
+        """
+        result, setting, done = self.result, self.result.setting, len(self.result.rounds)
+        order = list(self._sides)[:: -1 if done % 2 else 1]
+
+        def tell(what: str) -> None:
+            say(f"{result.threads} threads, round {done + 1} of {setting.rounds}: {what}")
+
+        tell("the machine")
+        peak = int8_peak(result.threads, rounds=1)
+        prefill = self._half("prefill", [(setting.prompt_tokens,)] if setting.prompt_tokens else [], order, tell)
+        tell("the machine")
+        bandwidth = self._bandwidth()
+        decode = self._half("decode", _turns(setting.tokens), order, tell)
+        cold = {name: self._cold(name, tell) for name in order} if done < COLD_STARTS else {}
+        times = {name: Times(prefill.get(name), decode.get(name), cold.get(name)) for name in order}
         result.rounds.append(Round(bandwidth, peak, times))
 
     def _bandwidth(self) -> float:
@@ -97,29 +111,36 @@ class Bench:
         keep(threads, median([bandwidth, *earlier]))
         return bandwidth
 
-    def _times(self, name: str, cold: bool) -> Times:
-        side, setting = self._sides[name], self.result.setting
-        sleep(_REST_S)
-        prefill = self._half(name, "prefill", setting.prompt_tokens) if setting.prompt_tokens else None
-        decode = self._half(name, "decode", setting.tokens) if setting.tokens else None
-        return Times(prefill, decode, self._cold(side) if cold else None)
-
-    def _half(self, name: str, half: str, n: int) -> float:
-        """Seconds for a half, of which our devices tell something."""
-        side, setting = self._sides[name], self.result.setting
+    def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], tell: Say) -> dict[str, float]:
+        """Seconds of each side for a half, turn by turn, and what our devices tell of it; {} without turns."""
+        seconds: dict[str, float] = {}
         self._watch.begin()
-        seconds: float = getattr(side, half)(n)
-        if name == OURS:
-            tokens = n * setting.parallel if half == "decode" else n
+        for turn in turns:
+            for name in order:
+                tell(name)
+                sleep(_REST_S)
+                seconds[name] = seconds.get(name, 0.0) + getattr(self._sides[name], half)(*turn)
+        if turns:
+            n = sum(turn[0] for turn in turns)
+            tokens = n * self.result.setting.parallel if half == "decode" else n
             passes = n if half == "decode" else -(-n // self._most_rows)
             self.result.devices[half] = self._watch.end(tokens, passes)
         return seconds
 
-    def _cold(self, side: Load | Peer) -> float:
-        setting, threads = self.result.setting, self.result.threads
+    def _cold(self, name: str, tell: Say) -> float:
+        side, setting, threads = self._sides[name], self.result.setting, self.result.threads
+        tell(name)
+        sleep(_REST_S)
         if isinstance(side, Peer):
             return peer_cold_start(self._path, setting, threads, side.repacked)
         return cold_start(self._path, setting, threads, self._prompt)
+
+
+def _turns(steps: int) -> list[tuple[int, ...]]:
+    """Steps in turns of about TURN: how many in each, and how many are before them."""
+    count = -(-steps // TURN)
+    ends = [steps * i // count for i in range(1, count + 1)]
+    return [(end - first, first) for first, end in zip([0, *ends], ends, strict=False)]
 
 
 @contextmanager

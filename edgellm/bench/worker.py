@@ -1,8 +1,8 @@
 """The child process that times llama.cpp: `python -m edgellm.bench.worker`, a line of JSON for each request and reply.
 
     {"open": fields of Opening, "depth": tokens, "parallel": sequences}    {"version": of llama-cpp-python}
-    {"prefill": tokens}                                                    {"seconds": time it took}
-    {"decode": steps}                                                      {"seconds": time it took}
+    {"prefill": [tokens]}                                                  {"seconds": time it took}
+    {"decode": [steps, steps before them]}                                 {"seconds": time it took}
 
 The clock is here, so that nothing between the processes counts as llama.cpp's. What fails is {"error": a line}.
 """
@@ -91,8 +91,8 @@ class Server:
             if "open" in request:
                 return self._open(request)
             assert self._load, "open comes first"
-            name, n = next(iter(request.items()))
-            return {"seconds": getattr(self._load, name)(n)}
+            name, numbers = next(iter(request.items()))
+            return {"seconds": getattr(self._load, name)(*numbers)}
         except Exception as error:
             return {"error": " ".join(f"{error or type(error).__name__}".split())}
 
