@@ -9,7 +9,14 @@ shared out among threads, and `attention_merge` merges them afterwards.
 
 from kquants.decorators import inline, kernel
 from kquants.interpreter import argument, row_count
-from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES
+from kquants.layout import (
+    ATTENTION_QUERIES,
+    MOST_PARTS,
+    MOST_SHARED_ROWS,
+    MOST_SHARES,
+    PAGE_SIZES,
+    SPAN_PAGES,
+)
 from kquants.pages import head_width
 from kquants.querytile import (
     SPAN,
@@ -67,6 +74,13 @@ def _consecutive(batch: int, t: int, stop: int) -> int:
 
 
 @inline
+def _place(unit: int, shares: int, tiles: int) -> tuple[int, int, int]:
+    """Which share of the spans of which tile and KV head a unit is: one head after the other, as its keys and values
+    stay in the cache for all rows."""
+    return unit % shares, unit // shares % tiles, unit // (shares * tiles)
+
+
+@inline
 def _deliver(op: int, tile: Tile, s: int, most: int) -> None:
     """Merge the partial results of span s, or put them where `attention_merge` finds them."""
     width = head_width(argument(op, 6))
@@ -91,32 +105,42 @@ def _finish(op: int, tile: Tile) -> None:
 
 def _define(name: str) -> None:
     work = tile_work(READERS[name], PAGE_SIZES[name])
-    take_queries, attend_span = work.take_queries, work.attend_span
+    take_queries, attend_span, keys_at = work.take_queries, work.attend_span, work.keys_at
 
     @inline
-    def attend(op: int, batch: int, tile: Tile, share: int, shares: int, most: int) -> None:
-        """One share of the spans of a tile."""
+    def begins_at(op: int, batch: int, t: int, g: int, share: int, shares: int) -> int:
+        """Where the first keys are that a share of row t wants."""
+        span = _spans(visible_cells(batch, t)) * share // shares
+        return keys_at(op, batch, t, g, span * SPAN_PAGES)
+
+    @inline
+    def attend(op: int, batch: int, tile: Tile, share: int, shares: int, most: int, then: int) -> None:
+        """One share of the spans of a tile; `then` is what will be wanted after it."""
         width, spans = head_width(argument(op, 6)), _spans(tile.visible + tile.rows - 1)
         first, last = spans * share // shares, spans * (share + 1) // shares
         take_queries(op, tile)
         for i in range(tile.rows * tile.heads):
             begin(merged_at(tile, width, i), width)
         for s in range(first, last):
-            attend_span(op, batch, tile, s, s + 1 < last)
+            next_keys = keys_at(op, batch, tile.t, tile.g, (s + 1) * SPAN_PAGES) if s + 1 < last else then
+            attend_span(op, batch, tile, s, next_keys)
             _deliver(op, tile, s, most)
         if not most:
             _finish(op, tile)
 
     @inline
-    def attend_rows(op: int, batch: int, t: int, stop: int, g: int, share: int, shares: int, scratch: int) -> None:
+    def attend_rows(
+        op: int, batch: int, t: int, stop: int, g: int, share: int, shares: int, then: int, scratch: int
+    ) -> None:
         """One share of the spans of the heads of KV head g, in rows t … stop - 1 of any sequences."""
         group, most = argument(op, 4) // argument(op, 5), _shared_spans(row_count(op, batch), batch)
         while t < stop:
             rows, visible = _consecutive(batch, t, stop), visible_cells(batch, t)
+            after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else then
             for h in range(0, group, ATTENTION_QUERIES):
                 heads = min(ATTENTION_QUERIES, group - h)
                 tile = Tile(t, rows, visible, g, g * group + h, heads, scratch)
-                attend(op, batch, tile, share, shares, most)
+                attend(op, batch, tile, share, shares, most, after)
             t += rows
 
     @kernel(f"attention_{name}")
@@ -134,10 +158,11 @@ def _define(name: str) -> None:
         used, units = tiles * kv_heads * shares, kv_heads * (rows + MOST_SHARES)
         # Spread over all units, of which every thread has an equal share.
         for unit in range(first * used // units, last * used // units):
-            # One KV head after the other: its keys and values stay in the cache for all rows.
-            share, tile, g = unit % shares, unit // shares % tiles, unit // (shares * tiles)
+            share, tile, g = _place(unit, shares, tiles)
+            next_share, next_tile, next_g = _place(min(unit + 1, used - 1), shares, tiles)
+            then = begins_at(op, batch, next_tile * together, next_g, next_share, shares)
             stop = min((tile + 1) * together, rows)
-            attend_rows(op, batch, tile * together, stop, g, share, shares, scratch)
+            attend_rows(op, batch, tile * together, stop, g, share, shares, then, scratch)
 
 
 @kernel("attention_merge")

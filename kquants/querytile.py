@@ -80,10 +80,14 @@ def _room(tile: Tile, width: int) -> int:
 
 
 class TileWork(NamedTuple):
-    """`take_queries(op, tile)`, then `attend_span(op, batch, tile, s, ahead)`: the partial results of span s."""
+    """`take_queries(op, tile)`, then `attend_span(op, batch, tile, s, then)`: the partial results of span s.
+
+    `keys_at(op, batch, t, g, page)`: where the keys of row t's KV head g are in a page.
+    """
 
     take_queries: Any
     attend_span: Any
+    keys_at: Any
 
 
 def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
@@ -110,14 +114,12 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
             take(room, width, tile.scratch + 4 * width * i)
 
     @inline
-    def keys_at(op: int, batch: int, tile: Tile, page: int) -> int:
-        layer = page_address(batch, tile.t, page) + argument(op, 7)
-        return layer + tile.g * key_bytes(argument(op, 6))
+    def keys_at(op: int, batch: int, t: int, g: int, page: int) -> int:
+        return page_address(batch, t, page) + argument(op, 7) + g * key_bytes(argument(op, 6))
 
     @inline
-    def values_at(op: int, batch: int, tile: Tile, page: int) -> int:
-        layer = page_address(batch, tile.t, page) + argument(op, 7)
-        return layer + argument(op, 5) * key_bytes(argument(op, 6)) + tile.g * value_bytes(head_width(argument(op, 6)))
+    def values_at(op: int, batch: int, t: int, g: int, page: int) -> int:
+        return keys_at(op, batch, t, argument(op, 5), page) + g * value_bytes(head_width(argument(op, 6)))
 
     @inline
     def score_page(op: int, tile: Tile, j: int, keys: int, ahead: int) -> None:
@@ -167,24 +169,22 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
                 gather(p, seen, cells, values, width, to, stride, ahead)
 
     @inline
-    def attend_span(op: int, batch: int, tile: Tile, s: int, more: bool) -> None:
-        """The partial results of span s; `more` tells whether the next one will be wanted, too."""
+    def attend_span(op: int, batch: int, tile: Tile, s: int, then: int) -> None:
+        """The partial results of span s; `then` is what will be wanted after it."""
         queries, first, start = tile.rows * tile.heads, s * SPAN_PAGES, s * SPAN
         cells = own_cells(tile, queries - 1, start, SPAN)
         pages = (cells + PAGE - 1) // PAGE
         for j in range(pages):
-            keys, last = keys_at(op, batch, tile, first + j), j + 1 == pages
-            ahead = values_at(op, batch, tile, first) if last else keys_at(op, batch, tile, first + j + 1)
-            score_page(op, tile, j, keys, ahead)
+            keys, next_at = keys_at(op, batch, tile.t, tile.g, first + j), values_at(op, batch, tile.t, tile.g, first)
+            if j + 1 < pages:
+                next_at = keys_at(op, batch, tile.t, tile.g, first + j + 1)
+            score_page(op, tile, j, keys, next_at)
         for i in range(0, queries, QUERIES):
             weigh_bundle(op, tile, i, start, cells)
         for j in range(pages):
-            values = values_at(op, batch, tile, first + j)
-            ahead = values
+            values, next_at = values_at(op, batch, tile.t, tile.g, first + j), then
             if j + 1 < pages:
-                ahead = values_at(op, batch, tile, first + j + 1)
-            elif more:
-                ahead = keys_at(op, batch, tile, first + SPAN_PAGES)
-            gather_page(op, tile, start, j, values, ahead)
+                next_at = values_at(op, batch, tile.t, tile.g, first + j + 1)
+            gather_page(op, tile, start, j, values, next_at)
 
-    return TileWork(take_queries, attend_span)
+    return TileWork(take_queries, attend_span, keys_at)
