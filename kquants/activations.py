@@ -5,10 +5,10 @@ with an offset or a minimum need. A group of all rows lies side by side, so that
 distances:
 
     [n / 256, rounded up][rows] of    byte  0                 256                                                 384
-                                            [ q0 q1 … q255    | block 0: d f32, s f32, -sum i32, -m i32 | … × 8   ]
+                                            [ q0 q1 … q255    | block 0: d f32, s f32, -sum i32, -o i32 | … × 8   ]
 
 with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, sum the sum of the block's q,
-s = d · sum, and m = SIGNED_OFFSET · sum. A block with an Inf or NaN has d = NaN, so that the result shows it; one
+s = d · sum, and o = SIGNED_OFFSET · sum. A block with an Inf or NaN has d = NaN, so that the result shows it; one
 below 1e-36 has q = 0.
 """
 

@@ -9,14 +9,7 @@ shared out among threads, and `attention_merge` merges them afterwards.
 
 from kquants.decorators import inline, kernel
 from kquants.interpreter import argument, row_count
-from kquants.layout import (
-    ATTENTION_QUERIES,
-    MOST_PARTS,
-    MOST_SHARED_ROWS,
-    MOST_SHARES,
-    PAGE_SIZES,
-    SPAN_PAGES,
-)
+from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES, SPAN_PAGES
 from kquants.pages import head_width
 from kquants.querytile import (
     SPAN,
@@ -109,34 +102,34 @@ def _define(name: str) -> None:
 
     @inline
     def begins_at(op: int, batch: int, t: int, g: int, share: int, shares: int) -> int:
-        """Where the first keys are that a share of row t wants."""
+        """About where the first keys are that a share of a tile wants, whose first row is t: its last may see more."""
         span = _spans(visible_cells(batch, t)) * share // shares
         return keys_at(op, batch, t, g, span * SPAN_PAGES)
 
     @inline
-    def attend(op: int, batch: int, tile: Tile, share: int, shares: int, most: int, then: int) -> None:
-        """One share of the spans of a tile; `then` is what will be wanted after it."""
+    def attend(op: int, batch: int, tile: Tile, share: int, shares: int, most: int, ahead: int) -> None:
+        """One share of the spans of a tile; `ahead` is what will be wanted after it."""
         width, spans = head_width(argument(op, 6)), _spans(tile.visible + tile.rows - 1)
         first, last = spans * share // shares, spans * (share + 1) // shares
         take_queries(op, tile)
         for i in range(tile.rows * tile.heads):
             begin(merged_at(tile, width, i), width)
         for s in range(first, last):
-            next_keys = keys_at(op, batch, tile.t, tile.g, (s + 1) * SPAN_PAGES) if s + 1 < last else then
-            attend_span(op, batch, tile, s, next_keys)
+            more = keys_at(op, batch, tile.t, tile.g, (s + 1) * SPAN_PAGES) if s + 1 < last else ahead
+            attend_span(op, batch, tile, s, more)
             _deliver(op, tile, s, most)
         if not most:
             _finish(op, tile)
 
     @inline
     def attend_rows(
-        op: int, batch: int, t: int, stop: int, g: int, share: int, shares: int, then: int, scratch: int
+        op: int, batch: int, t: int, stop: int, g: int, share: int, shares: int, ahead: int, scratch: int
     ) -> None:
         """One share of the spans of the heads of KV head g, in rows t … stop - 1 of any sequences."""
         group, most = argument(op, 4) // argument(op, 5), _shared_spans(row_count(op, batch), batch)
         while t < stop:
             rows, visible = _consecutive(batch, t, stop), visible_cells(batch, t)
-            after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else then
+            after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else ahead
             for h in range(0, group, ATTENTION_QUERIES):
                 heads = min(ATTENTION_QUERIES, group - h)
                 tile = Tile(t, rows, visible, g, g * group + h, heads, scratch)
@@ -159,10 +152,11 @@ def _define(name: str) -> None:
         # Spread over all units, of which every thread has an equal share.
         for unit in range(first * used // units, last * used // units):
             share, tile, g = _place(unit, shares, tiles)
+            # The last unit of all asks for its own keys: there is no next.
             next_share, next_tile, next_g = _place(min(unit + 1, used - 1), shares, tiles)
-            then = begins_at(op, batch, next_tile * together, next_g, next_share, shares)
+            ahead = begins_at(op, batch, next_tile * together, next_g, next_share, shares)
             stop = min((tile + 1) * together, rows)
-            attend_rows(op, batch, tile * together, stop, g, share, shares, then, scratch)
+            attend_rows(op, batch, tile * together, stop, g, share, shares, ahead, scratch)
 
 
 @kernel("attention_merge")

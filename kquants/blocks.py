@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from kquants.activations import D_SUM, MINUS_OFFSET_SUM, MINUS_SUM
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
-from kquants.pieces import Format, Values, is_signed
+from kquants.pieces import Format, Values, is_signed, offset_of
 from kquants.quads import Value
 from kquants.simd import F32, I32, at, fma, load, splat, times
 
@@ -31,10 +31,12 @@ class FloatScales:
 
     def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
         """What the offset makes of the products: -offset · Σ q_x."""
-        x = at(b, x, times(b, unit, X_BLOCK_BYTES))
-        if is_signed(self._fmt):
-            return splat(b, load(b, at(b, x, MINUS_OFFSET_SUM), _INT))
-        return b.mul(splat(b, load(b, at(b, x, MINUS_SUM), _INT)), ir.Constant(I32.vector, [self._fmt.OFFSET] * 16))
+        offset, signed = offset_of(self._fmt), is_signed(self._fmt)
+        if not offset:
+            return ir.Constant(I32.vector, None)
+        sum_at = at(b, x, MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES))
+        total = splat(b, load(b, sum_at, _INT))
+        return total if signed else b.mul(total, ir.Constant(I32.vector, [offset] * 16))
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int) -> Value:
         """y with the products of a block."""

@@ -7,10 +7,10 @@ from numba import types
 
 from kquants.activations import MINUS_OFFSET_SUM
 from kquants.cpu import has
-from kquants.dot4 import start_dot4
+from kquants.dot4 import SIGNED_OFFSET, start_dot4
 from kquants.lanes import QUERIES, at_strides, broadcasts, pack, unpack
 from kquants.layout import PAGE
-from kquants.simd import F32, I8_64, define, fma, half_to_float, pointer
+from kquants.simd import F32, I8_64, I32, define, fma, half_to_float, pointer
 
 _INT, _LONG, _HALVES = ir.IntType(32), ir.IntType(64), ir.VectorType(ir.IntType(16), 16)
 
@@ -31,7 +31,9 @@ def add_key_block(quads: int) -> Any:
         def load(address: Any, kind: Any) -> Any:
             return b.load(pointer(b, address, kind), align=1)
 
-        begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_OFFSET_SUM)), stride, _INT)
+        begun = [ir.Constant(I32.vector, None)] * QUERIES
+        if SIGNED_OFFSET:
+            begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_OFFSET_SUM)), stride, _INT)
         dots = [start_dot4(b, start, signed=True) for start in begun for _ in range(KEYS)]
         for k in range(quads):
             row = at_strides(b, b.add(keys, _LONG(4 * PAGE * k)), _LONG(64), KEYS)

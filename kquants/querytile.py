@@ -80,7 +80,7 @@ def _room(tile: Tile, width: int) -> int:
 
 
 class TileWork(NamedTuple):
-    """`take_queries(op, tile)`, then `attend_span(op, batch, tile, s, then)`: the partial results of span s.
+    """`take_queries(op, tile)`, then `attend_span(op, batch, tile, s, ahead)`: the partial results of span s.
 
     `keys_at(op, batch, t, g, page)`: where the keys of row t's KV head g are in a page.
     """
@@ -169,22 +169,23 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
                 gather(p, seen, cells, values, width, to, stride, ahead)
 
     @inline
-    def attend_span(op: int, batch: int, tile: Tile, s: int, then: int) -> None:
-        """The partial results of span s; `then` is what will be wanted after it."""
+    def attend_span(op: int, batch: int, tile: Tile, s: int, ahead: int) -> None:
+        """The partial results of span s; `ahead` is what will be wanted after it."""
         queries, first, start = tile.rows * tile.heads, s * SPAN_PAGES, s * SPAN
         cells = own_cells(tile, queries - 1, start, SPAN)
         pages = (cells + PAGE - 1) // PAGE
         for j in range(pages):
-            keys, next_at = keys_at(op, batch, tile.t, tile.g, first + j), values_at(op, batch, tile.t, tile.g, first)
+            keys = keys_at(op, batch, tile.t, tile.g, first + j)
             if j + 1 < pages:
-                next_at = keys_at(op, batch, tile.t, tile.g, first + j + 1)
-            score_page(op, tile, j, keys, next_at)
+                more = keys_at(op, batch, tile.t, tile.g, first + j + 1)
+            else:
+                more = values_at(op, batch, tile.t, tile.g, first)
+            score_page(op, tile, j, keys, more)
         for i in range(0, queries, QUERIES):
             weigh_bundle(op, tile, i, start, cells)
         for j in range(pages):
-            values, next_at = values_at(op, batch, tile.t, tile.g, first + j), then
-            if j + 1 < pages:
-                next_at = values_at(op, batch, tile.t, tile.g, first + j + 1)
-            gather_page(op, tile, start, j, values, next_at)
+            values = values_at(op, batch, tile.t, tile.g, first + j)
+            more = values_at(op, batch, tile.t, tile.g, first + j + 1) if j + 1 < pages else ahead
+            gather_page(op, tile, start, j, values, more)
 
     return TileWork(take_queries, attend_span, keys_at)

@@ -56,7 +56,6 @@ class BlockRows:
         for b in range(n // 32):
             place_q[:, b // 8, b % 8 * 32 :][:, :32] = _bytes(self.q[:, 32 * b : 32 * b + 32], np.int8)
             place_records[:, b // 8, b % 8] = np.hstack([r[:, 4 * b : 4 * b + 4] for r in records])
-        out[..., 256:] = place_records.reshape(rows, count, -1)
         return out.swapaxes(0, 1)
 
 

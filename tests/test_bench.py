@@ -72,7 +72,7 @@ def test_the_depth_is_computed_once_and_off_the_clock(engine: Counting) -> None:
     assert [[at for at, _, _ in call] for call in engine.calls] == [[0], [4], [6, 6], [7, 7], [8, 8]]
     assert all(len(tokens) == 1 and wanted == [0] for call in engine.calls[2:] for _, tokens, wanted in call)
     engine.calls.clear()
-    assert side.decode(1, after=3) == 2
+    assert side.decode(1, before=3) == 2
     assert [[at for at, _, _ in call] for call in engine.calls] == [[9, 9]]
     assert side.decode(1) == 2
     assert len(engine.calls) == 2
@@ -201,7 +201,8 @@ def test_the_peer_ends_with_a_line(model_file: ModelFile, tmp_path: Path) -> Non
     setting = Setting(prompt_tokens=8, tokens=4, depth=3, parallel=2)
     with peer.Peer(model_file(**TINY), setting, 1, repacked=False) as other:
         assert other.prefill(8) > 0
-        assert other.decode(4) > 0
+        assert other.decode(2) > 0
+        assert other.decode(2, before=2) > 0
         with pytest.raises(EdgeLLMError, match="no room"):
             other.prefill(300)
         other._process.kill()

@@ -81,7 +81,7 @@ def test_against_the_peer(bench: Bench) -> None:
 
 
 class Recorder:
-    """A side that takes a second for each step, and writes down what it is asked for."""
+    """A side that takes a second for each token, and writes down what it is asked for."""
 
     version, repacked = "0", True
 
@@ -92,8 +92,8 @@ class Recorder:
         self.order.append(f"{self.name} reads {n}")
         return float(n)
 
-    def decode(self, n: int, after: int = 0) -> float:
-        self.order.append(f"{self.name} writes {n} after {after}")
+    def decode(self, n: int, before: int = 0) -> float:
+        self.order.append(f"{self.name} writes {n} after {before}")
         return float(n)
 
     def __enter__(self) -> "Recorder":
@@ -103,22 +103,43 @@ class Recorder:
         pass
 
 
-def test_sides_take_short_turns(model_file: ModelFile, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sides_take_turns_after_what_limits_them(
+    model_file: ModelFile, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
-    ours, other = Recorder("a", order), Recorder("b", order)
-    monkeypatch.setattr(rounds, "Load", lambda *args: ours)
-    monkeypatch.setattr(rounds, "open_peer", lambda *args: other)
+
+    def noted(what: str) -> Callable[..., float]:
+        return lambda *args, **options: [1.0, order.append(what)][0]
+
+    def start_cold(self: rounds.Bench, name: str, begin: rounds.Say) -> float:
+        order.append(f"{name} starts")
+        return 1.0
+
+    monkeypatch.setattr(rounds, "Load", lambda *args: Recorder("edgellm", order))
+    monkeypatch.setattr(rounds, "open_peer", lambda *args: Recorder("llama.cpp", order))
     monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
-    monkeypatch.setattr(rounds, "cold_start", lambda *args: order.append("cold") or 1.0)
+    monkeypatch.setattr(rounds, "int8_peak", noted("int8"))
+    monkeypatch.setattr(rounds, "measure", noted("memory"))
+    monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
+    monkeypatch.setattr(rounds, "_REST_S", 0)
     monkeypatch.setattr(peer, "check_peer", lambda: None)
-    options = ("-p", 20, "-n", 40, "--rounds", 4, "--against", "llama.cpp", "--json")
-    found = json.loads(bench(*options).stdout)
-    first = ["a reads 20", "b reads 20"]
-    for turn in ("13 after 0", "13 after 13", "14 after 26"):
-        first += [f"a writes {turn}", f"b writes {turn}"]
-    second = [first[i ^ 1] for i in range(len(first))]
-    assert order == [*first, "cold", "cold", *second, "cold", "cold", *first, "cold", "cold", *second]
+    options = ("-p", 20, "-n", 40, "--rounds", 4, "--json")
+    found = json.loads(bench(*options, "--against", "llama.cpp").stdout)
+
+    def both(first: str, second: str, *done: str) -> list[str]:
+        return [f"{name} {what}" for what in done for name in (first, second)]
+
+    expected = []
+    for i in range(4):
+        names = ("llama.cpp", "edgellm") if i % 2 else ("edgellm", "llama.cpp")
+        expected += ["int8", *both(*names, "reads 20"), "memory"]
+        expected += both(*names, "writes 13 after 0", "writes 13 after 13", "writes 14 after 26")
+        expected += both(*names, "starts") if i < 3 else []
+    assert order == expected
     assert found["rounds"]["decode"] == found["against"]["rounds"]["prefill"] == [1.0] * 4
+    order.clear()
+    bench(*options)
+    assert [each for each in order if "writes" in each] == ["edgellm writes 40 after 0"] * 4
 
 
 @pytest.mark.parametrize("complete", [0, 1])

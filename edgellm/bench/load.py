@@ -27,7 +27,7 @@ class Computes(Protocol):
 
 
 class Load:
-    """`parallel` sequences that hold `depth` tokens whenever the clock starts.
+    """`parallel` sequences that hold `depth` tokens when a prompt or the first step begins.
 
     Each has state and tokens of its own, so that none is served from what another left in a cache. The tokens are
     random, but the same in every process.
@@ -46,19 +46,19 @@ class Load:
         self._read(first, tokens)
         return perf_counter() - begin
 
-    def decode(self, n: int, after: int = 0) -> float:
-        """Seconds for `n` steps, each one token in all sequences and their logits; `after` other steps."""
+    def decode(self, n: int, before: int = 0) -> float:
+        """Seconds for `n` steps that follow `before` others, each one token in all sequences and their logits."""
         for sequence in self._sequences:
-            self._rewind(sequence, after)
+            self._rewind(sequence, before)
         steps = [self._tokens(len(self._sequences)) for _ in range(n)]
         begin = perf_counter()
         for tokens in steps:
             self._engine.forward([Segment(s, [t], [0]) for s, t in zip(self._sequences, tokens, strict=True)])
         return perf_counter() - begin
 
-    def _rewind(self, sequence: Sequence, after: int = 0) -> None:
-        """Let a sequence hold `depth` tokens, and `after` more; those that are still there are not computed again."""
-        wanted = self._depth + after
+    def _rewind(self, sequence: Sequence, steps: int = 0) -> None:
+        """Let a sequence hold `depth` tokens, and those of `steps`; those still there are not computed again."""
+        wanted = self._depth + steps
         left = sequence.trim(wanted)
         if left < wanted:
             self._read(sequence, self._tokens(wanted - left))
@@ -79,8 +79,8 @@ class Timed(Protocol):
     def prefill(self, n: int) -> float:
         """Seconds to read a prompt of `n` tokens."""
 
-    def decode(self, n: int, after: int = 0) -> float:
-        """Seconds for `n` steps, `after` others."""
+    def decode(self, n: int, before: int = 0) -> float:
+        """Seconds for `n` steps that follow `before` others."""
 
 
 def warm_up(side: Timed, setting: Setting) -> None:

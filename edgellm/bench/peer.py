@@ -62,9 +62,9 @@ class Peer:
         """Seconds to read a prompt of `n` tokens."""
         return float(self._ask(prefill=[n])["seconds"])
 
-    def decode(self, n: int, after: int = 0) -> float:
-        """Seconds for `n` steps, `after` others."""
-        return float(self._ask(decode=[n, after])["seconds"])
+    def decode(self, n: int, before: int = 0) -> float:
+        """Seconds for `n` steps that follow `before` others."""
+        return float(self._ask(decode=[n, before])["seconds"])
 
     def close(self) -> None:
         """End the process, whatever it does."""

@@ -1,8 +1,9 @@
-"""The rounds of a benchmark: both sides in short turns, never at once, so that what disturbs them disturbs both."""
+"""The rounds of a benchmark: both sides in turn, never at once, so that what disturbs them disturbs both."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import sleep
@@ -27,8 +28,8 @@ COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
 
 TURN = 16
-"""Steps of decoding after which the other side has its turn: where others use the memory too, the two halves of a
-minute may differ by a third."""
+"""Steps of decoding, at most, after which the other side has its turn: where others use the memory too, it may give a
+third more or less within seconds."""
 
 _REST_S = 0.05
 """Time in which threads that spin after their work, as OpenMP's do, go to sleep."""
@@ -90,16 +91,17 @@ class Bench:
         result, setting, done = self.result, self.result.setting, len(self.result.rounds)
         order = list(self._sides)[:: -1 if done % 2 else 1]
 
-        def tell(what: str) -> None:
+        def begin(what: str) -> None:
             say(f"{result.threads} threads, round {done + 1} of {setting.rounds}: {what}")
+            sleep(_REST_S)
 
-        tell("the machine")
+        begin("the machine")
         peak = int8_peak(result.threads, rounds=1)
-        prefill = self._half("prefill", [(setting.prompt_tokens,)] if setting.prompt_tokens else [], order, tell)
-        tell("the machine")
+        prefill = self._half("prefill", [(setting.prompt_tokens,)] if setting.prompt_tokens else [], order, begin)
+        begin("the machine")
         bandwidth = self._bandwidth()
-        decode = self._half("decode", _turns(setting.tokens), order, tell)
-        cold = {name: self._cold(name, tell) for name in order} if done < COLD_STARTS else {}
+        decode = self._half("decode", _turns(setting.tokens, len(order)), order, begin)
+        cold = {name: self._cold(name, begin) for name in order} if done < COLD_STARTS else {}
         times = {name: Times(prefill.get(name), decode.get(name), cold.get(name)) for name in order}
         result.rounds.append(Round(bandwidth, peak, times))
 
@@ -111,14 +113,13 @@ class Bench:
         keep(threads, median([bandwidth, *earlier]))
         return bandwidth
 
-    def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], tell: Say) -> dict[str, float]:
+    def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:
         """Seconds of each side for a half, turn by turn, and what our devices tell of it; {} without turns."""
         seconds: dict[str, float] = {}
         self._watch.begin()
         for turn in turns:
             for name in order:
-                tell(name)
-                sleep(_REST_S)
+                begin(name)
                 seconds[name] = seconds.get(name, 0.0) + getattr(self._sides[name], half)(*turn)
         if turns:
             n = sum(turn[0] for turn in turns)
@@ -127,20 +128,19 @@ class Bench:
             self.result.devices[half] = self._watch.end(tokens, passes)
         return seconds
 
-    def _cold(self, name: str, tell: Say) -> float:
+    def _cold(self, name: str, begin: Say) -> float:
         side, setting, threads = self._sides[name], self.result.setting, self.result.threads
-        tell(name)
-        sleep(_REST_S)
+        begin(name)
         if isinstance(side, Peer):
             return peer_cold_start(self._path, setting, threads, side.repacked)
         return cold_start(self._path, setting, threads, self._prompt)
 
 
-def _turns(steps: int) -> list[tuple[int, ...]]:
-    """Steps in turns of about TURN: how many in each, and how many are before them."""
-    count = -(-steps // TURN)
+def _turns(steps: int, sides: int) -> list[tuple[int, ...]]:
+    """How many steps there are in each turn, and how many before it; a side alone does all in one."""
+    count = -(-steps // TURN) if sides > 1 else min(1, steps)
     ends = [steps * i // count for i in range(1, count + 1)]
-    return [(end - first, first) for first, end in zip([0, *ends], ends, strict=False)]
+    return [(end - before, before) for before, end in pairwise([0, *ends])]
 
 
 @contextmanager
