@@ -1,4 +1,4 @@
-"""Fixtures for all tests: small model files, the folder of shared data, a home that is not the user's."""
+"""Fixtures: small model files, the folder of shared data, a home that is not the user's, a front of the chat."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_fakes import FakeModel
+from desk_front import Front, MakeFront
 from make_gguf import Spec, write_model
 from platformdirs import user_cache_path
 
@@ -52,3 +54,17 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpus import Here
 
     monkeypatch.setattr("edgellm.engine.remote.RemoteDevice", Here)
+
+
+@pytest.fixture
+def make_front(tmp_path: Path) -> Iterator[MakeFront]:
+    """Fronts, each with a desk of its own, for one and the same store."""
+    made: list[Front] = []
+
+    def make(model: FakeModel | None = None) -> Front:
+        made.append(Front(tmp_path / "chats.db", model))
+        return made[-1]
+
+    yield make
+    for front in made:
+        front.desk.close()
