@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from test_chat_desk import Front
+from desk_front import Front
 
 from tui.core.events import Notice
 
