@@ -1,10 +1,21 @@
 """The desk where the store refuses what it is asked."""
 
+from collections.abc import Callable
+
 import pytest
 from desk_front import MakeFront
 
 from edgellm.errors import EdgeLLMError
 from tui.core.events import ModelOpened, Notice
+
+
+def refusing(call: str) -> Callable[..., None]:
+    """What stands in for a call of the store, and raises."""
+
+    def refuses(*_: object) -> None:
+        raise EdgeLLMError(f"{call}: the disk is full")
+
+    return refuses
 
 
 @pytest.mark.parametrize(
@@ -13,12 +24,9 @@ from tui.core.events import ModelOpened, Notice
 def test_whatever_the_store_refuses_the_chat_goes_on(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    def refuses(*_: object) -> None:
-        raise EdgeLLMError(f"{call}: the disk is full")
-
     front = make_front()
     front.open()
-    monkeypatch.setattr(front.desk.store, call, refuses)
+    monkeypatch.setattr(front.desk.store, call, refusing(call))
     front.say("hello")
     assert front.texts == ["hello", "You said: hello"]
     front.desk.heard(ModelOpened("fake", 4096, True, asked="fake"))
@@ -37,13 +45,10 @@ def test_whatever_the_store_refuses_the_chat_goes_on(
 def test_what_cannot_be_stored_is_not_half_sent(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    def refuses(*_: object) -> None:
-        raise EdgeLLMError(f"{call}: the disk is full")
-
     front = make_front()
     front.open()
     with monkeypatch.context() as broken:
-        broken.setattr(front.desk.store, call, refuses)
+        broken.setattr(front.desk.store, call, refusing(call))
         with pytest.raises(EdgeLLMError, match="the disk is full"):
             front.desk.send("hello")
         assert front.desk.running is None
