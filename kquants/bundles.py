@@ -11,6 +11,7 @@ from typing import Any
 from kquants.decorators import inline
 from kquants.lanes import WIDE, Operations, operations
 from kquants.layout import PAGE, SPAN_PAGES
+from kquants.requests import fetch_lines
 from kquants.simd import copy, load_f16x16, prefetch, store_f32x16
 
 WEIGHTS_BYTES = 4 * PAGE * SPAN_PAGES
@@ -24,8 +25,7 @@ Load = Callable[[Operations], Any]
 @inline
 def fetch(address: int, n: int) -> None:
     """Ask for n bytes."""
-    for line in range(0, n, 64):
-        prefetch(address + line)
+    fetch_lines(address, (n + 63) // 64, 64)
 
 
 @inline

@@ -24,6 +24,7 @@ from kquants.decorators import inline, kernel
 from kquants.dot4 import SIGNED_OFFSET
 from kquants.interpreter import argument
 from kquants.layout import PAGE, PAGE_SIZES, X_BLOCK_BYTES, padded
+from kquants.requests import fetch_lines
 from kquants.rope import rotate
 from kquants.simd import (
     copy,
@@ -32,7 +33,6 @@ from kquants.simd import (
     load_f32x16_part,
     load_i32,
     load_i64,
-    prefetch,
     store_f16,
     store_f16_apart,
     store_f16x16,
@@ -138,8 +138,9 @@ def _define_store(name: str) -> None:
     def fetch_keys(op: int, batch: int, t: int, g: int) -> None:
         """Ask for the cache lines of a key: there is one for each element."""
         cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
-        for line in range(0, key_bytes(argument(op, 7)), element * PAGE):
-            prefetch(keys + line + element * (cell % PAGE))
+        step = element * PAGE
+        count = (key_bytes(argument(op, 7)) + step - 1) // step
+        fetch_lines(keys + element * (cell % PAGE), count, step)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:

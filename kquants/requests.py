@@ -1,18 +1,27 @@
-"""What a product asks the memory for while it works on a super-block, so that what comes next is there in time.
+"""What kernels ask the memory for ahead: cache lines at equal distances, and what a product asks for beside its work.
 
-From each address of `ahead` on, as many bytes as 16 rows of the super-block have, in order of their addresses. A Zen 4
-drops requests that it has no room for, and its own prefetchers do not help where 16 rows are read side by side. So
-decode asks for everything three times, ever nearer (`kquants.tiled`), and all go out one by one between the products.
-Shares of the memory's bandwidth there, two threads, Q4_K and Q8_0: asked once, in bursts where weights are loaded, 0.90
-and 0.91; twice 0.92 and 0.97; twice, one by one, 0.95 and 0.96; three times 0.96 and 0.98. Requests go after the loads
-before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
+That is, while it works on a super-block, so that what comes next is there in time. From each address of `ahead` on, as
+many bytes as 16 rows of the super-block have, in order of their addresses. A Zen 4 drops requests that it has no room
+for, and its own prefetchers do not help where 16 rows are read side by side. So decode asks for everything three times,
+ever nearer (`kquants.tiled`), and all go out one by one between the products. Shares of the memory's bandwidth there,
+two threads, Q4_K and Q8_0: asked once, in bursts where weights are loaded, 0.90 and 0.91; twice 0.92 and 0.97; twice,
+one by one, 0.95 and 0.96; three times 0.96 and 0.98. Requests go after the loads before them, which else wait (a
+Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
 """
 
 from llvmlite import ir
 
+from kquants.decorators import inline
 from kquants.layout import TILE_ROWS
 from kquants.quads import Value
-from kquants.simd import ask, at
+from kquants.simd import ask, at, prefetch
+
+
+@inline
+def fetch_lines(address: int, count: int, stride: int) -> None:
+    """Ask for `count` cache lines, `stride` bytes apart."""
+    for i in range(count):
+        prefetch(address + i * stride)
 
 
 class Requests:

@@ -39,13 +39,13 @@ from kquants.products import (
     sums_of,
     units_of,
 )
+from kquants.requests import fetch_lines
 from kquants.simd import (
     add_f32,
     copy,
     load_f32x16,
     load_f32x16_part,
     load_i64,
-    prefetch,
     splat_f32,
     store_f32x16,
     store_f32x16_part,
@@ -73,13 +73,6 @@ def _tile_at(op: int, tile: int) -> int:
 def _sum_bytes(rows: int) -> int:
     """Bytes of the sums of a tile: rows of x are taken up to 16 at a time."""
     return 64 * (rows + 15 & ~15)
-
-
-@inline
-def _ask(address: int, count: int, stride: int) -> None:
-    """Ask for `count` cache lines, `stride` bytes apart."""
-    for i in range(count):
-        prefetch(address + i * stride)
 
 
 @inline
@@ -218,9 +211,9 @@ def _define_prefill(fmt: Any) -> Any:
     @inline
     def ask_next(op: int, x: int, y: int, rows: int, k: int, last: int) -> None:
         """Before 16 rows of x meet tile k: ask for a part of the next 16, and if these blocks are the last, for y."""
-        _ask(x + 16 * x_bytes + 64 * x_lines * k, x_lines, 64)
+        fetch_lines(x + 16 * x_bytes + 64 * x_lines * k, x_lines, 64)
         if last == argument(op, 2) // 32:
-            _ask(y + 64 * k, rows, argument(op, 7))
+            fetch_lines(y + 64 * k, rows, argument(op, 7))
 
     @inline
     def multiply(op: int, b: int, rows: int, tiles: int, y: int, unpacked: int, sums: int, last: int) -> None:
