@@ -4,7 +4,7 @@ from time import perf_counter
 
 import numpy as np
 
-from edgellm.engine.threads import ThreadPool
+from edgellm.engine.threads import RUNNING, ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.home import cache_folder
 from kquants import jit
@@ -26,11 +26,11 @@ class Yardstick:
 
     def __init__(self, threads: int, kernel: str, progress: jit.Progress | None = None) -> None:
         try:
-            kernels = jit.load(["run", kernel], cache_folder(), progress)
+            kernels = jit.load([*RUNNING, kernel], cache_folder(), progress)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         self._kernel = kernels[kernel]
-        self._pool = ThreadPool(threads, kernels["run"], 1, 64)
+        self._pool = ThreadPool(threads, kernels, 1, 64)
         self._batch = np.array([_ROWS] + [0] * 7, np.int64)
 
     def __enter__(self) -> "Yardstick":

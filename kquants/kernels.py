@@ -1,6 +1,6 @@
 """All kernels, by name: importing this module registers them. Only `kquants.compile` needs to."""
 
-from kquants import attention, bandwidth, elementwise, encoders, interpreter, matmul, pages, rows, tiled
+from kquants import attention, bandwidth, elementwise, encoders, jobs, matmul, pages, rows, tiled
 from kquants.decorators import KERNELS
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "bandwidth",
     "elementwise",
     "encoders",
-    "interpreter",
+    "jobs",
     "matmul",
     "pages",
     "rows",

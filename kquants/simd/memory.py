@@ -104,3 +104,9 @@ def atomic_load(b: ir.IRBuilder, address: Any) -> Any:
 def atomic_store(b: ir.IRBuilder, address: Any, value: Any) -> None:
     """Write the int64 at an address, after all that this thread wrote before."""
     b.store_atomic(value, pointer(b, address, _LONG), "seq_cst", 8)
+
+
+@define(types.none)
+def fence(b: ir.IRBuilder) -> None:
+    """What this thread wrote before is visible to others before it reads what comes next."""
+    b.fence("seq_cst")

@@ -1,0 +1,91 @@
+"""How threads wait for each other: they spin, then yield to other programs, then block.
+
+A thread that waits for a word of the control block (see `kquants.jobs`) to change yields after some 5 µs, as another
+program may need the core, and blocks after some 30 µs more, which is longer than the threads of an undisturbed op
+differ: then the missing thread needs this core more than we do. Where there is no futex it goes on yielding.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from kquants.decorators import inline
+from kquants.layout import ARRIVALS, FUTEX, FUTEX_NUMBER, GENERATION, GIVE_WAY, STOP, STOPPED, TEAM, WAITERS
+from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
+
+_SPINS = 400
+"""Pauses before a waiting thread yields."""
+_YIELDS = 60
+"""Yields before it blocks."""
+
+_WAIT, _WAKE = 128, 129
+"""FUTEX_WAIT_PRIVATE and FUTEX_WAKE_PRIVATE."""
+
+_LONG = ir.IntType(64)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_system(context: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+    """Call a C function that takes up to five integers: libc's variadic `syscall`, or a plain one."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        function = ir.FunctionType(_LONG, [_LONG], var_arg=True)
+        builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
+        return context.get_dummy_value()
+
+    return types.none(*[types.int64] * 6), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _pause(context: Any) -> Any:
+    """Tell the CPU that this is a spin loop; where there is no such instruction, do nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        triple = builder.module.triple
+        assembly = "pause" if "86" in triple else "yield" if "aarch64" in triple or "arm64" in triple else ""
+        builder.asm(ir.FunctionType(ir.VoidType(), []), assembly, "", [], side_effect=True)
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+@inline
+def changes(control: int, word: int, value: int, yields: int) -> bool:
+    """Spin, then yield, while a word of the control block has this value; whether that ended before the yields did."""
+    tries = 0
+    while atomic_load(control + word) == value:
+        tries += 1
+        if tries < _SPINS:
+            _pause()
+        elif tries < _SPINS + yields:
+            _call_system(load_i64(control + GIVE_WAY), 0, 0, 0, 0, 0)
+        else:
+            return False
+    return True
+
+
+@inline
+def meet(control: int) -> bool:
+    """Wait until all threads are here; the last one decides for all whether to stop."""
+    generation = atomic_load(control + GENERATION)
+    if atomic_add(control + ARRIVALS, 1) == load_i64(control + TEAM) - 1:
+        atomic_store(control + ARRIVALS, 0)
+        atomic_store(control + STOPPED, atomic_load(control + STOP))
+        atomic_add(control + GENERATION, 1)
+        if atomic_load(control + WAITERS) != 0:
+            _futex(control, _WAKE, load_i64(control + TEAM))
+    else:
+        while not changes(control, GENERATION, generation, _YIELDS):
+            if load_i64(control + FUTEX) != 0:
+                atomic_add(control + WAITERS, 1)
+                _futex(control, _WAIT, generation & 0xFFFFFFFF)  # sleeps only if the (low) word still holds that
+                atomic_add(control + WAITERS, -1)
+    return atomic_load(control + STOPPED) != 0
+
+
+@inline
+def _futex(control: int, operation: int, value: int) -> None:
+    address, number = load_i64(control + FUTEX), load_i64(control + FUTEX_NUMBER)
+    _call_system(address, number, control + GENERATION, operation, value, 0)
