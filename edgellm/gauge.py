@@ -4,10 +4,11 @@ A bandwidth that nobody has measured yet is measured once after a reply, by read
 are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every machine hold. Smaller
 models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a little less than
 those two find in memory of their own; a share above 1 tells that too little was found, as it is beside a busy program,
-or that memory gives more for a moment than the median that `bench` keeps, and makes it look again.
+or that memory gives more for a moment than the median that is kept, and makes it look again.
 """
 
 from contextlib import suppress
+from statistics import median
 from time import perf_counter
 
 from edgellm.arch.description import Description
@@ -59,13 +60,13 @@ class Gauge:
                     keep(self._threads, found)
 
     def _measured(self) -> float:
-        best = 0.0
+        found = []
         with Yardstick(self._threads, "read_sum") as yardstick:
             yardstick.read(self._address, _SPAN)  # the embeddings among them may still be on the disk
             started = perf_counter()
             while perf_counter() - started < _PATIENCE_S:
-                best = max(best, yardstick.read(self._address, _SPAN))
-        return best
+                found.append(yardstick.read(self._address, _SPAN))
+        return median(found)
 
 
 def _longest_run(tensors: list[Tensor]) -> tuple[int, int]:

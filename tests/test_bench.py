@@ -105,7 +105,7 @@ def result(**setting: Any) -> Result:
     first = {"edgellm": Times(1.0, 2.0, 0.5), "llama.cpp": Times(4.0, 2.0, 1.0)}
     second = {"edgellm": Times(2.0, 4.0), "llama.cpp": Times(5.0, 5.0)}
     third = {"edgellm": Times(2.0, 5.0), "llama.cpp": Times(2.0, 10.0)}
-    rounds = [Round(900.0, 4000.0, first), Round(1000.0, 5000.0, second), Round(500.0, 100.0, third)]
+    rounds = [Round(1000.0, 9000.0, first), Round(2000.0, 5000.0, second), Round(500.0, 100.0, third)]
     return Result(chosen, 2, Traffic(weights=80, cell=1), 50, "0.3", False, rounds)
 
 

@@ -1,7 +1,7 @@
 """From times to figures: what `edgellm bench --json` prints, and its table shows.
 
 Speeds are tokens a second, those of all sequences together. A figure is the median over the rounds, with the least
-and the largest beside it.
+and the largest beside it; what the machine gave is, too, as it may be more in a round for a moment alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,11 +29,11 @@ def figures(path: str, results: Sequence[Result]) -> dict[str, Any]:
 def _run(result: Result) -> dict[str, Any]:
     """The figures of one number of threads."""
     machine = {name: [getattr(each, name) for each in result.rounds] for name in MACHINE}
-    best = {name: max(values) for name, values in machine.items()}
+    gave = {name: median(values) for name, values in machine.items()}
     alone = not any(result.devices.values())  # what a GPU gives at most is not measured
-    peaks = peak_speeds(result, **best) if alone else dict.fromkeys(HALVES)
+    peaks = peak_speeds(result, **gave) if alone else dict.fromkeys(HALVES)
     ours, against = _speeds(result, OURS), result.setting.against
-    run = {"threads": result.threads, **best, **_side(ours, peaks, result.products)}
+    run = {"threads": result.threads, **gave, **_side(ours, peaks, result.products)}
     run["rounds"] = ours | machine
     run["devices"] = {half: devices for half, devices in result.devices.items() if devices}
     if against:

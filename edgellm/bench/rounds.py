@@ -10,7 +10,7 @@ from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, measure
+from edgellm.bandwidth import Traffic, int8_peak, keep, reads
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -26,6 +26,9 @@ from kquants.jit import Progress
 
 COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
+
+READS = 5
+"""Reads of the memory in a round; the best of them is its bandwidth."""
 
 TURN = 16
 """Steps of decoding, at most, after which the other side has its turn: where others use the memory too, it may give a
@@ -82,6 +85,7 @@ class Bench:
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
         self._watch, self._most_rows = Watch(engine), engine.max_rows
+        self._reads: list[float] = []
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and before each half what limits it.
@@ -108,10 +112,10 @@ class Bench:
     def _bandwidth(self) -> float:
         # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. The
         # median is kept, as speeds are predicted with it.
-        threads, earlier = self.result.threads, [each.bandwidth for each in self.result.rounds]
-        bandwidth = measure(threads)
-        keep(threads, median([bandwidth, *earlier]))
-        return bandwidth
+        found = reads(self.result.threads, READS)
+        self._reads += found
+        keep(self.result.threads, median(self._reads))
+        return max(found)
 
     def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:
         """Seconds of each side for a half, turn by turn, and what our devices tell of it; {} without turns."""

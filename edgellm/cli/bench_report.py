@@ -114,10 +114,10 @@ def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
 
 
 def _giga(run: dict[str, Any], name: str, glyphs: Glyphs) -> str:
-    """The best of the rounds, and their spread: a machine that others use, too, does not always give the same."""
+    """The median of the rounds, and their spread: a machine that others use, too, does not always give the same."""
     billions = [value / 1e9 for value in run["rounds"][name]]
     span = _span(billions, glyphs)
-    return _number(max(billions)) + (f" ({span})" if span else "")
+    return _number(median(billions)) + (f" ({span})" if span else "")
 
 
 def _count(n: int, what: str) -> str:

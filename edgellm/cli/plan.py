@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,9 @@ from edgellm.tables import table
 
 if TYPE_CHECKING:
     from edgellm.plan import Plan
+
+_READS = 25
+"""Reads of the memory, about a second in all: many more than fall into a moment in which it gives more, or less."""
 
 
 @click.command("plan")
@@ -42,14 +46,14 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 def _bandwidth(plan: "Plan") -> float | None:
     """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
-    from edgellm.bandwidth import keep, kept, measure
+    from edgellm.bandwidth import keep, kept, reads
 
     if (known := kept(plan.threads)) is not None:
         return known
     try:
         with notices(), Progress() as progress:
             progress.working("measuring the memory, once")
-            bandwidth = measure(plan.threads, progress=progress.compiling)
+            bandwidth = median(reads(plan.threads, _READS, progress=progress.compiling))
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return None
