@@ -29,7 +29,7 @@ from kquants.layout import PAGE
 if TYPE_CHECKING:
     from kquants.jit import Progress
 
-EFFICIENCY = 0.95
+EFFICIENCY = 0.92
 """The share of the bandwidth (the median of many reads) at which decoding reads weights and KV cells."""
 
 LAYER_S = 20e-6

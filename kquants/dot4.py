@@ -26,6 +26,9 @@ _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 SIGNED_OFFSET = 128 if "VNNI" in lowering() else 0
 """What is added to signed weights to multiply them: vpdpbusd takes them unsigned, all others signed."""
 
+TAKES_BYTES = "VNNI" in lowering()
+"""Whether unsigned bytes with all eight bits are multiplied as fast as others."""
+
 
 class Dot4:
     """Sixteen int32 lanes that grow by products: `add` some, then take the `total`.

@@ -17,17 +17,25 @@ from kquants.tiles import Tile
 SIGNED = 128
 """The OFFSET of formats whose weights are signed bytes, whatever `offset_of` them is on this CPU."""
 
+RAISED = 4
+"""Bits by which a high nibble is too high."""
+
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """u of one half of a block: 16 weights of each row."""
+    """u of one half of a block: 16 weights of each row.
+
+    `in_place` is the same where it lies, RAISED bits too high: that saves a shift, where products take all eight bits.
+    Formats with an offset have none.
+    """
 
     block: int
     half: int
     u: Quads
+    in_place: Quads | None = None
 
 
 Values = tuple[Value, Value | None]

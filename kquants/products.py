@@ -8,6 +8,7 @@ rows of x (prefill):
     whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -15,9 +16,10 @@ from numba import types
 
 from kquants.blocks import FloatScales
 from kquants.cpu import has
-from kquants.dot4 import Dot4, start_dot4
+from kquants.dot4 import TAKES_BYTES, Dot4, start_dot4
 from kquants.pieces import (
     BLOCK_WEIGHTS,
+    RAISED,
     Format,
     Part,
     Values,
@@ -28,7 +30,7 @@ from kquants.pieces import (
 )
 from kquants.quads import Value
 from kquants.requests import Requests
-from kquants.simd import F32, I8_64, VectorType, at, define, load, pointer, splat, times
+from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import Tile
 
@@ -94,6 +96,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
         before = [b.extract_value(y, t) for t in range(rows)]
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
+        raised: set[tuple[int, int]] = set()
         scales: list[Values] = []
         whole: Values = (None, None)
         requests = Requests(b, fmt.BLOCK_BYTES, [b.extract_value(ahead, i) for i in range(3)], turns=8 * fmt.BLOCKS)
@@ -103,6 +106,9 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
                 if (unit, span) not in dots:
                     dots[unit, span] = [_start(b, fmt, scaling.start(b, p, unit, span)) for p in all_scales]
                 first = 32 * piece.block + 16 * piece.half
+                if piece.in_place and TAKES_BYTES:
+                    raised.add((unit, span))
+                    piece = replace(piece, u=piece.in_place)
                 for k, u in enumerate(piece.u.vectors):
                     _add(b, dots[unit, span], [u], [at(b, p, first + 4 * k) for p in all_x])
                     requests.turn()
@@ -110,7 +116,8 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
                 whole = piece.values
             else:
                 scales.append(piece.values)
-                totals = [[dot.total() for dot in dots[piece.unit, span]] for span in range(scaling.SPANS)]
+                spans = [(piece.unit, span) for span in range(scaling.SPANS)]
+                totals = [[_total(b, dot, span in raised) for dot in dots[span]] for span in spans]
                 for t, of_row in enumerate(zip(*totals, strict=True)):
                     sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], all_scales[t], piece.unit)
         requests.end()
@@ -123,6 +130,12 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
 
 def _start(b: ir.IRBuilder, fmt: Format, start: Value) -> Dot4:
     return start_dot4(b, start, fmt.BITS, is_signed(fmt))
+
+
+def _total(b: ir.IRBuilder, dot: Dot4, raised: bool) -> Value:
+    # Exact, so that LLVM makes one shift of this and one up that follows.
+    down = ir.Constant(I32.vector, [RAISED] * 16)
+    return b.ashr(dot.total(), down, flags=("exact",)) if raised else dot.total()
 
 
 def _add(b: ir.IRBuilder, dots: list[Dot4], vectors: list[Value], x: list[Value]) -> None:

@@ -65,6 +65,6 @@ def unpack(tile: Tile) -> Iterator[Piece]:
         for half in range(2):
             q = tile.quads(16 + 32 * pair.unit + 16 * half)
             yield Part(2 * pair.unit, half, q.bits(0, 4))
-            yield Part(2 * pair.unit + 1, half, q.bits(4, 4))
+            yield Part(2 * pair.unit + 1, half, q.bits(4, 4), in_place=q & 0xF0)
         yield pair
     yield whole(tile)
