@@ -4,7 +4,8 @@ A bandwidth that nobody has measured yet is measured once after a reply, by read
 are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every machine hold. Smaller
 models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a little less than
 those two find in memory of their own; a share above 1 tells that too little was found, as it is beside a busy program,
-or that memory gives more for a moment than the median that is kept, and makes it look again.
+or that memory gives more for a moment than the median that is kept, and makes it look again, for this model alone: what
+is kept for others is not replaced by a moment.
 """
 
 from contextlib import suppress
@@ -55,15 +56,14 @@ class Gauge:
         if self._file_bytes <= available_memory():
             with suppress(EdgeLLMError, MemoryError):
                 found = self._measured()
-                if found > (self.bandwidth or 0):
-                    self.bandwidth = found
+                if self.bandwidth is None:
                     keep(self._threads, found)
+                self.bandwidth = max(found, self.bandwidth or 0)
 
     def _measured(self) -> float:
-        found = []
         with Yardstick(self._threads, "read_sum") as yardstick:
             yardstick.read(self._address, _SPAN)  # the embeddings among them may still be on the disk
-            started = perf_counter()
+            started, found = perf_counter(), [yardstick.read(self._address, _SPAN)]
             while perf_counter() - started < _PATIENCE_S:
                 found.append(yardstick.read(self._address, _SPAN))
         return median(found)

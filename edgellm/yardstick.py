@@ -4,7 +4,7 @@ from time import perf_counter
 
 import numpy as np
 
-from edgellm.engine.threads import RUNNING, ThreadPool
+from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.home import cache_folder
 from kquants import jit
@@ -26,7 +26,7 @@ class Yardstick:
 
     def __init__(self, threads: int, kernel: str, progress: jit.Progress | None = None) -> None:
         try:
-            kernels = jit.load([*RUNNING, kernel], cache_folder(), progress)
+            kernels = jit.load([*TEAM_KERNELS, kernel], cache_folder(), progress)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         self._kernel = kernels[kernel]

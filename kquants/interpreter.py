@@ -39,6 +39,7 @@ from numba.extending import intrinsic
 from kquants.decorators import inline
 from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, SHARE_END, STOP, THREAD, THREADS
 from kquants.simd import atomic_add, atomic_load, load_i64, store_i64
+from kquants.waiting import is_past
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -83,30 +84,31 @@ def share_start(units: int, me: int, threads: int) -> int:
 
 
 @inline
-def work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int, most: int) -> int:
-    """Do this thread's share of an op's units, then what is left of the others'; or leave when `most` are done.
+def work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int, until: int) -> bool:
+    """Do this thread's share of an op's units, then what is left of the others'; False if it left before, at `until`.
 
-    `most`, and the result, which is what is left of it, count a unit for each row. Called again, it goes on.
+    Called again, it goes on.
     """
     rows = row_count(op, batch)
     units = fixed_units(op) + load_i64(op + 16) * rows if rows > 0 else 0
-    largest = max(1, 1024 // max(1, rows))  # small chunks of long batches, so that a stop is seen soon
+    most = max(1, 1024 // max(1, rows))  # small chunks of long batches, so that a stop is seen soon
     for other in range(threads):
         owner = (me + other) % threads
         start, stop = share_start(units, owner, threads), share_start(units, owner + 1, threads)
         counter = counters + 8 * owner
         first = start + atomic_load(counter)
-        while first < stop and most > 0 and atomic_load(control + STOP) == 0:
+        while first < stop and atomic_load(control + STOP) == 0:
             # Of few rows a part of what is left: the last chunks are small, so that no thread waits long for another.
             # Of many, all the same: the tiles of a chunk share the way to the rows.
             left = stop - first if rows <= FEW_ROWS else units // threads
-            chunk = max(1, min(left // 4, largest))
+            chunk = max(1, min(left // 4, most))
             first = start + atomic_add(counter, chunk)
             if first < stop:
                 store_i64(scratch + SHARE_END, stop)
                 store_i64(scratch + THREAD, me)
                 store_i64(scratch + THREADS, threads)
                 _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
-                most -= chunk * rows
+                if is_past(control, until):
+                    return False
             first = start + atomic_load(counter)
-    return most
+    return True

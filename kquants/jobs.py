@@ -5,7 +5,7 @@ within less than a millisecond: a server looks out for the next one for as long,
 wake a sleeping thread would take 0.05 to 0.3 ms. Then it says that it sleeps and returns, to be called again with the
 next job. As it looks once more after that, a job is either seen, or its poster sees that it must wake somebody.
 
-Thread 0 returns from time to time before its work is done, so that its caller can handle signals.
+Where its caller has signals to handle, thread 0 returns after a while, work done or not, to be called again.
 
 The control block holds int64 words, on cache lines of their own where threads write them at different times:
 
@@ -13,6 +13,8 @@ The control block holds int64 words, on cache lines of their own where threads w
     job         its number; then the addresses of program and batch, and how many ops there are
     team        how many threads; then what they wait with: the addresses of sched_yield and of syscall (or 0), and
                 the number of the futex system call
+    clock       the address of clock_gettime, and which clock; then seconds and nanoseconds, which it writes. Below 0,
+                that is a function that returns milliseconds
     lines       a line of each thread: the last job that it is done with; whether it sleeps (thread 0 never does); and
                 for thread 0 the op where it goes on
     counters    one per op and thread: how many units of the thread's share are taken
@@ -22,15 +24,10 @@ from kquants.decorators import inline, kernel
 from kquants.interpreter import work_on
 from kquants.layout import BATCH, DONE, JOB, LINE_BYTES, LINES, OP_WORDS, OPS, PLACE, PROGRAM, SLEEPS, TEAM
 from kquants.simd import atomic_add, atomic_load, atomic_store, fence, load_i64, store_i64
-from kquants.waiting import changes, meet
+from kquants.waiting import changes, meet, milliseconds
 
 _PATIENCE = 1000
-"""Yields in which a server looks out for the next job: some 0.5 ms, about twice what Python does between two tokens."""
-
-_MOST = 1 << 16
-"""Rows · units after which thread 0 returns: some 30 ms of a long prompt, and more than decoding a token takes."""
-
-_ALL = 1 << 62
+"""Yields in which a server looks out for the next job: 0.5 ms on an idle core, twice what Python takes for a token."""
 
 
 @kernel("post", arguments=4)
@@ -48,21 +45,24 @@ def post(control: int, program: int, ops: int, batch: int) -> None:
     fence()
 
 
-@kernel("run", arguments=3)
-def run(control: int, scratch: int, me: int) -> None:
-    """Work on the job that was posted last, as thread `me` with its own memory, `scratch`; nothing if that is done.
+@kernel("take_part", arguments=3)
+def take_part(control: int, scratch: int, longest: int) -> None:
+    """Work on the last job as thread 0, with its own memory, until all are done with it; nothing if that is so.
 
-    Thread 0 returns when all are done with it, or sooner, to be called again. Others return when no job follows.
+    After `longest` milliseconds, if not 0, it returns after the next chunk of work, to be called again.
     """
+    _work(control, scratch, 0, control + LINES, milliseconds(control) + longest if longest else 0)
+
+
+@kernel("serve", arguments=3)
+def serve(control: int, scratch: int, me: int) -> None:
+    """Work as thread `me` on the last job, if it is not done with that, and on those that follow within a moment."""
     line = control + LINES + LINE_BYTES * me
-    if me == 0:
-        _take_part(control, scratch, me, line, _MOST)
-        return
     awake = True
     while awake:
         atomic_store(line + SLEEPS, 0)
         while atomic_load(control + JOB) != load_i64(line + DONE):
-            _take_part(control, scratch, me, line, _ALL)
+            _work(control, scratch, me, line, 0)
             changes(control, JOB, load_i64(line + DONE), _PATIENCE)
         atomic_add(line + SLEEPS, 1)
         awake = atomic_load(control + JOB) != load_i64(line + DONE)
@@ -74,28 +74,28 @@ def _counters(control: int, threads: int) -> int:
 
 
 @inline
-def _take_part(control: int, scratch: int, me: int, line: int, most: int) -> None:
+def _work(control: int, scratch: int, me: int, line: int, until: int) -> None:
     """Work on a job that this thread is not done with, from where it left it on."""
-    job, threads = atomic_load(control + JOB), load_i64(control + TEAM)
-    if job != load_i64(line + DONE) and _walk(control, scratch, me, threads, line, most):
+    job = atomic_load(control + JOB)
+    if job != load_i64(line + DONE) and _walk(control, scratch, me, line, until):
         atomic_store(line + DONE, job)
 
 
 @inline
-def _walk(control: int, scratch: int, me: int, threads: int, line: int, most: int) -> bool:
+def _walk(control: int, scratch: int, me: int, line: int, until: int) -> bool:
     """Do this thread's part of the ops of a program, until all threads are at its end, or stopped.
 
-    False if it did `most` before; the line of thread 0 then tells where it was.
+    False if it left before, at `until`; its line then tells where it was.
     """
     program, batch, ops = load_i64(control + PROGRAM), load_i64(control + BATCH), load_i64(control + OPS)
+    threads = load_i64(control + TEAM)
     counters = _counters(control, threads)
     begun = load_i64(line + PLACE)  # ops that this thread has begun with
     for i in range(max(0, begun - 1), ops):
         op = program + i * OP_WORDS * 8
         if i >= begun and load_i64(op + 32) != 0 and meet(control):
             return True
-        most = work_on(op, batch, control, counters + 8 * i * threads, scratch, me, threads, most)
-        if most <= 0:
+        if not work_on(op, batch, control, counters + 8 * i * threads, scratch, me, threads, until):
             store_i64(line + PLACE, i + 1)
             return False
     meet(control)

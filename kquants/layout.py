@@ -61,23 +61,23 @@ FIRST_ARGUMENT = 5
 NEXT_PRODUCT = 9
 """Argument of a product: the record of the one that comes after it, from the last on to the first; or 0."""
 
-ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, JOB, TEAM, LINES = range(0, 8 * 64, 64)
+ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, JOB, TEAM, CLOCK, LINES = range(0, 9 * 64, 64)
 PROGRAM, BATCH, OPS = range(JOB + 8, JOB + 32, 8)
 GIVE_WAY, FUTEX, FUTEX_NUMBER = range(TEAM + 8, TEAM + 32, 8)
+CLOCK_ID, NOW, NOW_NS = range(CLOCK + 8, CLOCK + 32, 8)
 """Byte offsets in the control block, which is described in `kquants.jobs`."""
 
 DONE, SLEEPS, PLACE = range(0, 3 * 8, 8)
 LINE_BYTES = 64
 """Byte offsets in a thread's line there, and its size."""
 
+SHARE_END, THREAD, THREADS, SHARE_BYTES = range(0, 4 * 8, 8)
+"""Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
+
 
 def control_bytes(threads: int, ops: int) -> int:
     """Bytes of the control block for programs of up to `ops` ops."""
     return LINES + threads * (LINE_BYTES + 8 * ops)
-
-
-SHARE_END, THREAD, THREADS, SHARE_BYTES = range(0, 4 * 8, 8)
-"""Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
 
 
 def quantized_bytes(n: int) -> int:

@@ -1,8 +1,8 @@
-"""How threads wait for each other: they spin, then yield to other programs, then block.
+"""How threads wait for each other: they spin, then yield to other programs, then block; and the clock.
 
 A thread that waits for a word of the control block (see `kquants.jobs`) to change yields after some 5 µs, as another
 program may need the core, and blocks after some 30 µs more, which is longer than the threads of an undisturbed op
-differ: then the missing thread needs this core more than we do. Where there is no futex it goes on yielding.
+differ: then the missing thread needs this core more than we do. Where there is no futex it begins anew.
 """
 
 from typing import Any
@@ -12,7 +12,21 @@ from numba import types
 from numba.extending import intrinsic
 
 from kquants.decorators import inline
-from kquants.layout import ARRIVALS, FUTEX, FUTEX_NUMBER, GENERATION, GIVE_WAY, STOP, STOPPED, TEAM, WAITERS
+from kquants.layout import (
+    ARRIVALS,
+    CLOCK,
+    CLOCK_ID,
+    FUTEX,
+    FUTEX_NUMBER,
+    GENERATION,
+    GIVE_WAY,
+    NOW,
+    NOW_NS,
+    STOP,
+    STOPPED,
+    TEAM,
+    WAITERS,
+)
 from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
 
 _SPINS = 400
@@ -36,6 +50,18 @@ def _call_system(context: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: 
         return context.get_dummy_value()
 
     return types.none(*[types.int64] * 6), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_clock(context: Any, address: Any, which: Any, place: Any) -> Any:
+    """Call clock_gettime, or a function that needs no arguments; what it returns. (Apple's Arm passes variadic
+    arguments elsewhere, so that this cannot be `_call_system`.)"""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        function = ir.FunctionType(_LONG, [_LONG, _LONG])
+        return builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
+
+    return types.int64(*[types.int64] * 3), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -89,3 +115,18 @@ def meet(control: int) -> bool:
 def _futex(control: int, operation: int, value: int) -> None:
     address, number = load_i64(control + FUTEX), load_i64(control + FUTEX_NUMBER)
     _call_system(address, number, control + GENERATION, operation, value, 0)
+
+
+@inline
+def milliseconds(control: int) -> int:
+    """What the clock of the control block shows; only thread 0 may look."""
+    shown = _call_clock(load_i64(control + CLOCK), load_i64(control + CLOCK_ID), control + NOW)
+    if load_i64(control + CLOCK_ID) < 0:  # one that returns them
+        return shown
+    return load_i64(control + NOW) * 1000 + load_i64(control + NOW_NS) // 1_000_000
+
+
+@inline
+def is_past(control: int, until: int) -> bool:
+    """Whether the clock shows this many milliseconds, or more; never if they are 0."""
+    return until != 0 and milliseconds(control) >= until

@@ -16,7 +16,7 @@ from kquants.ggml import GGML_TYPES, GGMLType
 from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PAGE_SIZES
 
 KINDS: dict[str, GGMLType] = {t.name: t for t in GGML_TYPES.values() if t.name in FORMATS}
-PLAIN = ["post", "run", "rms_norm", "norm_heads", "add_bias", "quantize", "swiglu", "attention_merge"]
+PLAIN = ["post", "take_part", "serve", "rms_norm", "norm_heads", "add_bias", "quantize", "swiglu", "attention_merge"]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
 OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]
 NAMES = PLAIN + OF_FORMAT + OF_PAGE

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, bandwidth
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, decode_tps, int8_peak, keep, kept, reads
+from edgellm.bandwidth import Traffic, decode_tps, int8_peak, keep, kept, read_speeds
 from edgellm.gguf import GGUFFile
 from edgellm.home import bandwidth_file
 
@@ -26,16 +26,16 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_speeds_are_measured() -> None:
-    found = reads(2, 3, size=16 << 20)
+    found = read_speeds(2, 3, size=16 << 20)
     assert len(found) == 3
     assert all(0 < speed < 1e15 for speed in found)
-    assert 0 < int8_peak(1, rounds=1) < 1e15
+    assert 0 < int8_peak(1) < 1e15
 
 
 def test_without_memory_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "available_memory", lambda: 1 << 20)
     with pytest.raises(EdgeLLMError, match=r"takes 1.07 GB of it, and 1.05 MB are free; close") as error:
-        reads(1, 1)
+        read_speeds(1, 1)
     assert "\n" not in str(error.value)
 
 

@@ -100,7 +100,7 @@ def test_both_sides_get_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def result(**setting: Any) -> Result:
-    """Two rounds of 100 tokens and 10 steps of 2 sequences, with and against llama.cpp."""
+    """Three rounds of 100 tokens and 10 steps of 2 sequences, with and against llama.cpp."""
     chosen = Setting(**{"prompt_tokens": 100, "tokens": 10, "parallel": 2, "against": "llama.cpp", **setting})
     first = {"edgellm": Times(1.0, 2.0, 0.5), "llama.cpp": Times(4.0, 2.0, 1.0)}
     second = {"edgellm": Times(2.0, 4.0), "llama.cpp": Times(5.0, 5.0)}

@@ -32,8 +32,9 @@ def kept() -> list[tuple[int, float]]:
 def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tuple[int, float]]) -> Bench:
     """Run `edgellm bench` on a tiny model, on a machine that reads 9e9, 2e9, 6e9 bytes a second at best."""
     measured = cycle([[1e9, 2e9, 9e9, 3e9, 4e9], [1e9, 1e9, 2e9, 1e9, 1e9], [5e9, 5e9, 5e9, 5e9, 6e9]])
-    monkeypatch.setattr(rounds, "reads", lambda threads, n: next(measured)[:n])
-    monkeypatch.setattr(rounds, "int8_peak", lambda threads, rounds: 7e9)
+    monkeypatch.setattr(rounds, "read_speeds", lambda threads, n: next(measured)[:n])
+    monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(rounds, "kept", dict[int, float]().get)
     monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
@@ -52,6 +53,16 @@ def test_json(bench: Bench, kept: list[tuple[int, float]]) -> None:
     assert {name: found[name] for name in facts} == facts
     assert (found["against"], len(found["runs"])) == (None, 1)
     assert kept == [(1, 3e9), (1, 1.5e9), (1, 3e9)]  # the median of all reads so far
+
+
+def test_a_known_bandwidth_is_replaced_by_fifteen_reads_alone(
+    bench: Bench, kept: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "kept", {1: 8e9}.get)
+    bench(*SHORT, "--rounds", 2)
+    assert kept == []
+    bench(*SHORT, "--rounds", 3)
+    assert len(kept) == 1
 
 
 @pytest.mark.parametrize(("left_out", "name"), [("-p", "prefill"), ("-n", "decode")])
@@ -120,7 +131,7 @@ def test_sides_take_turns_after_what_limits_them(
     monkeypatch.setattr(rounds, "open_peer", lambda *args: Recorder("llama.cpp", order))
     monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
     monkeypatch.setattr(rounds, "int8_peak", noted("int8", 1.0))
-    monkeypatch.setattr(rounds, "reads", noted("memory", [1.0]))
+    monkeypatch.setattr(rounds, "read_speeds", noted("memory", [1.0]))
     monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
     monkeypatch.setattr(rounds, "_REST_S", 0)
     monkeypatch.setattr(peer, "check_peer", lambda: None)
@@ -147,12 +158,12 @@ def test_sides_take_turns_after_what_limits_them(
 def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
     given = iter([1e9] * complete)
 
-    def reads(threads: int, n: int) -> list[float]:
+    def read_speeds(threads: int, n: int) -> list[float]:
         for speed in given:
             return [speed] * n
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds, "reads", reads)
+    monkeypatch.setattr(rounds, "read_speeds", read_speeds)
     done = bench(*SHORT, "--json")
     assert done.exit_code == 130
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
@@ -213,10 +224,12 @@ def test_the_report_fits_80_columns(fast: float) -> None:
     other = side(0.8) | {"engine": "llama.cpp", "version": "0.3.36", "repacked": False}
     ratios = {half: {"median": 3.33, "min": 1.25, "max": 9.99} for half in ("prefill", "decode")}
     run = side(1.0) | {"threads": 16, "against": other, "ratio": ratios}
+    run |= {"bandwidth": 1.615e11, "int8_peak": 8.5e12}
     run["rounds"] |= {"bandwidth": [1.23e11, 2e11], "int8_peak": [9e12, 8e12]}
     top = {"model": "m.gguf", "prompt_tokens": 512, "tokens": 64, "parallel": 8, "depth": 4096, "kv_type": "f16"}
     lines = [click.unstyle(line) for line in report(top | {"runs": [run]}, Glyphs())]
     assert max(map(len, lines)) <= 80
+    assert "this machine: memory 161.5 (123.0–200.0) GB/s, int8 8,500 (8,000–9,000) GMAC/s" in lines
     assert sum("llama.cpp" in line for line in lines) == 4  # the table's head, two bars, the note
     assert Glyphs.for_encoding("utf-8") == Glyphs()
     plain = "\n".join(report(top | {"runs": [run]}, Glyphs.for_encoding("ascii")))

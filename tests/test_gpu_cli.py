@@ -174,8 +174,8 @@ def test_the_list_of_devices() -> None:
 
 def test_stats_and_bench_tell_the_devices(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     name = adapter().name
-    monkeypatch.setattr(rounds, "reads", lambda threads, n: [2e9] * n)
-    monkeypatch.setattr(rounds, "int8_peak", lambda threads, rounds: 7e9)
+    monkeypatch.setattr(rounds, "read_speeds", lambda threads, n: [2e9] * n)
+    monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
     monkeypatch.setattr(rounds, "keep", lambda *what: None)
     monkeypatch.setattr(rounds, "cold_start", lambda *what: 1.0)
     path = str(model_file(**TINY))

@@ -220,13 +220,38 @@ def test_a_program_after_any_pause(any_pool: ThreadPool) -> None:
         chain.check(any_pool)
 
 
-def test_the_caller_comes_back_from_a_long_program(any_pool: ThreadPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    chain, calls, work = Chain(ops=9, units=1 << 18), [], any_pool._work
-    monkeypatch.setattr(any_pool, "_work", lambda me: [calls.append(me), work(me)])
-    chain.check(any_pool)
-    if any_pool.count == 1:  # it alone does 9 · 262,144 units, and leaves every 65,536
-        assert calls == [0] * len(calls)
-        assert 36 <= len(calls) <= 37
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_ctrl_c_does_not_wait_for_the_end_of_an_op(any_pool: ThreadPool) -> None:
+    # Every row of W is the same memory, and an op takes seconds.
+    units, columns = 400_000, 8192
+    w, x, y = np.ones(columns, F32), np.ones(columns, F32), np.full(16 * units, np.nan, F32)
+    op = op_record("matmul_f32", w, 16 * units, columns, 0, x, x.nbytes, y, y.nbytes, 0, units=units)
+    batch = batch_record(1)
+    interrupter = threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        any_pool.run(op.ctypes.data, 1, batch.ctypes.data)
+    interrupter.join()
+    done = y[~np.isnan(y)]
+    assert len(done) < len(y) / 2
+    assert (done == columns).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_a_caller_that_comes_back_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(module, "LONGEST_MS", 1)
+    pool, chain, calls = new_pool(count), Chain(ops=9, units=1 << 20), 0
+    take_part = pool._take_part
+
+    def counted(*arguments: int) -> int:
+        nonlocal calls
+        calls += 1
+        return take_part(*arguments)
+
+    monkeypatch.setattr(pool, "_take_part", counted)
+    chain.check(pool)
+    pool.close()
+    assert calls > 1
 
 
 def test_nothing_runs_between_programs(any_pool: ThreadPool) -> None:
@@ -269,10 +294,14 @@ def test_pools_do_not_disturb_each_other() -> None:
     assert not wrong
 
 
-def interrupted_runs(count: int, seed: int, longest: float = 3e-4) -> None:
+def interrupted_runs(count: int, seed: int) -> None:
     """Runs with a SIGALRM at a random moment of each, twice in quick succession for some; prints how many hit."""
     rng, hits = np.random.default_rng(seed), 0
     chain, pool = Chain(ops=20), new_pool(2)
+    begin = time.perf_counter()
+    for _ in range(100):
+        chain.run(pool)
+    longest = (time.perf_counter() - begin) / 50  # twice what a run takes
 
     def interrupt(number: int, frame: Any) -> None:
         # Only inside the pool: this function could not catch one that comes while it handles another.

@@ -10,7 +10,7 @@ from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, reads
+from edgellm.bandwidth import Traffic, int8_peak, keep, kept, read_speeds
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -27,8 +27,11 @@ from kquants.jit import Progress
 COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
 
-READS = 5
+_READS = 5
 """Reads of the memory in a round; the best of them is its bandwidth."""
+
+_ENOUGH = 3 * _READS
+"""Reads whose median is better than one that is kept."""
 
 TURN = 16
 """Steps of decoding, at most, after which the other side has its turn: where others use the memory too, it may give a
@@ -100,7 +103,7 @@ class Bench:
             sleep(_REST_S)
 
         begin("the machine")
-        peak = int8_peak(result.threads, rounds=1)
+        peak = int8_peak(result.threads)
         prefill = self._half("prefill", [(setting.prompt_tokens,)] if setting.prompt_tokens else [], order, begin)
         begin("the machine")
         bandwidth = self._bandwidth()
@@ -112,9 +115,11 @@ class Bench:
     def _bandwidth(self) -> float:
         # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. The
         # median is kept, as speeds are predicted with it.
-        found = reads(self.result.threads, READS)
+        threads = self.result.threads
+        found = read_speeds(threads, _READS)
         self._reads += found
-        keep(self.result.threads, median(self._reads))
+        if len(self._reads) >= _ENOUGH or kept(threads) is None:
+            keep(threads, median(self._reads))
         return max(found)
 
     def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:

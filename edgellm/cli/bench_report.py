@@ -1,4 +1,4 @@
-"""What `edgellm bench` shows: a table of speeds, and bars from nothing to what the machine gives at most."""
+"""What `edgellm bench` shows: a table of speeds, and bars from nothing to what the machine gives."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,8 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     rounds = len(run["rounds"]["bandwidth"])
     yield click.style(f"{_count(run['threads'], 'thread')}, {_count(rounds, 'round')}", bold=True)
     yield from _table(run, glyphs)
-    yield f"this machine: memory {_giga(run, 'bandwidth', glyphs)} GB/s, int8 {_giga(run, 'int8_peak', glyphs)} GMAC/s"
+    memory, peak = (_giga(run, name, glyphs) for name in ("bandwidth", "int8_peak"))
+    yield f"this machine: memory {memory} GB/s, int8 {peak} GMAC/s"
     sides = {_OURS: run} | ({peer["engine"]: peer} if peer else {})
     for half in ("prefill", "decode"):
         if half in run:
@@ -115,9 +116,8 @@ def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
 
 def _giga(run: dict[str, Any], name: str, glyphs: Glyphs) -> str:
     """The median of the rounds, and their spread: a machine that others use, too, does not always give the same."""
-    billions = [value / 1e9 for value in run["rounds"][name]]
-    span = _span(billions, glyphs)
-    return _number(median(billions)) + (f" ({span})" if span else "")
+    span = _span([value / 1e9 for value in run["rounds"][name]], glyphs)
+    return _number(run[name] / 1e9) + (f" ({span})" if span else "")
 
 
 def _count(n: int, what: str) -> str:

@@ -46,14 +46,14 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 def _bandwidth(plan: "Plan") -> float | None:
     """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
-    from edgellm.bandwidth import keep, kept, reads
+    from edgellm.bandwidth import keep, kept, read_speeds
 
     if (known := kept(plan.threads)) is not None:
         return known
     try:
         with notices(), Progress() as progress:
             progress.working("measuring the memory, once")
-            bandwidth = median(reads(plan.threads, _READS, progress=progress.compiling))
+            bandwidth = median(read_speeds(plan.threads, _READS, progress=progress.compiling))
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return None

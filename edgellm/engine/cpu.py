@@ -13,7 +13,7 @@ from edgellm.engine.hostpages import HostPages
 from edgellm.engine.memory import aligned
 from edgellm.engine.program import Argument, Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.threads import RUNNING, ThreadPool
+from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
@@ -33,7 +33,7 @@ class CPUDevice:
     ) -> None:
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
-            self._kernels = jit.load([*program.kernels, *RUNNING, "read_sum"], cache, progress)
+            self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
             self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, b.row_bytes) for b in program.buffers}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)

@@ -1,14 +1,14 @@
 """A team of threads that runs programs together, sleeps between requests, and stops on a word.
 
-The calling thread is one of them: it begins at once, and where it is the only one there are no others. It comes back
-to Python from time to time, so that Python handles its signals: Ctrl-C sets the stop word and is raised when the
-threads have met.
+The calling thread is one of them: it begins at once. Where Python handles signals in it, which is the main thread, it
+comes back to Python from time to time: Ctrl-C sets the stop word and is raised when the threads have met.
 """
 
 import ctypes
 import platform
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,16 +18,32 @@ import numpy as np
 
 from edgellm.engine.memory import aligned
 from edgellm.errors import EdgeLLMError
-from kquants.layout import DONE, JOB, LINE_BYTES, LINES, SLEEPS, STOP, STOPPED, TEAM, control_bytes
+from kquants.layout import (
+    CLOCK,
+    CLOCK_ID,
+    DONE,
+    FUTEX_NUMBER,
+    JOB,
+    LINE_BYTES,
+    LINES,
+    SLEEPS,
+    STOP,
+    STOPPED,
+    TEAM,
+    control_bytes,
+)
 
-RUNNING = ("post", "run")
+TEAM_KERNELS = ("post", "take_part", "serve")
 """The kernels that a team needs beside those of its programs: see `kquants.jobs`."""
+
+LONGEST_MS = 30
+"""Milliseconds after which the caller comes back to Python, if Python handles signals in its thread."""
 
 _Integer = ctypes.c_int64
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 
-def _system_calls() -> tuple[int, int, int]:
+def _waiting() -> tuple[int, int, int]:
     """Addresses of `sched_yield` and, on Linux, of `syscall`, with the number of futex (else 0, 0)."""
     if sys.platform == "win32":
         return _address(ctypes.WinDLL("kernel32").SwitchToThread), 0, 0
@@ -36,13 +52,21 @@ def _system_calls() -> tuple[int, int, int]:
     return _address(libc.sched_yield), _address(libc.syscall) if number else 0, number
 
 
+def _clock() -> tuple[int, int]:
+    """The address of `clock_gettime` and which clock, or of a function that returns milliseconds and -1."""
+    if sys.platform == "win32":
+        return _address(ctypes.WinDLL("kernel32").GetTickCount64), -1
+    return _address(ctypes.CDLL(None).clock_gettime), time.CLOCK_MONOTONIC
+
+
 def _address(function: object) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def _function(address: int, arguments: int) -> Callable[..., int]:
     """A kernel as a function of so many integers."""
-    # Numba's own calling convention: a place for the result and one for an error come first.
+    # Numba's own calling convention: a place for the result and one for an error come first. All threads may share
+    # the first, as nobody reads what these kernels put there.
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[_Integer] * arguments)(address)
     spare = _Integer()
     return partial(function, ctypes.byref(spare), None)
@@ -51,15 +75,17 @@ def _function(address: int, arguments: int) -> Callable[..., int]:
 class ThreadPool:
     """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
 
-    Those are SHARE_BYTES at least; see `kquants.interpreter`. `kernels` are addresses, of RUNNING at least.
+    Those are SHARE_BYTES at least; see `kquants.interpreter`. `kernels` are addresses, of TEAM_KERNELS at least.
 
     Raises EdgeLLMError where so many threads cannot be had.
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
-        self._post, self._run = _function(kernels["post"], 4), _function(kernels["run"], 3)
+        self._post = _function(kernels["post"], 4)
+        self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
         self._words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
-        self._words[TEAM // 8 : TEAM // 8 + 4] = count, *_system_calls()
+        self._words[TEAM // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
+        self._words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
         self._sleeps = self._words[(LINES + SLEEPS) // 8 :: LINE_BYTES // 8][:count]
         self._sleeps[1:] = 1
         self._control = self._words.ctypes.data
@@ -69,7 +95,7 @@ class ThreadPool:
         self._servers: list[threading.Thread] = []
         try:
             for me in range(1, count):
-                thread = threading.Thread(target=self._serve, args=(me,), name=f"edgellm-{me}", daemon=True)
+                thread = threading.Thread(target=self._wait_and_serve, args=(me,), name=f"edgellm-{me}", daemon=True)
                 thread.start()
                 self._servers.append(thread)
         except RuntimeError:
@@ -94,12 +120,12 @@ class ThreadPool:
 
         An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
         as no thread works any more, or, if more interrupts follow, before: what the program uses must live until
-        `settle` has returned.
+        `settle` has returned, and until then the other threads wait.
         """
         self.settle()
         try:
             self._post(self._control, program, ops, batch)
-            self._take_part()
+            self._work()
         except BaseException:
             self.settle()
             raise
@@ -108,8 +134,9 @@ class ThreadPool:
     def close(self) -> None:
         """Let the threads end. Nothing may be running."""
         self.settle()
-        for me, thread in enumerate(self._servers, 1):
-            self._calls[me].put(False)
+        for calls in self._calls:
+            calls.put(False)
+        for thread in self._servers:
             thread.join()
 
     def settle(self) -> None:
@@ -117,23 +144,22 @@ class ThreadPool:
         while not self._is_done():
             with suppress(BaseException):
                 self.stop()
-                self._take_part()
+                self._work()
             self.clear()
 
     def _is_done(self) -> bool:
         # As all threads meet at the end, none of them works when the caller is done.
         return bool(self._words[(LINES + DONE) // 8] == self._words[JOB // 8])
 
-    def _take_part(self) -> None:
+    def _work(self) -> None:
         """Work on the job that was posted, with those who sleep woken, to its end."""
-        for me in np.flatnonzero(self._sleeps):
-            self._calls[me].put(True)
+        for me in range(1, self.count):
+            if self._sleeps[me]:
+                self._calls[me].put(True)
+        longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0
         while not self._is_done():
-            self._work(0)
+            self._take_part(self._control, self._scratch[0].ctypes.data, longest)
 
-    def _serve(self, me: int) -> None:
+    def _wait_and_serve(self, me: int) -> None:
         while self._calls[me].get():
-            self._work(me)
-
-    def _work(self, me: int) -> None:
-        self._run(self._control, self._scratch[me].ctypes.data, me)
+            self._serve(self._control, self._scratch[me].ctypes.data, me)
