@@ -55,11 +55,11 @@ def read_speeds(threads: int, count: int, *, size: int = 1 << 30, progress: "Pro
 
 
 def int8_peak(threads: int) -> float:
-    """Products of two int8, each added to a sum, that `threads` threads make in a second."""
+    """Products of two int8, each added to a sum, that `threads` threads make in a second: the best of five."""
     from edgellm.yardstick import Yardstick
 
     with Yardstick(threads, "int8_peak") as yardstick:
-        return yardstick.multiply()
+        return max(yardstick.multiply() for _ in range(5))  # at first, threads may share a core for some milliseconds
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
