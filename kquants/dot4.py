@@ -23,10 +23,12 @@ from kquants.simd import call, joined, split
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 
-SIGNED_OFFSET = 128 if "VNNI" in lowering() else 0
+_VNNI = "VNNI" in lowering()
+
+SIGNED_OFFSET = 128 if _VNNI else 0
 """What is added to signed weights to multiply them: vpdpbusd takes them unsigned, all others signed."""
 
-TAKES_BYTES = "VNNI" in lowering()
+TAKES_BYTES = _VNNI
 """Whether unsigned bytes with all eight bits are multiplied as fast as others."""
 
 
@@ -226,7 +228,7 @@ def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
         low = b.mul(low_shorts(b, x), low_shorts(b, y))
         return b.add(b.add(sums, low), b.mul(high_shorts(b, x), high_shorts(b, y)))
     width, name = _TWO_SHORTS[lowering()]
-    adds = "VNNI" in lowering()
+    adds = _VNNI
     parts = []
     for total, *two in zip(*(split(b, v, 512 // width) for v in (sums, x, y)), strict=True):
         if not adds:

@@ -8,7 +8,6 @@ rows of x (prefill):
     whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
 
-from dataclasses import replace
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -106,11 +105,12 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
                 if (unit, span) not in dots:
                     dots[unit, span] = [_start(b, fmt, scaling.start(b, p, unit, span)) for p in all_scales]
                 first = 32 * piece.block + 16 * piece.half
+                u = piece.u
                 if piece.in_place and TAKES_BYTES:
                     raised.add((unit, span))
-                    piece = replace(piece, u=piece.in_place)
-                for k, u in enumerate(piece.u.vectors):
-                    _add(b, dots[unit, span], [u], [at(b, p, first + 4 * k) for p in all_x])
+                    u = piece.in_place
+                for k, vector in enumerate(u.vectors):
+                    _add(b, dots[unit, span], [vector], [at(b, p, first + 4 * k) for p in all_x])
                     requests.turn()
             elif isinstance(piece, Whole):
                 whole = piece.values

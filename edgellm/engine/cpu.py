@@ -21,7 +21,7 @@ from kquants.layout import FIRST_ARGUMENT, MOST_TOKENS, NEXT_PRODUCT, OP_WORDS
 
 
 class CPUDevice:
-    """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads waiting.
+    """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads with the caller.
 
     Raises EdgeLLMError where a kernel cannot be compiled or memory is short.
     """
