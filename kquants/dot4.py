@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.cpu import has, lowering
-from kquants.simd import call, joined, split
+from kquants.simd import call, computed_here, joined, opaque, split
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 
@@ -110,7 +110,9 @@ class _Madd(Dot4):
         """Add products to the chain of piece i that counts 2**shift times."""
         product = call(self._b, self.TWO_BYTES, ir.VectorType(_SHORT, self.WIDTH // 16), u, s)
         length, chain = self._chains.pop((i, shift), (0, None))
-        self._chains[i, shift] = length + 1, self._pinned(self._b.add(chain, product)) if length else product
+        # LLVM would do one sum after the other and, with only 16 registers, load and store all weights again for each
+        # (half the speed).
+        self._chains[i, shift] = length + 1, computed_here(self._b, self._b.add(chain, product)) if length else product
         if length + 1 == self._longest:
             self._widen(i, shift)
 
@@ -119,12 +121,7 @@ class _Madd(Dot4):
         ints = call(self._b, self.TWO_SHORTS, self._sums[i].type, chain, _all(chain.type, 1 << shift))
         self._sums[i] = self._b.add(self._sums[i], ints)
         if self._longest == 1:
-            self._sums[i] = self._pinned(self._sums[i])
-
-    def _pinned(self, v: Any) -> Any:
-        """The same, computed at this point of the program: LLVM would do one sum after the other and, with only 16
-        registers, load and store all weights again for each (half the speed)."""
-        return self._b.asm(ir.FunctionType(v.type, [v.type]), "", "=v,0", [v], True)
+            self._sums[i] = computed_here(self._b, self._sums[i])
 
     def total(self) -> Any:
         for i, shift in list(self._chains):
@@ -241,9 +238,9 @@ def paired_shorts(b: ir.IRBuilder, low: Any, high: Any) -> Any:
     """Two int16 in each lane: the low one of `low`, and above it the low one of `high`."""
     high = b.shl(high, _all(high.type, 16))
     if has("avx512bw"):
-        # An empty one, that hides from LLVM that shift and blend are a permutation of two registers. Beside products
-        # that costs a cycle on a Zen 4, a shift and a blend nothing: Q6_K is a tenth faster, Q4_K 4 %.
-        high = b.asm(ir.FunctionType(high.type, [high.type]), "", "=v,0", [high], False)
+        # LLVM would make shift and blend a permutation of two registers. Beside products that costs a cycle on a
+        # Zen 4, a shift and a blend nothing: Q6_K is a tenth faster, Q4_K 4 %.
+        high = opaque(b, high)
     shorts = ir.VectorType(_SHORT, 32)
     odd = ir.Constant(ir.VectorType(ir.IntType(1), 32), [0, 1] * 16)
     return b.bitcast(b.select(odd, b.bitcast(high, shorts), b.bitcast(low, shorts)), low.type)

@@ -31,7 +31,7 @@ from kquants.quads import Value
 from kquants.requests import Requests
 from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
-from kquants.tiles import Tile
+from kquants.tiles import tile_at
 
 TOGETHER = 8 if has("avx512f") else 2
 """Rows of x that share a pass over unpacked weights: as many as the registers hold sums for."""
@@ -99,7 +99,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         scales: list[Values] = []
         whole: Values = (None, None)
         requests = Requests(b, fmt.BLOCK_BYTES, [b.extract_value(ahead, i) for i in range(3)], turns=8 * fmt.BLOCKS)
-        for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
+        for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
                 if (unit, span) not in dots:
@@ -159,7 +159,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
         requests = Requests(b, fmt.BLOCK_BYTES, [ahead], turns=2 * fmt.BLOCKS)
-        for piece in fmt.unpack(Tile(b, w, stride, fmt.BLOCK_BYTES)):
+        for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
                 _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)

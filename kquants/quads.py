@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import F32, I8_64, I32, half_to_float, look_up, spread_bits
+from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, spread_bits
 
 Value = Any
 """A value of the compiler."""
@@ -56,19 +56,25 @@ class Words:
 
     def shorts(self, i: int) -> "Words":
         """Bytes i and i + 1, unsigned, as two int16."""
-        two = self >> 8 * i
-        return two & 0xFF | (two & 0xFF00) << 8
+        return self._bytes(i, None, i + 1, None)
 
     def signed_shorts(self, i: int) -> "Words":
         """Bytes i and i + 1, signed, as two int16."""
         eight = ir.Constant(_SHORTS, [8] * 32)
-        top = self.b.shl(self._as_shorts(self.shorts(i)), eight)
+        top = self._as_shorts(self._bytes(None, i, None, i + 1))
         return Words(self.b, self.b.bitcast(self.b.ashr(top, eight), _V32))
 
     def less(self, n: int) -> "Words":
         """n taken off both int16."""
         value = self.b.sub(self._as_shorts(self), ir.Constant(_SHORTS, [n] * 32))
         return Words(self.b, self.b.bitcast(value, _V32))
+
+    def _bytes(self, *chosen: int | None) -> "Words":
+        """Four of the bytes, None for 0: one instruction, where shifts and masks are three."""
+        lanes = [64 if byte is None else 4 * row + byte for row in range(16) for byte in chosen]
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), 64), lanes)
+        found = self.b.shuffle_vector(self.b.bitcast(self.value, _V8), ir.Constant(_V8, None), mask)
+        return Words(self.b, self.b.bitcast(found, _V32))
 
     def _as_shorts(self, words: "Words") -> Value:
         return self.b.bitcast(words.value, _SHORTS)
@@ -112,15 +118,9 @@ class Quads:
     def __sub__(self, n: int) -> "Quads":
         return Quads(self.b, [self.b.sub(v, ir.Constant(_V8, [n] * 64)) for v in self.vectors])
 
-    def __rshift__(self, n: int) -> "Quads":
-        """All bytes n bits down, or -n up; what comes in from the next byte is for a mask to take away."""
-        # By 32-bit lanes, for want of a byte shift on x86.
-        shift, count = self.b.lshr if n > 0 else self.b.shl, ir.Constant(_V32, [abs(n)] * 16)
-        return Quads(self.b, [self.b.bitcast(shift(self.b.bitcast(v, _V32), count), _V8) for v in self.vectors])
-
     def bits(self, first: int, count: int, to: int = 0) -> "Quads":
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""
-        return self >> first - to & (1 << count) - 1 << to
+        return Quads(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
 
     def lookup(self, table: tuple[int, ...]) -> "Quads":
         """What a table of 16 has for each byte, 0 … 15."""

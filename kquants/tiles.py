@@ -5,23 +5,32 @@ from typing import Any
 
 from llvmlite import ir
 
+from kquants.cpu import has
 from kquants.quads import Floats, Quads, Value, Words
-from kquants.simd import I8_64, I32, at, call, load, times
+from kquants.simd import I8_64, I32, at, call, computed_here, load, opaque, times
 
 _INT = ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
 
 
+def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile":
+    """The tile whose first row begins at an address, and each other `stride` bytes further on."""
+    # Every address is one of four and a multiple of the stride, as instructions add them up. LLVM would compute
+    # sixteen, for which it has no registers: it loaded them again for each column.
+    steps = [0, stride, times(b, stride, 2), opaque(b, times(b, stride, 3))]
+    fourths = [address, *(opaque(b, at(b, address, times(b, stride, r))) for r in (4, 8, 12))]
+    return Tile(b, [at(b, fourth, step) for fourth in fourths for step in steps], size)
+
+
 @dataclass(frozen=True)
 class Tile:
-    """A super-block of 16 rows that begin `stride` bytes apart, the first at `address`: `size` bytes of each.
+    """A super-block of 16 rows: `size` bytes from each address.
 
     It is loaded in columns of 16 bytes of each row, on first use.
     """
 
     b: ir.IRBuilder
-    address: Value
-    stride: Value
+    rows: list[Value]
     size: int
     start: int = 0
     columns: dict[int, list[Value]] = field(default_factory=dict)
@@ -60,7 +69,10 @@ class Tile:
     def _column(self, offset: int) -> list[Value]:
         """Bytes offset … offset + 15 of each row, as four words."""
         if offset not in self.columns:
-            self.columns[offset] = self._transposed([self._row(r, offset) for r in range(16)])
+            loaded = [load(self.b, at(self.b, row, offset), ir.VectorType(_INT, 4)) for row in self.rows]
+            words = self._transposed(loaded)
+            # Where a vector is a register: LLVM would begin several columns at once, for which it has not enough.
+            self.columns[offset] = [computed_here(self.b, v) for v in words] if has("avx512f") else words
         return self.columns[offset]
 
     def _transposed(self, rows: list[Value]) -> list[Value]:
@@ -71,10 +83,6 @@ class Tile:
             (self._in_quarters(b, d, low) for low in (True, False)),
         )
         return [self._in_quarters(x, y, low) for x, y in zip(first, second, strict=True) for low in (True, False)]
-
-    def _row(self, r: int, offset: int) -> Value:
-        address = at(self.b, self.address, times(self.b, self.stride, r), offset)
-        return load(self.b, address, ir.VectorType(_INT, 4))
 
     def _joined(self, quarters: list[Value]) -> Value:
         a, b, c, d = quarters

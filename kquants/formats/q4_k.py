@@ -46,12 +46,15 @@ def block(row: int, i: int) -> Block:
     return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
 
 
-def pairs(tile: Tile) -> list[Scales]:
-    """Scales and minima of a super-block."""
+def scales_of(tile: Tile, pair: int) -> Scales:
+    """Scales and minima of blocks 2 · pair and the next."""
     first, second, third = (tile.word(at) for at in (4, 8, 12))
-    scales = first & 0x3F3F3F3F, third & 0x0F0F0F0F | first >> 2 & 0x30303030
-    minima = second & 0x3F3F3F3F, third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
-    return [Scales(i, scales[i // 2].shorts(2 * (i % 2)), minima[i // 2].shorts(2 * (i % 2))) for i in range(4)]
+    if pair < 2:
+        scales, minima = first & 0x3F3F3F3F, second & 0x3F3F3F3F
+    else:
+        scales = third & 0x0F0F0F0F | first >> 2 & 0x30303030
+        minima = third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
+    return Scales(pair, scales.shorts(2 * (pair % 2)), minima.shorts(2 * (pair % 2)))
 
 
 def whole(tile: Tile) -> Whole:
@@ -61,10 +64,10 @@ def whole(tile: Tile) -> Whole:
 
 def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
-    for pair in pairs(tile):
+    for pair in range(4):
         for half in range(2):
-            q = tile.quads(16 + 32 * pair.unit + 16 * half)
-            yield Part(2 * pair.unit, half, q.bits(0, 4))
-            yield Part(2 * pair.unit + 1, half, q.bits(4, 4), in_place=q & 0xF0)
-        yield pair
+            q = tile.quads(16 + 32 * pair + 16 * half)
+            yield Part(2 * pair, half, q.bits(0, 4))
+            yield Part(2 * pair + 1, half, q.bits(4, 4), in_place=q & 0xF0)
+        yield scales_of(tile, pair)
     yield whole(tile)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numba as nb
 
 from kquants.decorators import Block, inline
-from kquants.formats.q4_k import pairs, scale_and_minimum, whole
+from kquants.formats.q4_k import scale_and_minimum, scales_of, whole
 from kquants.pieces import Part, Piece
 from kquants.simd import and_i8, load_f16, load_i8x32, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Tile
@@ -36,10 +36,10 @@ def block(row: int, i: int) -> Block:
 
 def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
-    for pair in pairs(tile):
-        for j in (2 * pair.unit, 2 * pair.unit + 1):
+    for pair in range(4):
+        for j in (2 * pair, 2 * pair + 1):
             for half in range(2):
-                low, high = tile.quads(48 + 32 * pair.unit + 16 * half), tile.quads(16 + 16 * half)
+                low, high = tile.quads(48 + 32 * pair + 16 * half), tile.quads(16 + 16 * half)
                 yield Part(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
-        yield pair
+        yield scales_of(tile, pair)
     yield whole(tile)

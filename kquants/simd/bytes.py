@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants import cpu
-from kquants.simd.vectors import F32, I8, call, define, joined, splat, split
+from kquants.simd.vectors import F32, I8, I32, call, define, joined, splat, split
 
 _BOOL, _BYTE, _INT = (ir.IntType(n) for n in (1, 8, 32))
 
@@ -22,6 +22,27 @@ shift_right_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, splat(b, 
 def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
     """Bit i of `bits`, 0 or 1, in lane i."""
     return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
+
+
+def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
+    """Bits first … first + count - 1 of each of 64 bytes, as bits from `to` on; all others are 0."""
+    wanted = ir.Constant(v.type, [(1 << count) - 1 << to] * 64)
+    if first == to:
+        return b.and_(v, wanted)
+    if cpu.has("gfni") and cpu.has("avx2"):
+        return _times_matrix(b, v, [1 << first + bit - to if to <= bit < to + count else 0 for bit in range(8)])
+    # By 32-bit lanes, for want of a byte shift; what comes in from the next byte is masked.
+    words = b.bitcast(v, I32.vector)
+    distance = ir.Constant(words.type, [abs(first - to)] * 16)
+    return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
+
+
+def _times_matrix(b: ir.IRBuilder, v: Any, sources: list[int]) -> Any:
+    """Bytes whose bit i is the parity of those bits that `sources[i]` has: one instruction for a shift and a mask."""
+    size = 64 if cpu.has("avx512bw") else 32
+    matrix = ir.Constant(ir.VectorType(_BYTE, size), sources[::-1] * (size // 8))
+    name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
+    return joined(b, [call(b, name, matrix.type, piece, matrix, nothing) for piece in split(b, v, 64 // size)])
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:

@@ -80,6 +80,21 @@ def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
     return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT, lanes), [0] * lanes))
 
 
+def opaque(b: ir.IRBuilder, v: Any) -> Any:
+    """The same value, of which LLVM knows no more than that it is in a register: no instruction."""
+    return _through_assembly(b, v, is_ordered=False)
+
+
+def computed_here(b: ir.IRBuilder, v: Any) -> Any:
+    """The same value, computed at this point of the program: after what was loaded before, and not again later."""
+    return _through_assembly(b, v, is_ordered=True)
+
+
+def _through_assembly(b: ir.IRBuilder, v: Any, is_ordered: bool) -> Any:
+    register = "v" if isinstance(v.type, ir.VectorType) else "r"  # a vector's only on x86
+    return b.asm(ir.FunctionType(v.type, [v.type]), "", f"={register},0", [v], is_ordered)
+
+
 def split(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
     """A vector in so many equal parts."""
     n = v.type.count // count
