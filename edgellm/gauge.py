@@ -4,8 +4,8 @@ A bandwidth that nobody has measured yet is measured once after a reply, by read
 are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every machine hold. Smaller
 models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a little less than
 those two find in memory of their own; a share above 1 tells that too little was found, as it is beside a busy program,
-or that memory gives more for a moment than the median that is kept, and makes it look again, for this model alone: what
-is kept for others is not replaced by a moment.
+or that memory gives more for a moment than what is kept, and makes it look again, for this model alone: what is kept
+for others is not replaced by a moment.
 """
 
 from contextlib import suppress

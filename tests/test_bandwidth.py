@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, bandwidth
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, decode_tps, int8_peak, keep, kept, read_speeds
+from edgellm.bandwidth import Traffic, decode_tps, int8_peak, keep, kept, read_speeds, sustained
 from edgellm.gguf import GGUFFile
 from edgellm.home import bandwidth_file
 
@@ -29,7 +29,15 @@ def test_speeds_are_measured() -> None:
     found = read_speeds(2, 3, size=16 << 20)
     assert len(found) == 3
     assert all(0 < speed < 1e15 for speed in found)
+    assert len(read_speeds(1, 2, seconds=0.2, size=16 << 20)) > 2, "16 MB take some milliseconds"
     assert 0 < int8_peak(1) < 1e15
+
+
+def test_what_three_of_four_reads_reach_lasts() -> None:
+    assert sustained([7.0]) == 7
+    assert sustained([9.0, 3, 8, 9]) == 3
+    assert sustained([9.0, 3, 8, 9, 4]) == 4
+    assert sustained([30.0] * 6 + [60.0] * 17 + [10.0]) == 30
 
 
 def test_without_memory_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

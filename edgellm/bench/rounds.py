@@ -5,12 +5,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, kept, read_speeds
+from edgellm.bandwidth import Traffic, int8_peak, keep, kept, read_speeds, sustained
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -31,7 +30,7 @@ _READS = 5
 """Reads of the memory in a round; the best of them is its bandwidth."""
 
 _ENOUGH = 3 * _READS
-"""Reads whose median is better than one that is kept."""
+"""Reads that tell more than what is kept."""
 
 TURN = 16
 """Steps of decoding, at most, after which the other side has its turn: where others use the memory too, it may give a
@@ -113,13 +112,13 @@ class Bench:
         result.rounds.append(Round(bandwidth, peak, times))
 
     def _bandwidth(self) -> float:
-        # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. The
-        # median is kept, as speeds are predicted with it.
+        # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. Speeds
+        # are predicted with what is kept.
         threads = self.result.threads
         found = read_speeds(threads, _READS)
         self._reads += found
         if len(self._reads) >= _ENOUGH or kept(threads) is None:
-            keep(threads, median(self._reads))
+            keep(threads, sustained(self._reads))
         return max(found)
 
     def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:

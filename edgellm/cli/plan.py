@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +16,8 @@ from edgellm.tables import table
 if TYPE_CHECKING:
     from edgellm.plan import Plan
 
-_READS = 25
-"""Reads of the memory, about a second in all: many more than fall into a moment in which it gives more, or less."""
+_LEAST_READS, _READING_S = 5, 3.0
+"""How long the memory is read: longer than the moments last in which it gives more."""
 
 
 @click.command("plan")
@@ -46,17 +45,18 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 def _bandwidth(plan: "Plan") -> float | None:
     """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
-    from edgellm.bandwidth import keep, kept, read_speeds
+    from edgellm.bandwidth import keep, kept, read_speeds, sustained
 
     if (known := kept(plan.threads)) is not None:
         return known
     try:
         with notices(), Progress() as progress:
             progress.working("measuring the memory, once")
-            bandwidth = median(read_speeds(plan.threads, _READS, progress=progress.compiling))
+            reads = read_speeds(plan.threads, _LEAST_READS, seconds=_READING_S, progress=progress.compiling)
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return None
+    bandwidth = sustained(reads)
     keep(plan.threads, bandwidth)
     return bandwidth
 
