@@ -10,7 +10,8 @@ import json
 import mmap
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -41,23 +42,34 @@ LAYER_S = 20e-6
 TOKEN_S = 100e-6
 """Seconds that a token takes beside its layers, in Python above all. Measured: 60 to 100 µs."""
 
+_MEASURING_S, _LEAST_READS = 3.0, 5
+"""How long the memory is read: longer than the moments last in which it gives more."""
 
-def read_speeds(
-    threads: int, count: int, *, seconds: float = 0, size: int = 1 << 30, progress: "Progress | None" = None
-) -> list[float]:
-    """Bytes a second at which `threads` threads read `size` bytes of fresh memory, each of `count` times or more.
 
-    It goes on for `seconds` at least. `progress` is called while kernels are compiled. Raises EdgeLLMError where so
-    many bytes or threads cannot be had: a smaller span might measure a cache.
+@contextmanager
+def memory_reads(
+    threads: int, *, size: int = 1 << 30, progress: "Progress | None" = None
+) -> Iterator[Callable[[], float]]:
+    """What reads `size` bytes with `threads` threads, each time it is called, and tells the bytes a second.
+
+    The memory is given back at the end alone, not beside what else is measured: a virtual machine may hand on what was
+    given back in the next seconds (decoding was 6 % slower in them). `progress` is called while kernels are compiled.
+    Raises EdgeLLMError where so many bytes or threads cannot be had: a smaller span might measure a cache.
     """
     from edgellm.yardstick import Yardstick  # brings LLVM, which `kept` and `Traffic` can do without
 
     memory = _memory(size)
     with Yardstick(threads, "read_sum", progress) as yardstick:
-        end, speeds = perf_counter() + seconds, list[float]()
-        while len(speeds) < count or perf_counter() < end:
-            speeds.append(yardstick.read(memory.ctypes.data, size))
-        return speeds
+        yield lambda: yardstick.read(memory.ctypes.data, size)
+
+
+def measure(threads: int, progress: "Progress | None" = None) -> float:
+    """The sustained bandwidth, in about three seconds. Raises EdgeLLMError as `memory_reads` does."""
+    with memory_reads(threads, progress=progress) as read:
+        end, speeds = perf_counter() + _MEASURING_S, [read() for _ in range(_LEAST_READS)]
+        while perf_counter() < end:
+            speeds.append(read())
+    return sustained(speeds)
 
 
 def sustained(speeds: list[float]) -> float:

@@ -1,5 +1,6 @@
 """What is measured and kept of a machine's memory, and what a model reads of it, counted by hand."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, bandwidth
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, decode_tps, int8_peak, keep, kept, read_speeds, sustained
+from edgellm.bandwidth import Traffic, decode_tps, int8_peak, keep, kept, measure, memory_reads, sustained
 from edgellm.gguf import GGUFFile
 from edgellm.home import bandwidth_file
 
@@ -26,11 +27,17 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_speeds_are_measured() -> None:
-    found = read_speeds(2, 3, size=16 << 20)
-    assert len(found) == 3
-    assert all(0 < speed < 1e15 for speed in found)
-    assert len(read_speeds(1, 2, seconds=0.2, size=16 << 20)) > 2, "16 MB take some milliseconds"
+    with memory_reads(2, size=16 << 20) as read:
+        assert all(0 < read() < 1e15 for _ in range(3))
     assert 0 < int8_peak(1) < 1e15
+
+
+def test_a_measurement_lasts_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds, clock = iter([60.0] * 3 + [30.0] * 7), iter(range(100))
+    monkeypatch.setattr(bandwidth, "memory_reads", lambda threads, progress: nullcontext(lambda: next(speeds)))
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(clock) * 0.5)
+    assert measure(1) == 30
+    assert len(list(speeds)) == 0, "five reads at least, and as many more as three seconds hold"
 
 
 def test_what_three_of_four_reads_reach_lasts() -> None:
@@ -43,7 +50,7 @@ def test_what_three_of_four_reads_reach_lasts() -> None:
 def test_without_memory_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "available_memory", lambda: 1 << 20)
     with pytest.raises(EdgeLLMError, match=r"takes 1.07 GB of it, and 1.05 MB are free; close") as error:
-        read_speeds(1, 1)
+        measure(1)
     assert "\n" not in str(error.value)
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import cycle
 from typing import Any
 
@@ -31,8 +32,8 @@ def kept() -> list[tuple[int, float]]:
 @pytest.fixture
 def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tuple[int, float]]) -> Bench:
     """Run `edgellm bench` on a tiny model, on a machine that reads 9e9, 2e9, 6e9 bytes a second at best."""
-    measured = cycle([[1e9, 2e9, 9e9, 3e9, 4e9], [1e9, 1e9, 2e9, 1e9, 1e9], [5e9, 5e9, 5e9, 5e9, 6e9]])
-    monkeypatch.setattr(rounds, "read_speeds", lambda threads, n: next(measured)[:n])
+    measured = cycle([1e9, 2e9, 9e9, 3e9, 4e9, 1e9, 1e9, 2e9, 1e9, 1e9, 5e9, 5e9, 5e9, 5e9, 6e9])
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads: nullcontext(lambda: next(measured)))
     monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
     monkeypatch.setattr(rounds, "kept", dict[int, float]().get)
     monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))
@@ -131,7 +132,8 @@ def test_sides_take_turns_after_what_limits_them(
     monkeypatch.setattr(rounds, "open_peer", lambda *args: Recorder("llama.cpp", order))
     monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
     monkeypatch.setattr(rounds, "int8_peak", noted("int8", 1.0))
-    monkeypatch.setattr(rounds, "read_speeds", noted("memory", [1.0]))
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads: nullcontext(noted("memory", 1.0)))
+    monkeypatch.setattr(rounds, "_READS", 1)
     monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
     monkeypatch.setattr(rounds, "_REST_S", 0)
     monkeypatch.setattr(peer, "check_peer", lambda: None)
@@ -158,12 +160,13 @@ def test_sides_take_turns_after_what_limits_them(
 def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
     given = iter([1e9] * complete)
 
-    def read_speeds(threads: int, n: int) -> list[float]:
+    def read() -> float:
         for speed in given:
-            return [speed] * n
+            return speed
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds, "read_speeds", read_speeds)
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads: nullcontext(read))
+    monkeypatch.setattr(rounds, "_READS", 1)
     done = bench(*SHORT, "--json")
     assert done.exit_code == 130
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete

@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, kept, read_speeds, sustained
+from edgellm.bandwidth import Traffic, int8_peak, keep, kept, memory_reads, sustained
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -83,11 +83,17 @@ class Bench:
     """Both sides, open and warm."""
 
     def __init__(
-        self, path: Path, result: Result, sides: dict[str, Load | Peer], prompt: str, engine: protocol.Engine
+        self,
+        path: Path,
+        result: Result,
+        sides: dict[str, Load | Peer],
+        prompt: str,
+        engine: protocol.Engine,
+        read: Callable[[], float],
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
         self._watch, self._most_rows = Watch(engine), engine.max_rows
-        self._reads: list[float] = []
+        self._read, self._reads = read, list[float]()
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and before each half what limits it.
@@ -115,8 +121,7 @@ class Bench:
         # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. Speeds
         # are predicted with what is kept.
         threads = self.result.threads
-        found = read_speeds(threads, _READS)
-        self._reads += found
+        self._reads += (found := [self._read() for _ in range(_READS)])
         if len(self._reads) >= _ENOUGH or kept(threads) is None:
             keep(threads, sustained(self._reads))
         return max(found)
@@ -171,7 +176,9 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
             say(f"{threads} threads: opening {setting.against}")
             peer = sides[setting.against] = stack.enter_context(open_peer(path, setting, threads))
             result.peer_version, result.repacked = peer.version, peer.repacked
-        yield Bench(path, result, sides, cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1)), model.engine)
+        prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
+        read = stack.enter_context(memory_reads(threads))
+        yield Bench(path, result, sides, prompt, model.engine, read)
 
 
 def _check_fits(model: Model, setting: Setting) -> None:

@@ -16,9 +16,6 @@ from edgellm.tables import table
 if TYPE_CHECKING:
     from edgellm.plan import Plan
 
-_LEAST_READS, _READING_S = 5, 3.0
-"""How long the memory is read: longer than the moments last in which it gives more."""
-
 
 @click.command("plan")
 @click.argument("model", shell_complete=model_names)
@@ -45,18 +42,17 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 def _bandwidth(plan: "Plan") -> float | None:
     """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
-    from edgellm.bandwidth import keep, kept, read_speeds, sustained
+    from edgellm.bandwidth import keep, kept, measure
 
     if (known := kept(plan.threads)) is not None:
         return known
     try:
         with notices(), Progress() as progress:
             progress.working("measuring the memory, once")
-            reads = read_speeds(plan.threads, _LEAST_READS, seconds=_READING_S, progress=progress.compiling)
+            bandwidth = measure(plan.threads, progress.compiling)
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return None
-    bandwidth = sustained(reads)
     keep(plan.threads, bandwidth)
     return bandwidth
 
