@@ -1,11 +1,11 @@
 """How much of the memory's bandwidth the decoding of an open model uses: MBU.
 
-A bandwidth that nobody has measured yet is measured once after a reply, by reading the model's own weights where they
-are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every machine hold. Smaller
-models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a little less than
-those two find in memory of their own; a share above 1 tells that too little was found, as it is beside a busy program,
-or that memory gives more for a moment than what is kept, and makes it look again, for this model alone: what is kept
-for others is not replaced by a moment.
+A bandwidth that is not kept (see `edgellm.bandwidth`) is measured once after a reply, by reading the model's own
+weights where they are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every
+machine hold. Smaller models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a
+little less than those two find in memory of their own. A share far above 1 tells that too little was found, as it is
+beside a busy program, or that memory gives more for a moment than it does for long, and makes it look again. What it
+finds in so short a time is for this model alone.
 """
 
 from contextlib import suppress
@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter
 
 from edgellm.arch.description import Description
-from edgellm.bandwidth import Traffic, keep, kept
+from edgellm.bandwidth import Traffic, kept
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.machine import available_memory
@@ -22,6 +22,8 @@ from edgellm.yardstick import Yardstick
 _SPAN = 512 << 20
 _LEAST_TOKENS = 16
 _PATIENCE_S = 0.06
+_IMPOSSIBLE = 1.1
+"""A share that tells of a wrong bandwidth: what is kept is what lasts, and a reply may meet a little more."""
 
 
 class Gauge:
@@ -41,7 +43,7 @@ class Gauge:
 
     def wanted(self, tokens: int, mbu: float | None) -> bool:
         """Whether to `probe` after a reply of so many tokens, which had this MBU."""
-        unknown = mbu is None or mbu > 1
+        unknown = mbu is None or mbu > _IMPOSSIBLE
         return unknown and not self._tried and tokens >= _LEAST_TOKENS and self._room >= _SPAN
 
     def probe(self) -> None:
@@ -56,8 +58,6 @@ class Gauge:
         if self._file_bytes <= available_memory():
             with suppress(EdgeLLMError, MemoryError):
                 found = self._measured()
-                if self.bandwidth is None:
-                    keep(self._threads, found)
                 self.bandwidth = max(found, self.bandwidth or 0)
 
     def _measured(self) -> float:

@@ -82,7 +82,8 @@ class _Madd(Dot4):
     """Products of two bytes as int16 (vpmaddubsw), then two of them as int32 (vpmaddwd).
 
     The first saturates beyond 7 bits. Of signed weights it takes the magnitude, and gives the sign to the other side;
-    unsigned ones are cut into nibbles.
+    unsigned ones are cut into nibbles. Sums are `computed_here`: LLVM would do one after the other and, with only 16
+    registers, load and store all weights again for each (half the speed).
     """
 
     TWO_BYTES, TWO_SHORTS = "llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"
@@ -110,8 +111,6 @@ class _Madd(Dot4):
         """Add products to the chain of piece i that counts 2**shift times."""
         product = call(self._b, self.TWO_BYTES, ir.VectorType(_SHORT, self.WIDTH // 16), u, s)
         length, chain = self._chains.pop((i, shift), (0, None))
-        # LLVM would do one sum after the other and, with only 16 registers, load and store all weights again for each
-        # (half the speed).
         self._chains[i, shift] = length + 1, computed_here(self._b, self._b.add(chain, product)) if length else product
         if length + 1 == self._longest:
             self._widen(i, shift)

@@ -239,14 +239,15 @@ _LINKERS: list[Any] = []
 
 def _link(code: bytes, symbol: str) -> int:
     # A linker of its own for each kernel: one that gets objects after it was used loses the constants of the
-    # later ones (LLVM's MCJIT). All are kept, as they own the code.
+    # later ones (LLVM's MCJIT). All are kept, whatever comes: they own the code, and one that goes takes the code
+    # generator with it.
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
     linker = llvm.create_mcjit_compiler(module, target_machine())
+    _LINKERS.append(linker)
     linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
     address = int(linker.get_function_address(symbol))
     if not address:
         raise KernelError(f"the object code holds no function {symbol}")
-    _LINKERS.append(linker)
     return address

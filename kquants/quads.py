@@ -70,7 +70,7 @@ class Words:
         return Words(self.b, self.b.bitcast(value, _V32))
 
     def _bytes(self, *chosen: int | None) -> "Words":
-        """Four of the bytes, None for 0: one instruction, where shifts and masks are three."""
+        """Four of the bytes, None for 0: of shifts and masks LLVM makes the one instruction only at times."""
         lanes = [64 if byte is None else 4 * row + byte for row in range(16) for byte in chosen]
         mask = ir.Constant(ir.VectorType(ir.IntType(32), 64), lanes)
         found = self.b.shuffle_vector(self.b.bitcast(self.value, _V8), ir.Constant(_V8, None), mask)

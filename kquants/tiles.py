@@ -15,8 +15,8 @@ _V8, _V32 = I8_64.vector, I32.vector
 
 def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile":
     """The tile whose first row begins at an address, and each other `stride` bytes further on."""
-    # Every address is one of four and a multiple of the stride, as instructions add them up. LLVM would compute
-    # sixteen, for which it has no registers: it loaded them again for each column.
+    # Each is one of four addresses and up to three strides, which x86 adds up in the load. LLVM would compute sixteen,
+    # for which there are no registers, and load them again for each column.
     steps = [0, stride, times(b, stride, 2), opaque(b, times(b, stride, 3))]
     fourths = [address, *(opaque(b, at(b, address, times(b, stride, r))) for r in (4, 8, 12))]
     return Tile(b, [at(b, fourth, step) for fourth in fourths for step in steps], size)
@@ -24,7 +24,7 @@ def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile"
 
 @dataclass(frozen=True)
 class Tile:
-    """A super-block of 16 rows: `size` bytes from each address.
+    """A super-block of 16 rows: `size` bytes of each, from its address in `rows` on.
 
     It is loaded in columns of 16 bytes of each row, on first use.
     """

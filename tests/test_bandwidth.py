@@ -1,5 +1,6 @@
 """What is measured and kept of a machine's memory, and what a model reads of it, counted by hand."""
 
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,31 @@ def test_speeds_are_measured() -> None:
 
 
 def test_a_measurement_lasts_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    speeds, clock = iter([60.0] * 3 + [30.0] * 7), iter(range(100))
-    monkeypatch.setattr(bandwidth, "memory_reads", lambda threads, progress: nullcontext(lambda: next(speeds)))
-    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(clock) * 0.5)
-    assert measure(1) == 30
-    assert len(list(speeds)) == 0, "five reads at least, and as many more as three seconds hold"
+    ends = [0.0]
+
+    def read() -> float:
+        speed = 20.0 if ends[-1] < 2 else 10.0
+        ends.append(ends[-1] + 1 / speed)
+        return speed
+
+    monkeypatch.setattr(bandwidth, "memory_reads", lambda threads, progress: nullcontext(read))
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: ends[-1])
+    assert measure(1) == 10, "two seconds with twice the speed are a moment"
+
+
+def test_the_memory_is_given_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, allocated = list[weakref.ref[Any]](), bandwidth._memory
+
+    def allocate(size: int) -> Any:
+        found = allocated(size)
+        memory.append(weakref.ref(found.base))
+        return found
+
+    monkeypatch.setattr(bandwidth, "_memory", allocate)
+    with memory_reads(1, size=16 << 20) as read:
+        read()
+        assert memory[0]() is not None
+    assert memory[0]() is None
 
 
 def test_what_three_of_four_reads_reach_lasts() -> None:

@@ -62,19 +62,26 @@ def begun(model: Model, taken: int, max_tokens: int) -> Generation:
     return generation
 
 
-def test_after_the_first_reply_the_share_is_known(path: Path) -> None:
+def test_after_the_first_reply_the_share_is_known(path: Path, probes: list[float]) -> None:
     with Model.open(path, threads=2) as model:
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
         tokens = [next(generation) for _ in range(16)]
         assert tokens[-1].finish_reason == "length"
-        assert (kept(2), generation.stats.mbu) == (None, None), "a token had to wait for it"
+        assert (probes, generation.stats.mbu) == ([], None), "a token had to wait for it"
         assert next(generation, None) is None
-        bandwidth, stats = kept(2), generation.stats
-    assert bandwidth is not None
+        stats = generation.stats
     assert stats.decode_tps is not None
     with GGUFFile.open(path) as file:
         read = Traffic.of(describe(file), "f16").per_token(stats.prompt_tokens + 16 / 2 - 1)
-    assert stats.mbu == pytest.approx(read * stats.decode_tps / bandwidth)
+    assert stats.mbu == pytest.approx(read * stats.decode_tps / 1e10)
+    assert kept(2) is None, "a moment is not what lasts"
+
+
+def test_the_share_is_of_what_was_read(path: Path) -> None:
+    with Model.open(path, threads=2) as model:
+        mbu = generate(model).stats.mbu
+    assert mbu is not None
+    assert 0 < mbu < 1000
 
 
 def test_what_is_known_is_not_looked_for(path: Path, probes: list[float]) -> None:
@@ -90,10 +97,10 @@ def test_it_is_looked_for_once(path: Path, probes: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         generate(model)
         generate(model)
-    assert (len(probes), kept(1)) == (1, 1e10)
+    assert len(probes) == 1
 
 
-def test_a_share_above_one_is_looked_into(path: Path, probes: list[float]) -> None:
+def test_a_share_far_above_one_is_looked_into(path: Path, probes: list[float]) -> None:
     keep(1, 1.0)
     with Model.open(path, threads=1) as model:
         shares = [generate(model).stats.mbu for _ in range(2)]
@@ -109,7 +116,7 @@ def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         known = Gauge(file, describe(file), "f16", 1)
         known.probe()
     # The first read brings the weights into memory.
-    assert (known.bandwidth, kept(1)) == (2e10, 2e10)
+    assert known.bandwidth == 2e10
 
 
 def test_a_probe_that_finds_less_changes_nothing(path: Path, probes: list[float]) -> None:
@@ -117,6 +124,7 @@ def test_a_probe_that_finds_less_changes_nothing(path: Path, probes: list[float]
         keep(1, 2e10)
         known = Gauge(file, describe(file), "f16", 1)
         assert known.wanted(16, 1.5)
+        assert not known.wanted(16, 1.05), "what is kept is what lasts, and this is a little more"
         known.probe()
     assert (known.bandwidth, kept(1), len(probes)) == (2e10, 2e10, 1)
 

@@ -175,7 +175,7 @@ def test_the_list_of_devices() -> None:
 
 def test_stats_and_bench_tell_the_devices(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     name = adapter().name
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads: nullcontext(lambda: 2e9))
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: 2e9))
     monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
     monkeypatch.setattr(rounds, "keep", lambda *what: None)
     monkeypatch.setattr(rounds, "cold_start", lambda *what: 1.0)

@@ -1,6 +1,7 @@
 """Bits of bytes move alike in each way that a CPU has for it: shift and mask, or one product with a matrix."""
 
 import ctypes
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -8,10 +9,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from llvmlite import ir
-from numpy.typing import NDArray
 from test_kquants_cpus import AVX2, python, skip_without
 
 from kquants import jit
+from kquants.cpu import has
 from kquants.simd import move_bits
 
 MOVES = [
@@ -20,8 +21,9 @@ MOVES = [
 BYTES = np.arange(256, dtype=np.uint8)
 
 
-def moved() -> NDArray[Any]:
-    """What `move_bits` makes of all bytes, for each of MOVES."""
+@cache
+def compiled() -> tuple[str, Any, Any]:
+    """LLVM's code of `f(source, target)`, which writes all bytes for each of MOVES; what owns it compiled; and `f`."""
     module = ir.Module()
     pointer, bytes_ = ir.IntType(8).as_pointer(), ir.VectorType(ir.IntType(8), 64)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 2), "f")
@@ -34,19 +36,25 @@ def moved() -> NDArray[Any]:
     b.ret_void()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
     engine.finalize_object()
+    return str(module), engine, ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(engine.get_function_address("f"))
+
+
+def check(width: int) -> None:
+    """All moves are right, made with matrices of so many bits; 0 for none."""
+    code, _, function = compiled()
+    assert [w for w in (256, 512) if f"vgf2p8affineqb.{w}" in code] == [width] * bool(width)
     result = np.empty((len(MOVES), 256), np.uint8)
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(engine.get_function_address("f"))
-    call(BYTES.ctypes.data, result.ctypes.data)
-    return result
-
-
-def test_bits_move_and_all_others_are_gone() -> None:
-    for (first, count, to), found in zip(MOVES, moved(), strict=True):
+    function(BYTES.ctypes.data, result.ctypes.data)
+    for (first, count, to), found in zip(MOVES, result, strict=True):
         assert np.array_equal(found, (BYTES >> first & (1 << count) - 1) << to), (first, count, to)
 
 
-@pytest.mark.parametrize("features", [(*AVX2, "gfni"), AVX2], ids=["a matrix of 256 bits", "no matrix"])
-def test_bits_move_on_lesser_cpus(features: tuple[str, ...]) -> None:
+def test_bits_move_and_all_others_are_gone() -> None:
+    check((512 if has("avx512bw") else 256) if has("gfni") and has("avx2") else 0)
+
+
+@pytest.mark.parametrize(("features", "width"), [((*AVX2, "gfni"), 256), (AVX2, 0)])
+def test_bits_move_on_lesser_cpus(features: tuple[str, ...], width: int) -> None:
     skip_without(*features)
-    code = "import test_kquants_bits as t; t.test_bits_move_and_all_others_are_gone()"
+    code = f"import test_kquants_bits as t; t.check({width})"
     python("-c", code, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES=",".join(f"+{f}" for f in features))

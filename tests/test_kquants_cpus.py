@@ -25,7 +25,7 @@ LOWERINGS = {
     "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
     "SSSE3": AVX,
     "AVX2": AVX2,
-    "AVX-VNNI": (*AVX2, "avxvnni"),
+    "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
 }

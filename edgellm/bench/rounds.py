@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, kept, memory_reads, sustained
+from edgellm.bandwidth import Traffic, int8_peak, keep, memory_reads, sustained
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -30,11 +30,11 @@ _READS = 5
 """Reads of the memory in a round; the best of them is its bandwidth."""
 
 _ENOUGH = 3 * _READS
-"""Reads that tell more than what is kept."""
+"""Reads, in rounds that lie seconds apart, that tell what the memory gives for long."""
 
 TURN = 16
-"""Steps of decoding, at most, after which the other side has its turn: where others use the memory too, it may give a
-third more or less within seconds."""
+"""Steps of decoding, at most, after which the other side has its turn: memory that others share gives up to twice as
+much for a second or two."""
 
 _REST_S = 0.05
 """Time in which threads that spin after their work, as OpenMP's do, go to sleep."""
@@ -93,7 +93,7 @@ class Bench:
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
         self._watch, self._most_rows = Watch(engine), engine.max_rows
-        self._read, self._reads = read, list[float]()
+        self._read, self._speeds = read, list[float]()
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and before each half what limits it.
@@ -118,12 +118,12 @@ class Bench:
         result.rounds.append(Round(bandwidth, peak, times))
 
     def _bandwidth(self) -> float:
-        # In each round, as other programs may take a part of it at any time, or leave more of it for a moment. Speeds
-        # are predicted with what is kept.
-        threads = self.result.threads
-        self._reads += (found := [self._read() for _ in range(_READS)])
-        if len(self._reads) >= _ENOUGH or kept(threads) is None:
-            keep(threads, sustained(self._reads))
+        # In each round, as others may take a part of it at any time, or leave more of it for a moment. That is what the
+        # decoding that follows could have; what to expect at other times is what lasts.
+        found = [self._read() for _ in range(_READS)]
+        self._speeds += found
+        if len(self._speeds) >= _ENOUGH:
+            keep(self.result.threads, sustained(self._speeds))
         return max(found)
 
     def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:
@@ -177,7 +177,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
             peer = sides[setting.against] = stack.enter_context(open_peer(path, setting, threads))
             result.peer_version, result.repacked = peer.version, peer.repacked
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
-        read = stack.enter_context(memory_reads(threads))
+        read = stack.enter_context(memory_reads(threads, progress=compiling))
         yield Bench(path, result, sides, prompt, model.engine, read)
 
 

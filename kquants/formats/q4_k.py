@@ -47,7 +47,10 @@ def block(row: int, i: int) -> Block:
 
 
 def scales_of(tile: Tile, pair: int) -> Scales:
-    """Scales and minima of blocks 2 · pair and the next."""
+    """Scales and minima of blocks 2 · pair and the next.
+
+    A pair at a time, where it is wanted: all at once take more registers than there are.
+    """
     first, second, third = (tile.word(at) for at in (4, 8, 12))
     if pair < 2:
         scales, minima = first & 0x3F3F3F3F, second & 0x3F3F3F3F

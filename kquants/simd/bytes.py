@@ -31,7 +31,7 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
         return b.and_(v, wanted)
     if cpu.has("gfni") and cpu.has("avx2"):
         return _times_matrix(b, v, [1 << first + bit - to if to <= bit < to + count else 0 for bit in range(8)])
-    # By 32-bit lanes, for want of a byte shift; what comes in from the next byte is masked.
+    # By 32-bit lanes, for want of a byte shift on x86; what comes in from the next byte is masked.
     words = b.bitcast(v, I32.vector)
     distance = ir.Constant(words.type, [abs(first - to)] * 16)
     return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
