@@ -47,7 +47,7 @@ class Chat:
         if source is None:
             raise EdgeLLMError(
                 f"{writer.session.name} has no chat template: it may not be a chat model; "
-                "give one as --template NAME|FILE"
+                "`edgellm generate --chat --template NAME|FILE` takes one"
             )
         writer.options(**options)
         self._overflow = ChatOptions.from_kwargs(overflow=overflow).overflow

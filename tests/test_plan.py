@@ -118,6 +118,17 @@ def test_an_unknown_bandwidth_is_measured_once(path: Path, monkeypatch: pytest.M
     assert (asked, kept(3), first["bandwidth"]) == ([3], 2e10, 2e10)
 
 
+def test_a_bandwidth_that_cannot_be_kept_is_a_note(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("EDGELLM_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(bandwidth, "measure", lambda threads, progress: 2e10)
+    result = run(path, "--threads", 1)
+    assert "20 GB/s with 1 thread" in result.stdout
+    assert re.fullmatch(
+        r"edgellm: note: .*cannot be kept in .*, so every plan measures it anew; .*EDGELLM_HOME\n", result.stderr
+    )
+
+
 def test_without_a_bandwidth_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "measure", no_measuring)
     result = run(path, "--json")

@@ -18,7 +18,7 @@ from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
 from edgellm.errors import ContextOverflowError
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
+from edgellm.gguf.printable import counted, printable
 from edgellm.model import Model
 from kquants import QUANTIZED_FORMATS
 from kquants.jit import Progress
@@ -104,7 +104,7 @@ class Bench:
         order = list(self._sides)[:: -1 if done % 2 else 1]
 
         def begin(what: str) -> None:
-            say(f"{result.threads} threads, round {done + 1} of {setting.rounds}: {what}")
+            say(f"{counted(result.threads, 'thread')}, round {done + 1} of {setting.rounds}: {what}")
             sleep(_REST_S)
 
         begin("the machine")
@@ -168,12 +168,12 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
         _check_fits(model, setting)
         traffic = Traffic.of(describe(model.file), setting.kv_type)
         result = Result(setting, threads, traffic, _int8_products(model.file))
-        say(f"{threads} threads: warming up")
+        say(f"{counted(threads, 'thread')}: warming up")
         ours = Load(model.engine, setting.depth, setting.parallel)
         warm_up(ours, setting)
         sides: dict[str, Load | Peer] = {OURS: ours}
         if setting.against:
-            say(f"{threads} threads: opening {setting.against}")
+            say(f"{counted(threads, 'thread')}: opening {setting.against}")
             peer = sides[setting.against] = stack.enter_context(open_peer(path, setting, threads))
             result.peer_version, result.repacked = peer.version, peer.repacked
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))

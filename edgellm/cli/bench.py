@@ -85,7 +85,10 @@ def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool
         if found := figures(str(path), results):
             _show(found, as_json)
     if interrupted and results:
-        done = f"{len(results[-1].rounds)} of {setting.rounds} rounds with {results[-1].threads} threads"
+        from edgellm.gguf.printable import counted
+
+        threads_of_it = counted(results[-1].threads, "thread")
+        done = f"{len(results[-1].rounds)} of {counted(setting.rounds, 'round')} with {threads_of_it}"
         click.echo(f"edgellm: note: interrupted after {done}", err=True)
     return 130 if interrupted else 0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from edgellm.gguf.printable import printable, size
+from edgellm.gguf.printable import counted, printable, size
 
 _WIDTH = 78
 _NAME, _SHARE = 13, 19
@@ -61,7 +61,7 @@ def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
 def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     peer = run.get("against")
     rounds = len(run["rounds"]["bandwidth"])
-    yield click.style(f"{_count(run['threads'], 'thread')}, {_count(rounds, 'round')}", bold=True)
+    yield click.style(f"{counted(run['threads'], 'thread')}, {counted(rounds, 'round')}", bold=True)
     yield from _table(run, glyphs)
     memory, peak = (_giga(run, name, glyphs) for name in ("bandwidth", "int8_peak"))
     yield f"this machine: memory {memory} GB/s, int8 {peak} GMAC/s"
@@ -118,10 +118,6 @@ def _giga(run: dict[str, Any], name: str, glyphs: Glyphs) -> str:
     """The median of the rounds, and their spread: a machine that others use, too, does not always give the same."""
     span = _span([value / 1e9 for value in run["rounds"][name]], glyphs)
     return _number(run[name] / 1e9) + (f" ({span})" if span else "")
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _span(values: Sequence[float], glyphs: Glyphs) -> str:

@@ -108,13 +108,13 @@ def _millions(weights: float) -> str:
 
 
 def _plan(plan: "Plan") -> Iterator[str]:
-    from edgellm.gguf.printable import size
+    from edgellm.gguf.printable import counted, size
 
     yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
     yield ""
     yield from _types(plan)
     yield ""
-    threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
+    threads = counted(plan.threads, "thread")
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
     yield "nothing was written (--dry-run)"
 

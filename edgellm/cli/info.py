@@ -9,7 +9,7 @@ import numpy as np
 
 from edgellm.cli.shell import model_names
 from edgellm.gguf import GGUFFile, Tensor
-from edgellm.gguf.printable import count, printable, size
+from edgellm.gguf.printable import count, counted, printable, size
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
 from edgellm.tables import table
@@ -81,7 +81,7 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
 def _speed(decode: DecodeSpeed) -> str:
     if decode.tps is None:
         return "speed not known yet: `edgellm plan` measures the memory and tells what to expect"
-    return f"about {decode.tps:,.1f} tokens/s expected with {decode.threads} thread{'s' * (decode.threads > 1)}"
+    return f"about {decode.tps:,.1f} tokens/s expected with {counted(decode.threads, 'thread')}"
 
 
 def _tokenizer(tokenizer: TokenizerInfo) -> str:

@@ -43,6 +43,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 def _bandwidth(plan: "Plan") -> float | None:
     """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
     from edgellm.bandwidth import keep, kept, measure
+    from edgellm.home import bandwidth_file
 
     if (known := kept(plan.threads)) is not None:
         return known
@@ -54,11 +55,14 @@ def _bandwidth(plan: "Plan") -> float | None:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return None
     keep(plan.threads, bandwidth)
+    if kept(plan.threads) is None:
+        note = f"the memory's bandwidth cannot be kept in {bandwidth_file().parent}, so every plan measures it anew"
+        click.echo(f"edgellm: note: {note}; make room or choose another folder with EDGELLM_HOME", err=True)
     return bandwidth
 
 
 def _as_text(figures: dict[str, Any]) -> Iterator[str]:
-    from edgellm.gguf.printable import size
+    from edgellm.gguf.printable import counted, size
 
     memory, ctx, gpu = figures["memory"], f"{figures['ctx']:,} tokens", figures["gpu"]
     cpu = figures["devices"][0]
@@ -67,7 +71,7 @@ def _as_text(figures: dict[str, Any]) -> Iterator[str]:
         ("weights", size(memory["weights"]), f"mapped from the file; {where}"),
         ("KV cache", size(memory["kv_cache"]), f"{figures['kv_type']}, when all {ctx} of the context are in it"),
         ("activations", size(memory["activations"]), "of a part of a prompt"),
-        ("scratch", size(memory["scratch"]), f"of {_threads(figures)}"),
+        ("scratch", size(memory["scratch"]), f"of {counted(figures['threads'], 'thread')}"),
         ("total", size(memory["total"]), f"of {size(memory['available'])} that are free{_verdict(figures)}"),
     ]
     if gpu:
@@ -78,7 +82,7 @@ def _as_text(figures: dict[str, Any]) -> Iterator[str]:
     if speeds := figures["decode"]:
         yield ""
         yield f"decode, expected  {speeds['tps']:,.1f} tokens/s at first, {speeds['tps_full']:,.1f} after {ctx}"
-        yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {_threads(figures)}"
+        yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(figures['threads'], 'thread')}"
 
 
 def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
@@ -101,7 +105,3 @@ def _verdict(figures: dict[str, Any]) -> str:
     if memory["weights"] > memory["available"]:
         return ": too little, it would run at the speed of the disk; choose a smaller quantization"
     return "" if figures["fits"] else ": too little for a full context; choose a smaller --ctx"
-
-
-def _threads(figures: dict[str, Any]) -> str:
-    return f"{figures['threads']} thread{'s' * (figures['threads'] > 1)}"

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import click
 
+_CLEARED = "\r\x1b[K"
 _PATIENCE_S = 0.5
 _LONG_PROMPT = 256
 
@@ -49,11 +50,11 @@ class Progress:
         """Remove the line."""
         if self._shown:
             self._shown = False
-            click.echo("\r\x1b[K", nl=False, err=True)
+            click.echo(_CLEARED, nl=False, err=True)
 
     def _line(self, text: str) -> None:
         self._shown = True
-        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+        click.echo(_CLEARED + text, nl=False, err=True)
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +68,8 @@ def notices() -> Iterator[None]:
     """Show warnings as a line on stderr instead of Python's two with a source line."""
 
     def show(message: Any, *where: Any, **more: Any) -> None:
-        click.echo(f"edgellm: note: {message}", err=True)
+        over = _CLEARED if sys.stderr and sys.stderr.isatty() else ""  # there may be a line of progress
+        click.echo(f"{over}edgellm: note: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -28,6 +28,11 @@ def count(n: float) -> str:
     return f"{n:.3g} T"
 
 
+def counted(n: int, what: str) -> str:
+    """So many things: `1 thread`, `2 threads`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Minutes and seconds, or hours, minutes and seconds: `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
