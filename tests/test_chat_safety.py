@@ -146,6 +146,20 @@ def test_what_is_typed_and_cannot_be_kept_is_not_left_without_a_word(
     run(test())
 
 
+@pytest.mark.parametrize("key", ["f1", "f3", "f4", "ctrl+l", "ctrl+t"])
+def test_one_can_leave_from_every_screen(tmp_path: Path, key: str) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.composer.text = "half a thought"
+            await chat.press(key)
+            await chat.press("ctrl+q")
+            await chat.until(lambda: not chat.app.is_running)
+        async with chatting(tmp_path) as chat:
+            assert chat.composer.text == "half a thought"
+
+    run(test())
+
+
 def test_a_notice_that_is_there_is_not_shown_twice(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
