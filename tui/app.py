@@ -37,7 +37,7 @@ class ChatApp(LastingApp):
     CSS_PATH = Path(__file__).with_suffix(".tcss")
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("app.quit", "ctrl+q", "quit", "Quit", "Leave; everything is saved", priority=True),
+        bind("app.quit", "ctrl+q", "quit", "Quit", "Leave; everything is saved"),
         bind(
             "app.palette",
             "ctrl+p",

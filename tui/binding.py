@@ -11,3 +11,8 @@ def bind(
     `keys` are those that it begins with, commas between them; a person gives it others by its `id`.
     """
     return Binding(keys, action, name, show, priority=priority, tooltip=meaning, id=id)
+
+
+LEAVE = Binding("ctrl+q", "app.quit", show=False)
+"""For each screen over the conversation, where keys of the program do nothing without a priority; with one, this key
+would overtake what was typed just before."""

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
-from tui.binding import bind
+from tui.binding import LEAVE, bind
 from tui.models.filter import Filter
 from tui.models.listing import ModelList
 from tui.models.pull import Pull
@@ -38,6 +38,7 @@ class ModelsScreen(ModalScreen[str | None]):
         ),
         bind("models.close", "escape", "leave", "Close", "Back to the conversation"),
         Binding("f3", "leave", show=False),
+        LEAVE,
         bind("models.up", "up", "move('cursor_up')", "Up", "The model above", show=False),
         bind("models.down", "down", "move('cursor_down')", "Down", "The model below", show=False),
         bind("models.page_up", "pageup", "move('page_up')", "Page up", "A page up", show=False),

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer
 
 from edgellm.errors import EdgeLLMError
-from tui.binding import bind
+from tui.binding import LEAVE, bind
 from tui.core.events import Event
 
 
@@ -19,7 +19,10 @@ class View(ModalScreen[None]):
 
     CSS_PATH: ClassVar = ["view.tcss"]
     HEADING: ClassVar[str] = ""
-    BINDINGS: ClassVar[list[BindingType]] = [bind("view.close", "escape", "close", "Close", "Back to the conversation")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("view.close", "escape", "close", "Close", "Back to the conversation"),
+        LEAVE,
+    ]
 
     def compose(self) -> ComposeResult:
         """The frame."""
