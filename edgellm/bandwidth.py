@@ -41,11 +41,11 @@ TOKEN_S = 100e-6
 _MEASURING_S = 4.0
 """How long the memory is read. Two seconds with twice the speed are two thirds of the reads: not three quarters."""
 
-_TOUCHED = 64 << 20
-"""Bytes that are asked of the system at once."""
-
 _LEAST_READS = 5
 """So many of a slow memory, too: less than that have no lower quarter."""
+
+_TOUCHED = 64 << 20
+"""Bytes that are asked of the system at once."""
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def kept(threads: int) -> float | None:
     return speed if isinstance(speed, float) and isfinite(speed) and speed > 0 else None
 
 
-def keep(threads: int, bytes_per_s: float) -> None:
-    """Keep a measured bandwidth for `kept`, in other processes too; where nothing can be written, do nothing."""
+def keep(threads: int, bytes_per_s: float) -> bool:
+    """Keep a measured bandwidth for `kept`, in other processes too; False where nothing can be written."""
     path, speeds = bandwidth_file(), _kept() | {_key(threads): bytes_per_s}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -153,6 +153,8 @@ def keep(threads: int, bytes_per_s: float) -> None:
         except OSError:
             Path(temporary).unlink(missing_ok=True)
             raise
+        return True
+    return False
 
 
 def _key(threads: int) -> str:

@@ -48,7 +48,7 @@ def product() -> str:
     """LLVM's code of one product of unsigned bytes."""
     from test_dot4 import written
 
-    return written(8, False, 1)
+    return str(written(8, False, 1))
 
 
 def main(features: str, folder: Path, names: list[str]) -> None:

@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
+from llvmlite import ir
 from numpy.typing import NDArray
 
 from kquants import FORMATS, jit
@@ -35,6 +37,18 @@ def cache_folder() -> Path:
 def addresses() -> dict[str, int]:
     """The address of every kernel; all at once, as they compile in parallel."""
     return jit.load(NAMES, cache_folder())
+
+
+_ENGINES: list[Any] = []
+"""Kept, as each would take LLVM's code generator with it."""
+
+
+def compiled(module: ir.Module, pointers: int) -> Any:
+    """Function `f` of a module, which takes so many addresses."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
+    engine.finalize_object()
+    _ENGINES.append(engine)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers)(engine.get_function_address("f"))
 
 
 def call_address(address: int, *arguments: int) -> None:

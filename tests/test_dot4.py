@@ -1,24 +1,22 @@
 """Products of bytes are exact for all bytes, in whatever way this CPU makes them (others: test_kquants_cpus)."""
 
-import ctypes
 from functools import cache
 from itertools import product
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from kernels import compiled
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from kquants import jit
 from kquants.dot4 import SIGNED_OFFSET, start_dot4
 
 Array = NDArray[Any]
 _POINTER = ir.IntType(8).as_pointer()
 
 
-def written(bits: int, signed: bool, products: int) -> str:
+def written(bits: int, signed: bool, products: int) -> ir.Module:
     """LLVM's code of `f(sums, u, s)`: to 16 int32 at `sums`, the products of so many vectors of 64 bytes."""
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER] * 3), "f")
@@ -30,17 +28,13 @@ def written(bits: int, signed: bool, products: int) -> str:
         dot.add(*(b.load(b.gep(p, [ir.IntType(32)(k)]), align=1) for p in (u, s)))
     b.store(dot.total(), sums, align=1)
     b.ret_void()
-    return str(module)
+    return module
 
 
 @cache
-def compiled(bits: int, signed: bool, products: int) -> tuple[Any, Any]:
-    """(What owns the code, `f`)."""
-    machine = jit.target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(written(bits, signed, products)), machine)
-    engine.finalize_object()
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
-    return engine, prototype(engine.get_function_address("f"))
+def function(bits: int, signed: bool, products: int) -> Any:
+    """`f`, compiled."""
+    return compiled(written(bits, signed, products), 3)
 
 
 def check(u: Array, s: Array, bits: int, signed: bool = False) -> None:
@@ -49,8 +43,7 @@ def check(u: Array, s: Array, bits: int, signed: bool = False) -> None:
     u = u + SIGNED_OFFSET if signed else u
     exact = sums + (u.astype(np.int64) * s.astype(np.int64)).reshape(len(u), 16, 4).sum((0, 2))
     u, s = u.astype(np.int64).astype(np.uint8), s.astype(np.int8)
-    _, function = compiled(bits, signed, len(u))
-    function(sums.ctypes.data, u.ctypes.data, s.ctypes.data)
+    function(bits, signed, len(u))(sums.ctypes.data, u.ctypes.data, s.ctypes.data)
     assert np.array_equal(sums, exact.astype(np.int32))
 
 

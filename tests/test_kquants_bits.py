@@ -1,17 +1,13 @@
 """Bits of bytes move alike in each way that a CPU has for it: shift and mask, or one product with a matrix."""
 
-import ctypes
-from functools import cache
 from itertools import product
-from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from kernels import compiled
 from llvmlite import ir
 from test_kquants_cpus import AVX2, python, skip_without
 
-from kquants import jit
 from kquants.cpu import has
 from kquants.simd import move_bits
 
@@ -21,9 +17,8 @@ MOVES = [
 BYTES = np.arange(256, dtype=np.uint8)
 
 
-@cache
-def compiled() -> tuple[str, Any, Any]:
-    """LLVM's code of `f(source, target)`, which writes all bytes for each of MOVES; what owns it compiled; and `f`."""
+def written() -> ir.Module:
+    """LLVM's code of `f(source, target)`, which writes all bytes for each of MOVES."""
     module = ir.Module()
     pointer, bytes_ = ir.IntType(8).as_pointer(), ir.VectorType(ir.IntType(8), 64)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 2), "f")
@@ -34,17 +29,14 @@ def compiled() -> tuple[str, Any, Any]:
             v = b.load(b.gep(source, [ir.IntType(32)(k)]), align=1)
             b.store(move_bits(b, v, *move), b.gep(target, [ir.IntType(32)(4 * i + k)]), align=1)
     b.ret_void()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
-    engine.finalize_object()
-    return str(module), engine, ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(engine.get_function_address("f"))
+    return module
 
 
 def check(width: int) -> None:
     """All moves are right, made with matrices of so many bits; 0 for none."""
-    code, _, function = compiled()
-    assert [w for w in (256, 512) if f"vgf2p8affineqb.{w}" in code] == [width] * bool(width)
-    result = np.empty((len(MOVES), 256), np.uint8)
-    function(BYTES.ctypes.data, result.ctypes.data)
+    module, result = written(), np.empty((len(MOVES), 256), np.uint8)
+    assert [w for w in (256, 512) if f"vgf2p8affineqb.{w}" in str(module)] == [width] * bool(width)
+    compiled(module, 2)(BYTES.ctypes.data, result.ctypes.data)
     for (first, count, to), found in zip(MOVES, result, strict=True):
         assert np.array_equal(found, (BYTES >> first & (1 << count) - 1) << to), (first, count, to)
 

@@ -1,23 +1,20 @@
 """Without FMA and F16C results have the bits that those instructions give, on scalars and on vectors."""
 
-import ctypes
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from kernels import compiled
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from kquants import jit, old_x86
+from kquants import old_x86
 
 Array = NDArray[Any]
 FLOAT, SHORT = ir.FloatType(), ir.IntType(16)
 LANES = [0, 16]
-_ENGINES: list[Any] = []
-"""Kept, as each would take LLVM's code generator with it."""
 
 
 def run(emit: Callable[..., Any], result: ir.Type, lanes: int, *given: Array) -> Array:
@@ -30,10 +27,7 @@ def run(emit: Callable[..., Any], result: ir.Type, lanes: int, *given: Array) ->
     *sources, target = function.args
     b.store(emit(b, *(b.load(p, align=1) for p in sources)), target, align=1)
     b.ret_void()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
-    engine.finalize_object()
-    _ENGINES.append(engine)
-    f = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(wide))(engine.get_function_address("f"))
+    f = compiled(module, len(wide))
     out = np.zeros(given[0].shape, np.float32 if result == FLOAT else np.uint16)
     for i in range(0, len(out), lanes or 1):
         f(*(a[i:].ctypes.data for a in (*given, out)))

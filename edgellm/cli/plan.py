@@ -54,8 +54,7 @@ def _bandwidth(plan: "Plan") -> float | None:
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return None
-    keep(plan.threads, bandwidth)
-    if kept(plan.threads) is None:
+    if not keep(plan.threads, bandwidth):
         note = f"the memory's bandwidth cannot be kept in {bandwidth_file().parent}, so every plan measures it anew"
         click.echo(f"edgellm: note: {note}; make room or choose another folder with EDGELLM_HOME", err=True)
     return bandwidth

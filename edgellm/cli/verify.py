@@ -8,7 +8,7 @@ from edgellm.cli.shell import model_names
 from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
-from edgellm.gguf.printable import printable, size
+from edgellm.gguf.printable import counted, printable, size
 from edgellm.models import resolve
 
 
@@ -46,5 +46,4 @@ def _verify(file: GGUFFile, as_json: bool) -> None:
     elif not problems:
         click.echo(f"ok: {name}, {len(file.tensors)} tensors, {size(file.nbytes)}")
     if problems:
-        found_some = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-        raise _ProblemsFoundError(f"{name}: has {found_some}; download or convert it again")
+        raise _ProblemsFoundError(f"{name}: has {counted(len(problems), 'problem')}; download or convert it again")

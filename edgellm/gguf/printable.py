@@ -29,8 +29,8 @@ def count(n: float) -> str:
 
 
 def counted(n: int, what: str) -> str:
-    """So many things: `1 thread`, `2 threads`."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
+    """So many things: `1 thread`, `2,048 tokens`."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

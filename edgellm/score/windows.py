@@ -9,7 +9,7 @@ import numpy as np
 from edgellm.checks import whole
 from edgellm.engine.protocol import Segment
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.gguf.printable import printable
+from edgellm.gguf.printable import counted, printable
 from edgellm.model import Model
 from edgellm.score.softmax import Scores
 
@@ -49,7 +49,7 @@ class Windows:
         n, needed = len(self._ids), 2 * self.ctx
         if n < needed:
             raise EdgeLLMError(
-                f"the text has {n:,} token{'s' * (n != 1)}, and two windows of {self.ctx:,} need {needed:,}: "
+                f"the text has {counted(n, 'token')}, and two windows of {self.ctx:,} need {needed:,}: "
                 "give a longer text, or a smaller ctx"
             )
         if max(self._ids) >= vocab:  # the engine asks this of what it reads, but not of what only comes

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from edgellm.gguf.printable import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -19,12 +21,8 @@ class Attachment:
     def label(self) -> str:
         """What the chip says: `notes.md, 1,234 lines, 9,876 tokens`."""
         lines = self.text.count("\n") + (not self.text.endswith("\n"))
-        tokens = "" if self.tokens is None else f", {_number(self.tokens, 'token')}"
-        return f"{self.name or 'pasted text'}, {_number(lines, 'line')}{tokens}"
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+        tokens = "" if self.tokens is None else f", {counted(self.tokens, 'token')}"
+        return f"{self.name or 'pasted text'}, {counted(lines, 'line')}{tokens}"
 
 
 def join(typed: str, attachments: Iterable[Attachment]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from edgellm.gguf.printable import counted
 from tui.transcript.document import Document
 from tui.transcript.entry import Entry
 from tui.transcript.pieces import Figures, Fold, Heading, Piece, Plain
@@ -72,10 +73,8 @@ class Shown:
         self.thoughts = range(0)
         self._answer.update(answer, entry.running)
         if thought is not None:
-            words = len(thought.split())
-            yield Fold(
-                f"{'thought for' if done else 'thinking:'} {words:,} word{'s' if words != 1 else ''}", self.opened
-            )
+            words = counted(len(thought.split()), "word")
+            yield Fold(f"{'thought for' if done else 'thinking:'} {words}", self.opened)
             if self.opened:
                 self._thought.update(thought.lstrip("\n"), not done)
                 yield from self._thought.pieces

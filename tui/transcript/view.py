@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
+from edgellm.gguf.printable import counted
 from tui.binding import bind
 from tui.transcript.copying import as_sent, code_blocks
 from tui.transcript.entry import Entry
@@ -183,8 +184,8 @@ class Transcript(ColumnView):
 
     def _copy(self, text: str, what: str) -> None:
         self.app.copy_to_clipboard(text)
-        lines = text.count("\n") + 1
-        self.notify(f"Copied {what}: {lines} line{'s' if lines > 1 else ''}.", timeout=2)
+        lines = counted(text.count("\n") + 1, "line")
+        self.notify(f"Copied {what}: {lines}.", timeout=2)
 
     def _reveal(self, key: int) -> None:
         """Scroll as little as shows the message, or the beginning of one that is larger than the view."""
