@@ -71,8 +71,8 @@ store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
 def ask(b: ir.IRBuilder, address: Any) -> None:
-    """Ask for a cache line that will be read soon, into the second-level cache; any address is allowed."""
-    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(2), _INT(1))
+    """Ask for a cache line that will be read soon, into all caches; any address is allowed."""
+    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(3), _INT(1))
 
 
 prefetch = define(types.none, types.int64)(ask)
