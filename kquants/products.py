@@ -33,8 +33,11 @@ from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer,
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
 
-TOGETHER = 8 if has("avx512f") else 2
-"""Rows of x that share a pass over unpacked weights: as many as the registers hold sums for."""
+SHAPES = ((2, 4), (1, 8)) if has("avx512f") else ((1, 2),)
+"""Tiles of W and rows of x that meet in one pass over unpacked weights: what is best, and last a tile alone.
+
+As many as the registers hold sums for. What is loaded of x is multiplied with all tiles, what is loaded of W with all
+rows: a Zen 5 loads twice a cycle and multiplies twice, so that one tile by 8 rows wait for loads."""
 
 UNIT_SCALES = 2 * 64
 """Bytes of a unit's scales and minima."""
@@ -183,13 +186,14 @@ def load_scales(b: ir.IRBuilder, fmt: Format, scales: Value, unit: Value | int, 
     return load(b, first, element.vector), None if fmt.OFFSET else load(b, at(b, first, 64), element.vector)
 
 
-def multiply_unit(fmt: Format) -> Any:
-    """An operation: add the products of an unpacked unit with TOGETHER rows of x to their sums.
+def multiply_unit(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> Any:
+    """An operation: add the products of an unpacked unit of some tiles with some rows of x to their sums.
 
-    Arguments: sums (a tuple), the super-block's weights and scales, its x, what belongs to that, the unit.
+    Arguments: sums (a tuple, tile by tile), weights and scales of the super-block of the first tile, of which each
+    other is `tile_bytes` further on, its x, what belongs to that, the unit.
     """
     scaling = scaling_of(fmt)
-    sums_type, span_weights, span = types.UniTuple(scaling.SUMS, TOGETHER), BLOCK_WEIGHTS // fmt.SPANS, 32 // fmt.SPANS
+    sums_type, span_weights, span = _sums_type(scaling, tiles, rows), BLOCK_WEIGHTS // fmt.SPANS, 32 // fmt.SPANS
 
     @define(sums_type, sums_type, *[types.int64] * 5)
     def multiply(
@@ -197,48 +201,62 @@ def multiply_unit(fmt: Format) -> Any:
     ) -> Value:
         weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
         x = at(b, x, times(b, unit, span * scaling.SPANS))
-        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(TOGETHER)] for p in (x, x_scales))
-        totals = []
+        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
+        totals = list[list[Value]]()
         for i in range(scaling.SPANS):
-            dots = [_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales]
-            to_weights = at(b, weights, span_weights * i)
-            vectors = [load(b, at(b, to_weights, k), I8_64.vector) for k in range(0, span_weights, 64)]
-            _add(b, dots, vectors, [at(b, p, span * i) for p in all_x])
-            totals.append([dot.total() for dot in dots])
-        of_unit = load_scales(b, fmt, scales, unit, scaling.SUMS)
-        for t, of_row in enumerate(zip(*totals, strict=True)):
-            added = scaling.add(b, b.extract_value(sums, t), list(of_row), of_unit, all_scales[t], unit)
-            sums = b.insert_value(sums, added, t)
+            dots = [[_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales] for _ in range(tiles)]
+            for k in range(0, span_weights, 64):
+                for tile, of_tile in enumerate(dots):
+                    vector = load(b, at(b, weights, tile_bytes * tile + span_weights * i + k), I8_64.vector)
+                    _add(b, of_tile, [vector], [at(b, p, span * i + k // 16) for p in all_x])
+            totals.append([dot.total() for of_tile in dots for dot in of_tile])
+        for tile in range(tiles):
+            of_unit = load_scales(b, fmt, at(b, scales, tile_bytes * tile), unit, scaling.SUMS)
+            for t in range(rows):
+                place = rows * tile + t
+                of_row = [of_span[place] for of_span in totals]
+                added = scaling.add(b, b.extract_value(sums, place), of_row, of_unit, all_scales[t], unit)
+                sums = b.insert_value(sums, added, place)
         return sums
 
     return multiply
 
 
-def begin_and_end(fmt: Format) -> tuple[Any, Any]:
-    """Two operations on TOGETHER rows of x, whose y lie at an address: the sums to begin with; store y at the end.
+def begin_and_end(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> tuple[Any, Any]:
+    """Two operations on the y of some tiles and rows of x: the sums to begin with; store y at the end.
 
-    Arguments: (y), and (sums, y, the super-block's scales, what belongs to its x).
+    Arguments: (y of the first tile, bytes from there to the next), and (sums, y, bytes to the next, the first tile's
+    scales, what belongs to the rows of x).
     """
     scaling, units = scaling_of(fmt), units_of(fmt)
-    sums_type = types.UniTuple(scaling.SUMS, TOGETHER)
+    sums_type = _sums_type(scaling, tiles, rows)
 
-    @define(sums_type, types.int64)
-    def begin(b: ir.IRBuilder, y: Value) -> Value:
-        sums: Value = ir.Constant(ir.ArrayType(scaling.SUMS.vector, TOGETHER), ir.Undefined)
-        for t in range(TOGETHER):
-            sums = b.insert_value(sums, scaling.begin(b, load(b, at(b, y, 64 * t), F32.vector)), t)
+    @define(sums_type, types.int64, types.int64)
+    def begin(b: ir.IRBuilder, y: Value, y_bytes: Value) -> Value:
+        sums: Value = ir.Constant(ir.ArrayType(scaling.SUMS.vector, tiles * rows), ir.Undefined)
+        for tile in range(tiles):
+            for t in range(rows):
+                before = load(b, at(b, y, 64 * t, times(b, y_bytes, tile)), F32.vector)
+                sums = b.insert_value(sums, scaling.begin(b, before), rows * tile + t)
         return sums
 
-    @define(types.none, sums_type, *[types.int64] * 3)
-    def end(b: ir.IRBuilder, sums: Value, y: Value, scales: Value, x_scales: Value) -> None:
-        all_scales = [load_scales(b, fmt, scales, unit, scaling.SUMS) for unit in range(units)]
-        whole = load_scales(b, fmt, scales, units, F32)
-        for t in range(TOGETHER):
-            before, x = load(b, at(b, y, 64 * t), F32.vector), at(b, x_scales, scaling.X_GROUP_BYTES * t)
-            after = scaling.end(b, b.extract_value(sums, t), before, all_scales, whole, x)
-            _store(b, at(b, y, 64 * t), [after])
+    @define(types.none, sums_type, *[types.int64] * 4)
+    def end(b: ir.IRBuilder, sums: Value, y: Value, y_bytes: Value, scales: Value, x_scales: Value) -> None:
+        for tile in range(tiles):
+            of_tile = at(b, scales, tile_bytes * tile)
+            all_scales = [load_scales(b, fmt, of_tile, unit, scaling.SUMS) for unit in range(units)]
+            whole = load_scales(b, fmt, of_tile, units, F32)
+            for t in range(rows):
+                to_y, x = at(b, y, 64 * t, times(b, y_bytes, tile)), at(b, x_scales, scaling.X_GROUP_BYTES * t)
+                before = load(b, to_y, F32.vector)
+                after = scaling.end(b, b.extract_value(sums, rows * tile + t), before, all_scales, whole, x)
+                _store(b, to_y, [after])
 
     return begin, end
+
+
+def _sums_type(scaling: Scaling, tiles: int, rows: int) -> Any:
+    return types.UniTuple(scaling.SUMS, tiles * rows)
 
 
 def sums_of(rows: int) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ from kquants.interpreter import argument, fixed_units, row_count, share_start
 from kquants.layout import FEW_ROWS, NEXT_PRODUCT, SHARE_BYTES, SHARE_END, STRIP, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
-    TOGETHER,
+    SHAPES,
     UNIT_SCALES,
     begin_and_end,
     multiply_tile,
@@ -158,35 +158,52 @@ def _define_decode(fmt: Any, rows: int) -> Any:
 # --- prefill -------------------------------------------------------------------------------------------
 
 
-def _vector_product(fmt: Any, blocks: int) -> Any:
-    """`multiply(rows, tile, x, x_scales, sums, dots)`: add the products of an unpacked tile with rows of x."""
+def _vector_product(fmt: Any, blocks: int, tiles: int, together: int) -> Any:
+    """`multiply(rows, tile, x, x_scales, sums, sum_bytes, dots)`: add the products of unpacked tiles with rows of x."""
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
-    multiply, (begin, end), units = multiply_unit(group), begin_and_end(group), units_of(group)
+    multiply, units = multiply_unit(group, tiles, together, UNPACKED), units_of(group)
+    begin, end = begin_and_end(group, tiles, together, UNPACKED)
     group_bytes = scaling_of(group).X_GROUP_BYTES
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, dots: int) -> None:
-        for t in range(0, rows, TOGETHER):
-            y, to_x, to_scales = begin(sums + 64 * t), x + t * group_bytes, x_scales + t * group_bytes
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
+        for t in range(0, rows, together):
+            to_x, to_scales = x + t * group_bytes, x_scales + t * group_bytes
+            y = begin(sums + 64 * t, sum_bytes)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
-            end(y, sums + 64 * t, tile + SCALES, to_scales)
+            end(y, sums + 64 * t, sum_bytes, tile + SCALES, to_scales)
 
     return multiply_all
 
 
 def _matrix_product(fmt: Any, blocks: int) -> Any:
-    """The same with matrix tiles."""
+    """The same with matrix tiles, for one tile of W."""
     multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks), multiply_rows(fmt, 16, blocks)
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
         if rows <= 8:
             multiply_8(sums, tile, tile + SCALES, x, x_scales, dots)
         else:
             multiply_16(sums, tile, tile + SCALES, x, x_scales, dots)
 
     return multiply_all
+
+
+def _product(fmt: Any, shape: tuple[int, int]) -> Any:
+    """`multiply(count, rows, tile, …)`: the same with `count` blocks, GROUP or as few as a row may end with."""
+    blocks, may_rest = fmt.BLOCKS, _in_groups(fmt)[1]
+    whole, rest = (_matrix_product(fmt, n) if AMX else _vector_product(fmt, n, *shape) for n in (GROUP, blocks))
+
+    @inline
+    def multiply(count: int, rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
+        if may_rest and count < GROUP:
+            rest(rows, tile, x, x_scales, sums, sum_bytes, dots)
+        else:
+            whole(rows, tile, x, x_scales, sums, sum_bytes, dots)
+
+    return multiply
 
 
 def _define_prefill(fmt: Any) -> Any:
@@ -197,8 +214,8 @@ def _define_prefill(fmt: Any) -> Any:
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, _in_groups(fmt)
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
-    product = _matrix_product if AMX else _vector_product
-    multiply_group, multiply_last = product(fmt, GROUP), product(fmt, blocks)
+    shapes = SHAPES[-1:] if AMX else SHAPES  # matrix tiles meet one tile of W
+    together, multiply_together, multiply_alone = shapes[0][0], _product(fmt, shapes[0]), _product(fmt, shapes[-1])
     set_up_8, set_up_16, of_x = configure(fmt, 8), configure(fmt, 16), _of_x(fmt)
     x_bytes = scaling_of(fmt).X_GROUP_BYTES
     x_lines = 16 * x_bytes // 64 // STRIP
@@ -211,26 +228,30 @@ def _define_prefill(fmt: Any) -> Any:
             store_group(w, row_bytes, ahead, tile, tile + SCALES)
 
     @inline
-    def ask_next(op: int, x: int, y: int, rows: int, k: int, last: int) -> None:
-        """Before 16 rows of x meet tile k: ask for a part of the next 16, and if these blocks are the last, for y."""
-        fetch_lines(x + 16 * x_bytes + 64 * x_lines * k, x_lines, 64)
+    def ask_next(op: int, x: int, y: int, rows: int, k: int, tiles: int, last: int) -> None:
+        """Before 16 rows of x meet tiles from k on: ask for a part of the next 16, and if no blocks follow, for y."""
+        fetch_lines(x + 16 * x_bytes + 64 * x_lines * k, x_lines * tiles, 64)
         if last == argument(op, 2) // 32:
-            fetch_lines(y + 64 * k, rows, argument(op, 7))
+            for tile in range(k, k + tiles):
+                fetch_lines(y + 64 * tile, rows, argument(op, 7))
 
     @inline
     def multiply(op: int, b: int, rows: int, tiles: int, y: int, unpacked: int, sums: int, last: int) -> None:
         """Unpacked blocks b … last of all tiles by all rows of x: 16 of these, which come from far, at a time."""
-        dots = unpacked + STRIP * UNPACKED
+        dots, sum_bytes = unpacked + STRIP * UNPACKED, _sum_bytes(rows)
         for t in range(0, rows, 16):
             some, (x, x_scales) = min(16, rows - t), of_x(op, rows, t, b)
-            for k in range(tiles):
-                to_sums, tile = sums + k * _sum_bytes(rows) + 64 * t, unpacked + k * UNPACKED
+            k = 0
+            while k < tiles:
+                to_sums, tile = sums + k * sum_bytes + 64 * t, unpacked + k * UNPACKED
+                met = together if k + together <= tiles else 1
                 if rows > FEW_ROWS:  # few rows stay near
-                    ask_next(op, x, y + t * argument(op, 7), some, k, last)
-                if may_rest and last - b < GROUP:
-                    multiply_last(some, tile, x, x_scales, to_sums, dots)
+                    ask_next(op, x, y + t * argument(op, 7), some, k, met, last)
+                if met == together:
+                    multiply_together(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
                 else:
-                    multiply_group(some, tile, x, x_scales, to_sums, dots)
+                    multiply_alone(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
+                k += met
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:
