@@ -202,14 +202,16 @@ def multiply_unit(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> Any:
         weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
         x = at(b, x, times(b, unit, span * scaling.SPANS))
         all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
-        totals = list[list[Value]]()
-        for i in range(scaling.SPANS):
-            dots = [[_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales] for _ in range(tiles)]
-            for k in range(0, span_weights, 64):
-                for tile, of_tile in enumerate(dots):
+        spans = range(scaling.SPANS)
+        dots = [
+            [[_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales] for _ in range(tiles)] for i in spans
+        ]
+        for k in range(0, span_weights, 64):
+            for i in spans:
+                for tile in range(tiles):
                     vector = load(b, at(b, weights, tile_bytes * tile + span_weights * i + k), I8_64.vector)
-                    _add(b, of_tile, [vector], [at(b, p, span * i + k // 16) for p in all_x])
-            totals.append([dot.total() for of_tile in dots for dot in of_tile])
+                    _add(b, dots[i][tile], [vector], [at(b, p, span * i + k // 16) for p in all_x])
+        totals = [[dot.total() for of_tile in of_span for dot in of_tile] for of_span in dots]
         for tile in range(tiles):
             of_unit = load_scales(b, fmt, at(b, scales, tile_bytes * tile), unit, scaling.SUMS)
             for t in range(rows):
