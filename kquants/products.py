@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.blocks import FloatScales
-from kquants.cpu import has
+from kquants.cpu import has, lowering
 from kquants.dot4 import TAKES_BYTES, Dot4, start_dot4
 from kquants.pieces import (
     BLOCK_WEIGHTS,
@@ -33,11 +33,15 @@ from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer,
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
 
-SHAPES = ((2, 4), (1, 8)) if has("avx512f") else ((1, 2),)
-"""Tiles of W and rows of x that meet in one pass over unpacked weights: what is best, and last a tile alone.
+_WIDE = lowering() == "AVX-512 VNNI"
 
-As many as the registers hold sums for. What is loaded of x is multiplied with all tiles, what is loaded of W with all
-rows: a Zen 5 loads twice a cycle and multiplies twice, so that one tile by 8 rows wait for loads."""
+SUMS = 8 if has("avx512f") else 2
+"""Rows of x times tiles of W that share a pass over unpacked weights: as many as the registers hold sums for, with
+their dot products."""
+
+TILES = 2 if _WIDE else 1
+"""Tiles of W that do, at most. A Zen 5 loads twice in a cycle and multiplies twice: one tile and 8 rows of x take 9
+loads for 8 products, two tiles and 4 rows take 6."""
 
 UNIT_SCALES = 2 * 64
 """Bytes of a unit's scales and minima."""
@@ -113,7 +117,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
                     raised.add((unit, span))
                     u = piece.in_place
                 for k, vector in enumerate(u.vectors):
-                    _add(b, dots[unit, span], [vector], [at(b, p, first + 4 * k) for p in all_x])
+                    _add(dots[unit, span], vector, _fours(b, all_x, first + 4 * k))
                     requests.turn()
             elif isinstance(piece, Whole):
                 whole = piece.values
@@ -141,12 +145,15 @@ def _total(b: ir.IRBuilder, dot: Dot4, raised: bool) -> Value:
     return b.ashr(dot.total(), down, flags=("exact",)) if raised else dot.total()
 
 
-def _add(b: ir.IRBuilder, dots: list[Dot4], vectors: list[Value], x: list[Value]) -> None:
-    """Add to each sum the products of these vectors of weights with the row of x that goes on at an address."""
-    for k, u in enumerate(vectors):
-        for dot, row in zip(dots, x, strict=True):
-            four = splat(b, load(b, at(b, row, 4 * k), _INT))
-            dot.add(u, b.bitcast(four, I8_64.vector))
+def _fours(b: ir.IRBuilder, rows: list[Value], offset: int) -> list[Value]:
+    """Of each row of x four bytes, in all lanes."""
+    return [b.bitcast(splat(b, load(b, at(b, row, offset), _INT)), I8_64.vector) for row in rows]
+
+
+def _add(dots: list[Dot4], u: Value, fours: list[Value]) -> None:
+    """Add to each sum the products of weights with four bytes of a row of x."""
+    for dot, four in zip(dots, fours, strict=True):
+        dot.add(u, four)
 
 
 # --- many rows of x: prefill ---------------------------------------------------------------------------
@@ -186,14 +193,22 @@ def load_scales(b: ir.IRBuilder, fmt: Format, scales: Value, unit: Value | int, 
     return load(b, first, element.vector), None if fmt.OFFSET else load(b, at(b, first, 64), element.vector)
 
 
-def multiply_unit(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> Any:
-    """An operation: add the products of an unpacked unit of some tiles with some rows of x to their sums.
+def _sums_type(scaling: Scaling, tiles: int, rows: int) -> Any:
+    """Sums of tiles, one after the other, with some rows of x each."""
+    return types.UniTuple(scaling.SUMS, tiles * rows)
 
-    Arguments: sums (a tuple, tile by tile), weights and scales of the super-block of the first tile, of which each
-    other is `tile_bytes` further on, its x, what belongs to that, the unit.
+
+def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
+    """An operation: add the products of an unpacked unit of some tiles with SUMS // tiles rows of x to their sums.
+
+    Arguments: sums (a tuple), where the first tile's weights and its scales lie (each next tile's `tile_bytes` further
+    on), the super-block's x, what belongs to that, the unit.
     """
-    scaling = scaling_of(fmt)
+    scaling, rows = scaling_of(fmt), SUMS // tiles
     sums_type, span_weights, span = _sums_type(scaling, tiles, rows), BLOCK_WEIGHTS // fmt.SPANS, 32 // fmt.SPANS
+    # Side by side, spans have products enough in flight to hide how long one takes. Others than VNNI keep int16 beside
+    # the sums, for which there are no registers then.
+    together = scaling.SPANS if _WIDE else 1
 
     @define(sums_type, sums_type, *[types.int64] * 5)
     def multiply(
@@ -202,21 +217,22 @@ def multiply_unit(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> Any:
         weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
         x = at(b, x, times(b, unit, span * scaling.SPANS))
         all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
-        spans = range(scaling.SPANS)
-        dots = [
-            [[_start(b, fmt, scaling.start(b, p, unit, i)) for p in all_scales] for _ in range(tiles)] for i in spans
-        ]
-        for k in range(0, span_weights, 64):
-            for i in spans:
-                for tile in range(tiles):
-                    vector = load(b, at(b, weights, tile_bytes * tile + span_weights * i + k), I8_64.vector)
-                    _add(b, dots[i][tile], [vector], [at(b, p, span * i + k // 16) for p in all_x])
-        totals = [[dot.total() for of_tile in of_span for dot in of_tile] for of_span in dots]
+        totals = list[list[list[Value]]]()  # [span][tile][row of x]
+        for first in range(0, scaling.SPANS, together):
+            spans = range(first, first + together)
+            starts = [[scaling.start(b, p, unit, i) for p in all_scales] for i in spans]
+            dots = [[[_start(b, fmt, start) for start in of_span] for _ in range(tiles)] for of_span in starts]
+            for k in range(0, span_weights, 64):
+                for i, of_span in zip(spans, dots, strict=True):
+                    fours = _fours(b, all_x, span * i + k // 16)
+                    for tile, of_tile in enumerate(of_span):
+                        to_weights = at(b, weights, tile_bytes * tile + span_weights * i + k)
+                        _add(of_tile, load(b, to_weights, I8_64.vector), fours)
+            totals += [[[dot.total() for dot in of_tile] for of_tile in of_span] for of_span in dots]
         for tile in range(tiles):
             of_unit = load_scales(b, fmt, at(b, scales, tile_bytes * tile), unit, scaling.SUMS)
             for t in range(rows):
-                place = rows * tile + t
-                of_row = [of_span[place] for of_span in totals]
+                place, of_row = rows * tile + t, [of_span[tile][t] for of_span in totals]
                 added = scaling.add(b, b.extract_value(sums, place), of_row, of_unit, all_scales[t], unit)
                 sums = b.insert_value(sums, added, place)
         return sums
@@ -224,13 +240,13 @@ def multiply_unit(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> Any:
     return multiply
 
 
-def begin_and_end(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> tuple[Any, Any]:
-    """Two operations on the y of some tiles and rows of x: the sums to begin with; store y at the end.
+def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
+    """Two operations on the y of some tiles and SUMS // tiles rows of x: the sums to begin with; store y at the end.
 
-    Arguments: (y of the first tile, bytes from there to the next), and (sums, y, bytes to the next, the first tile's
-    scales, what belongs to the rows of x).
+    Arguments: (the first tile's y, bytes to the next tile's), and (sums, y, bytes to the next tile's, the first tile's
+    scales, what belongs to the rows of x). Each next tile's scales are `tile_bytes` further on.
     """
-    scaling, units = scaling_of(fmt), units_of(fmt)
+    scaling, units, rows = scaling_of(fmt), units_of(fmt), SUMS // tiles
     sums_type = _sums_type(scaling, tiles, rows)
 
     @define(sums_type, types.int64, types.int64)
@@ -255,10 +271,6 @@ def begin_and_end(fmt: Format, tiles: int, rows: int, tile_bytes: int) -> tuple[
                 _store(b, to_y, [after])
 
     return begin, end
-
-
-def _sums_type(scaling: Scaling, tiles: int, rows: int) -> Any:
-    return types.UniTuple(scaling.SUMS, tiles * rows)
 
 
 def sums_of(rows: int) -> tuple[Any, Any]:

@@ -29,7 +29,8 @@ from kquants.interpreter import argument, fixed_units, row_count, share_start
 from kquants.layout import FEW_ROWS, NEXT_PRODUCT, SHARE_BYTES, SHARE_END, STRIP, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
-    SHAPES,
+    SUMS,
+    TILES,
     UNIT_SCALES,
     begin_and_end,
     multiply_tile,
@@ -56,9 +57,8 @@ GROUP = 8
 
 AHEAD = 4 << 10
 """What is asked for (decode) two of these beyond the next tile, then one, then where the next tile is. A tile is read
-row beside row: all of it must be there when it begins. On a Zen 4, in steps of 4 to 24 KB decode is as fast, within
-1 %. On a Zen 5 it is 5 % faster with 4 than with 16, from which a tile of 18 KB no longer fits in the first-level
-cache beside what is asked for."""
+row beside row: all of it must be there when it begins. On a Zen 5 decode of a 1.2B model is 5 % faster with 4 KB than
+with 16. On a Zen 4, which asked for the second-level cache alone, 4 to 24 KB were the same within 1 %."""
 
 SCALES = GROUP * BLOCK_WEIGHTS
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
@@ -158,12 +158,15 @@ def _define_decode(fmt: Any, rows: int) -> Any:
 # --- prefill -------------------------------------------------------------------------------------------
 
 
-def _vector_product(fmt: Any, blocks: int, tiles: int, together: int) -> Any:
-    """`multiply(rows, tile, x, x_scales, sums, sum_bytes, dots)`: add the products of unpacked tiles with rows of x."""
+def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
+    """`multiply(rows, tile, x, x_scales, sums, sum_bytes, dots)`: add the products of unpacked tiles with rows of x.
+
+    `sum_bytes` is how far the sums of one tile are from those of the next.
+    """
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
-    multiply, units = multiply_unit(group, tiles, together, UNPACKED), units_of(group)
-    begin, end = begin_and_end(group, tiles, together, UNPACKED)
-    group_bytes = scaling_of(group).X_GROUP_BYTES
+    multiply, units = multiply_unit(group, tiles, UNPACKED), units_of(group)
+    begin, end = begin_and_end(group, tiles, UNPACKED)
+    together, group_bytes = SUMS // tiles, scaling_of(group).X_GROUP_BYTES
 
     @inline
     def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
@@ -178,7 +181,7 @@ def _vector_product(fmt: Any, blocks: int, tiles: int, together: int) -> Any:
 
 
 def _matrix_product(fmt: Any, blocks: int) -> Any:
-    """The same with matrix tiles, for one tile of W."""
+    """`multiply` of one tile of W with matrix tiles: without a next one, and by way of `dots`."""
     multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks), multiply_rows(fmt, 16, blocks)
 
     @inline
@@ -191,10 +194,18 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
     return multiply_all
 
 
-def _product(fmt: Any, shape: tuple[int, int]) -> Any:
-    """`multiply(count, rows, tile, …)`: the same with `count` blocks, GROUP or as few as a row may end with."""
-    blocks, may_rest = fmt.BLOCKS, _in_groups(fmt)[1]
-    whole, rest = (_matrix_product(fmt, n) if AMX else _vector_product(fmt, n, *shape) for n in (GROUP, blocks))
+def _product(fmt: Any, tiles: int) -> Any:
+    """`multiply(count, rows, tile, x, x_scales, sums, sum_bytes, dots)`: add the products of so many unpacked tiles.
+
+    They are unpacked for `count` blocks: GROUP, or as few as a row may end with.
+    """
+    may_rest = _in_groups(fmt)[1]
+
+    def of_blocks(blocks: int) -> Any:
+        return _matrix_product(fmt, blocks) if AMX else _vector_product(fmt, blocks, tiles)
+
+    whole = of_blocks(GROUP)
+    rest = of_blocks(fmt.BLOCKS) if may_rest else whole
 
     @inline
     def multiply(count: int, rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
@@ -214,8 +225,9 @@ def _define_prefill(fmt: Any) -> Any:
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, _in_groups(fmt)
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
-    shapes = SHAPES[-1:] if AMX else SHAPES  # matrix tiles meet one tile of W
-    together, multiply_together, multiply_alone = shapes[0][0], _product(fmt, shapes[0]), _product(fmt, shapes[-1])
+    together = 1 if AMX else TILES
+    multiply_together = _product(fmt, together)
+    multiply_alone = _product(fmt, 1) if together > 1 else multiply_together
     set_up_8, set_up_16, of_x = configure(fmt, 8), configure(fmt, 16), _of_x(fmt)
     x_bytes = scaling_of(fmt).X_GROUP_BYTES
     x_lines = 16 * x_bytes // 64 // STRIP
@@ -241,17 +253,15 @@ def _define_prefill(fmt: Any) -> Any:
         dots, sum_bytes = unpacked + STRIP * UNPACKED, _sum_bytes(rows)
         for t in range(0, rows, 16):
             some, (x, x_scales) = min(16, rows - t), of_x(op, rows, t, b)
-            k = 0
-            while k < tiles:
+            for k in range(0, tiles, together):
                 to_sums, tile = sums + k * sum_bytes + 64 * t, unpacked + k * UNPACKED
-                met = together if k + together <= tiles else 1
+                met = min(together, tiles - k)
                 if rows > FEW_ROWS:  # few rows stay near
                     ask_next(op, x, y + t * argument(op, 7), some, k, met, last)
                 if met == together:
                     multiply_together(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
                 else:
                     multiply_alone(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
-                k += met
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:
@@ -295,7 +305,8 @@ def _define(name: str, fmt: Any) -> None:
             start = unit * TILE_ROWS
             left = argument(op, 1) - start
             w, y = _tile_at(op, unit), argument(op, 6) + 4 * start
-            # Few rows of x stay near anyway, and the memory gives most when W is read from front to back.
+            # Few rows of x stay near anyway, and the memory gives most when W is read from front to back: two tiles at
+            # once are 4 to 12 % slower then.
             tiles = min(STRIP if rows > FEW_ROWS else 1, last - unit, left // TILE_ROWS)
             if tiles == 0:
                 # A tile is read whole: put the last rows where reading past them does no harm.

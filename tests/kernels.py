@@ -87,11 +87,12 @@ def batch_record(rows: int, outputs: int = 0, **parts: Array) -> NDArray[np.int6
 BATCH_PARTS = ("tokens", "tables", "visible", "output_rows", "rotations", "pages")
 
 
-def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0) -> None:
-    """All units of an op in this thread, from the last to the first: no unit may need another."""
+def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0, chunk: int = 1) -> None:
+    """All units of an op in this thread, `chunk` at once, from the last to the first: no chunk may need another."""
     scratch = np.full(scratch_bytes + 64, GUARD, np.uint8)
-    for unit in reversed(range(units)):
-        call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, unit, unit + 1, scratch.ctypes.data)
+    for first in reversed(range(0, units, chunk)):
+        last = min(first + chunk, units)
+        call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, scratch.ctypes.data)
     assert (scratch[scratch_bytes:] == GUARD).all(), "wrote past the scratch"
 
 
