@@ -35,7 +35,7 @@ from kquants.tiles import tile_at
 
 _WIDE = lowering() == "AVX-512 VNNI"
 
-SUMS = 8 if has("avx512f") else 2
+TOGETHER = 8 if has("avx512f") else 2
 """Rows of x times tiles of W that share a pass over unpacked weights: as many as the registers hold sums for, with
 their dot products."""
 
@@ -199,12 +199,12 @@ def _sums_type(scaling: Scaling, tiles: int, rows: int) -> Any:
 
 
 def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
-    """An operation: add the products of an unpacked unit of some tiles with SUMS // tiles rows of x to their sums.
+    """An operation: add the products of an unpacked unit of some tiles with TOGETHER // tiles rows of x to their sums.
 
     Arguments: sums (a tuple), where the first tile's weights and its scales lie (each next tile's `tile_bytes` further
     on), the super-block's x, what belongs to that, the unit.
     """
-    scaling, rows = scaling_of(fmt), SUMS // tiles
+    scaling, rows = scaling_of(fmt), TOGETHER // tiles
     sums_type, span_weights, span = _sums_type(scaling, tiles, rows), BLOCK_WEIGHTS // fmt.SPANS, 32 // fmt.SPANS
     # Side by side, spans have products enough in flight to hide how long one takes. Others than VNNI keep int16 beside
     # the sums, for which there are no registers then.
@@ -241,12 +241,12 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
 
 
 def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
-    """Two operations on the y of some tiles and SUMS // tiles rows of x: the sums to begin with; store y at the end.
+    """Two operations on the y of some tiles and TOGETHER // tiles rows of x: the sums to begin with; store y at the end.
 
     Arguments: (the first tile's y, bytes to the next tile's), and (sums, y, bytes to the next tile's, the first tile's
     scales, what belongs to the rows of x). Each next tile's scales are `tile_bytes` further on.
     """
-    scaling, units, rows = scaling_of(fmt), units_of(fmt), SUMS // tiles
+    scaling, units, rows = scaling_of(fmt), units_of(fmt), TOGETHER // tiles
     sums_type = _sums_type(scaling, tiles, rows)
 
     @define(sums_type, types.int64, types.int64)

@@ -5,10 +5,9 @@ many bytes as 16 rows of the super-block have, in order of their addresses. A Ze
 for, and its own prefetchers do not help where 16 rows are read side by side. So decode asks for everything three times,
 ever nearer (`kquants.tiled`), and all go out one by one between the products. Shares of the memory's bandwidth there,
 two threads, Q4_K and Q8_0: asked once, in bursts where weights are loaded, 0.90 and 0.91; twice 0.92 and 0.97; twice,
-one by one, 0.95 and 0.96; three times 0.96 and 0.98. Those were asked for the second-level
-cache. On a Zen 5 decode reached 0.80 of the bandwidth in calm memory so, and 0.88 where they are asked for all caches.
-Requests go after the loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads,
-16.7 after them).
+one by one, 0.95 and 0.96; three times 0.96 and 0.98. Those asked for the second-level cache alone. On a Zen 5 decode
+of Q4_K reached 0.80 of the bandwidth so, in calm memory, and 0.88 where it asks for all caches. Requests go after the
+loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
 """
 
 from llvmlite import ir

@@ -29,8 +29,8 @@ from kquants.interpreter import argument, fixed_units, row_count, share_start
 from kquants.layout import FEW_ROWS, NEXT_PRODUCT, SHARE_BYTES, SHARE_END, STRIP, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
-    SUMS,
     TILES,
+    TOGETHER,
     UNIT_SCALES,
     begin_and_end,
     multiply_tile,
@@ -166,7 +166,7 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
     multiply, units = multiply_unit(group, tiles, UNPACKED), units_of(group)
     begin, end = begin_and_end(group, tiles, UNPACKED)
-    together, group_bytes = SUMS // tiles, scaling_of(group).X_GROUP_BYTES
+    together, group_bytes = TOGETHER // tiles, scaling_of(group).X_GROUP_BYTES
 
     @inline
     def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
@@ -225,9 +225,9 @@ def _define_prefill(fmt: Any) -> Any:
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, _in_groups(fmt)
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
-    together = 1 if AMX else TILES
-    multiply_together = _product(fmt, together)
-    multiply_alone = _product(fmt, 1) if together > 1 else multiply_together
+    most = 1 if AMX else TILES
+    multiply_most = _product(fmt, most)
+    multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, of_x = configure(fmt, 8), configure(fmt, 16), _of_x(fmt)
     x_bytes = scaling_of(fmt).X_GROUP_BYTES
     x_lines = 16 * x_bytes // 64 // STRIP
@@ -253,13 +253,13 @@ def _define_prefill(fmt: Any) -> Any:
         dots, sum_bytes = unpacked + STRIP * UNPACKED, _sum_bytes(rows)
         for t in range(0, rows, 16):
             some, (x, x_scales) = min(16, rows - t), of_x(op, rows, t, b)
-            for k in range(0, tiles, together):
+            for k in range(0, tiles, most):
                 to_sums, tile = sums + k * sum_bytes + 64 * t, unpacked + k * UNPACKED
-                met = min(together, tiles - k)
+                met = min(most, tiles - k)
                 if rows > FEW_ROWS:  # few rows stay near
                     ask_next(op, x, y + t * argument(op, 7), some, k, met, last)
-                if met == together:
-                    multiply_together(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
+                if met == most:
+                    multiply_most(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
                 else:
                     multiply_alone(last - b, some, tile, x, x_scales, to_sums, sum_bytes, dots)
 
