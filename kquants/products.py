@@ -241,7 +241,7 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
 
 
 def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
-    """Two operations on the y of some tiles and TOGETHER // tiles rows of x: the sums to begin with; store y at the end.
+    """Two operations on the y of some tiles and TOGETHER // tiles rows of x: the sums to begin with, and store y.
 
     Arguments: (the first tile's y, bytes to the next tile's), and (sums, y, bytes to the next tile's, the first tile's
     scales, what belongs to the rows of x). Each next tile's scales are `tile_bytes` further on.

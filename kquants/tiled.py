@@ -195,7 +195,7 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
 
 
 def _product(fmt: Any, tiles: int) -> Any:
-    """`multiply(count, rows, tile, x, x_scales, sums, sum_bytes, dots)`: add the products of so many unpacked tiles.
+    """`multiply(count, rows, tile, x, x_scales, sums, sum_bytes, dots)`: the products of `tiles` tiles, as above.
 
     They are unpacked for `count` blocks: GROUP, or as few as a row may end with.
     """
