@@ -2,13 +2,17 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
-_Call = tuple["Future[Any]", Callable[[], Any]]
+Outcome = SimpleQueue[Callable[[], T]]
+"""Where, once a call is made, something lies that returns what it returned, or raises what it raised.
+
+To wait for it is one step, which an interrupt ends or does not; a Future has a lock that one may break.
+"""
+_Call = tuple[Outcome[Any], Callable[[], Any]]
 
 
 class Caller:
@@ -22,11 +26,11 @@ class Caller:
         self._thread = threading.Thread(target=_make_all, args=(self._calls,), name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, call: Callable[..., T], *arguments: Any) -> "Future[T]":
+    def submit(self, call: Callable[..., T], *arguments: Any) -> Outcome[T]:
         """Have a call made after those asked for before."""
-        made = Future[T]()
-        self._calls.put((made, partial(call, *arguments)))
-        return made
+        outcome: Outcome[T] = SimpleQueue()
+        self._calls.put((outcome, partial(call, *arguments)))
+        return outcome
 
     def close(self) -> None:
         """End the thread after the calls asked for; later ones are never made."""
@@ -40,8 +44,14 @@ def _make_all(calls: "SimpleQueue[_Call | None]") -> None:
         del call  # while the next is waited for, nothing of this one is kept
 
 
-def _make(made: "Future[T]", call: Callable[[], T]) -> None:
+def _make(outcome: Outcome[T], call: Callable[[], T]) -> None:
     try:
-        made.set_result(call())
+        result = call()
     except BaseException as error:
-        made.set_exception(error)
+        outcome.put(partial(_throw, error))
+    else:
+        outcome.put(lambda: result)
+
+
+def _throw(error: BaseException) -> NoReturn:
+    raise error

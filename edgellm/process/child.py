@@ -7,12 +7,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from math import inf
+from queue import Empty
 from typing import IO, BinaryIO, cast
 
-from edgellm.process.caller import Caller
+from edgellm.process.caller import Caller, Outcome
 from edgellm.process.spawn import ending, last_words, said, start
 from edgellm.process.wire import CLEAR, NEWS, STOP, receive, send
 
@@ -99,18 +99,18 @@ class Child:
         """All that it wrote there."""
         return said(self._log)
 
-    def _wait(self, reply: "Future[tuple[int, bytes]]", heard: Heard) -> tuple[int, bytes]:
+    def _wait(self, reply: Outcome[tuple[int, bytes]], heard: Heard) -> tuple[int, bytes]:
         # Looks are counted: a clock goes on while this machine sleeps, or while we are suspended, and the process too.
         silent = stopped = 0
         while True:
-            with suppress(TimeoutError):
-                reply.exception(_LOOK_S)
-            done, silent = reply.done(), silent + 1
+            done, silent = None, silent + 1
+            with suppress(Empty):
+                done = reply.get(timeout=_LOOK_S)
             while self._news:
                 silent = 0
                 heard(self._news.popleft())
             if done:
-                return reply.result()
+                return done()
             stopped = stopped + 1 if self._stopped else 0
             self._kill_if_hung(_LOOK_S * silent, _LOOK_S * stopped)
 
