@@ -28,7 +28,7 @@ from kquants.pieces import (
     offset_of,
 )
 from kquants.quads import Value
-from kquants.requests import Requests
+from kquants.requests import Requests, distances_of, in_share
 from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
@@ -92,20 +92,32 @@ def units_of(fmt: Format) -> int:
 def multiply_tile(fmt: Format, rows: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Arguments: sums (a tuple), the address of the super-block, bytes between rows, three addresses to ask for ahead
-    (see `kquants.requests`), the 32 · blocks values of x, what belongs to them.
+    Arguments: sums (a tuple), the address of the super-block, bytes between rows, the address to ask for ahead, the end
+    of the share of W and how far from there to read on (see `kquants.requests`), the 32 · blocks values of x, what
+    belongs to them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
 
-    @define(sums_type, sums_type, types.int64, types.int64, types.UniTuple(types.int64, 3), types.int64, types.int64)
-    def multiply(b: ir.IRBuilder, y: Value, w: Value, stride: Value, ahead: Value, x: Value, x_scales: Value) -> Value:
+    @define(sums_type, sums_type, *[types.int64] * 7)
+    def multiply(
+        b: ir.IRBuilder,
+        y: Value,
+        w: Value,
+        stride: Value,
+        ahead: Value,
+        end: Value,
+        onward: Value,
+        x: Value,
+        x_scales: Value,
+    ) -> Value:
         all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
         before = [b.extract_value(y, t) for t in range(rows)]
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         raised: set[tuple[int, int]] = set()
         scales: list[Values] = []
         whole: Values = (None, None)
-        requests = Requests(b, fmt.BLOCK_BYTES, [b.extract_value(ahead, i) for i in range(3)], turns=8 * fmt.BLOCKS)
+        asked = [in_share(b, at(b, ahead, distance), end, onward) for distance in distances_of(fmt)]
+        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)

@@ -55,11 +55,6 @@ from kquants.simd import (
 GROUP = 8
 """Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
-AHEAD = 4 << 10
-"""What is asked for (decode) two of these beyond the next tile, then one, then where the next tile is. A tile is read
-row beside row: all of it must be there when it begins. On a Zen 5 decode of a 1.2B model is 5 % faster with 4 KB than
-with 16. On a Zen 4, which asked for the second-level cache alone, 4 to 24 KB were the same within 1 %."""
-
 SCALES = GROUP * BLOCK_WEIGHTS
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
 """Where the scales of an unpacked tile begin, and its bytes: at most GROUP units, and the super-block's."""
@@ -117,16 +112,6 @@ def _reads_on(op: int, scratch: int) -> tuple[int, int]:
     return end, _tile_at(then, start) - end
 
 
-@inline
-def _ahead(near: int, end: int, onward: int) -> tuple[int, int, int]:
-    """Three addresses to ask for; beyond the share they are in the next product's W."""
-    farther, farthest = near + AHEAD, near + 2 * AHEAD
-    near += onward if near >= end else 0
-    farther += onward if farther >= end else 0
-    farthest += onward if farthest >= end else 0
-    return near, farther, farthest
-
-
 def _define_decode(fmt: Any, rows: int) -> Any:
     """`decode(op, w, row_bytes, sums, next_tile, end, onward)`: the sums of a tile with `rows` rows of x.
 
@@ -143,13 +128,11 @@ def _define_decode(fmt: Any, rows: int) -> Any:
         groups = n // (32 * GROUP)
         for i in range(groups):
             done, (x, x_scales) = i * group_bytes, of_x(op, rows, 0, i * GROUP)
-            ahead = _ahead(next_tile + TILE_ROWS * done, end, onward)
-            y = multiply_group(y, w + done, row_bytes, ahead, x, x_scales)
+            y = multiply_group(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, x, x_scales)
         if may_rest:
             for b in range(groups * GROUP, n // 32):
                 done, (x, x_scales) = b * block_bytes, of_x(op, rows, 0, b)
-                ahead = _ahead(next_tile + TILE_ROWS * done, end, onward)
-                y = multiply_last(y, w + done, row_bytes, ahead, x, x_scales)
+                y = multiply_last(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, x, x_scales)
         store_sums(sums, y)
 
     return decode

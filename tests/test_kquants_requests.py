@@ -7,15 +7,19 @@ import numpy as np
 import pytest
 from conftest import ModelFile
 from llvmlite import ir
+from numba import types
 
 from edgellm.engine.engine import Engine
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
 from kquants import requests, tiled
+from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
+from kquants.pieces import Format
+from kquants.simd.vectors import define
 
-AHEAD = tiled.AHEAD
-ahead = numba.njit(lambda near, end, onward: tiled._ahead(near, end, onward))
+_in_share = define(types.int64, types.int64, types.int64, types.int64)(requests.in_share)
+in_share = numba.njit(lambda address, end, onward: _in_share(address, end, onward))
 reads_on = numba.njit(lambda op, scratch: tiled._reads_on(op, scratch))
 
 
@@ -50,9 +54,17 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
 
 def test_what_is_beyond_a_share_is_asked_for_in_the_next_product() -> None:
     end, onward = 1_000_000, 7_000_000
-    for near in (end - 3 * AHEAD, end - AHEAD - 1, end - AHEAD, end - 1, end):
-        asked = [near, near + AHEAD, near + 2 * AHEAD]
-        assert list(ahead(near, end, onward)) == [a + (onward if a >= end else 0) for a in asked]
+    for address in (0, end - 64, end - 1):
+        assert in_share(address, end, onward) == address
+    for address in (end, end + 1, end + 8192):
+        assert in_share(address, end, onward) == address + onward
+
+
+@pytest.mark.parametrize("fmt", QUANTIZED.values(), ids=QUANTIZED)
+def test_the_next_tile_itself_is_asked_for(fmt: Format) -> None:
+    distances = requests.distances_of(fmt)
+    assert min(distances) == 0
+    assert all(distance % 64 == 0 for distance in distances), "lines further on are asked for again when they are near"
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
