@@ -26,8 +26,9 @@ class Rope:
     def rotations(self, positions: NDArray[Any]) -> NDArray[np.float32]:
         """Cosine and sine of each pair's angle: [n] positions to float32 [n, pairs, 2]."""
         angles = positions[:, None] * self.frequencies
-        both = np.stack([np.cos(angles), np.sin(angles)], axis=-1) * self.magnitude
-        return both.astype(np.float32)
+        both = np.empty((*angles.shape, 2), np.float32)
+        both[..., 0], both[..., 1] = np.cos(angles) * self.magnitude, np.sin(angles) * self.magnitude
+        return both
 
 
 @dataclass(frozen=True)
