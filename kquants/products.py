@@ -28,7 +28,7 @@ from kquants.pieces import (
     offset_of,
 )
 from kquants.quads import Value
-from kquants.requests import Requests, distances_of, in_share
+from kquants.requests import PREFILL_DISTANCES, Requests, distances_of, in_share
 from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
@@ -180,7 +180,8 @@ def store_tile(fmt: Format, signed: bool) -> Any:
 
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
-        requests = Requests(b, fmt.BLOCK_BYTES, [ahead], turns=2 * fmt.BLOCKS)
+        asked = [at(b, ahead, distance) for distance in PREFILL_DISTANCES]
+        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
