@@ -32,11 +32,11 @@ slower on a Zen 5, and four 5 to 7 %.)"""
 def distances_of(fmt: Format) -> tuple[int, ...]:
     """How many bytes beyond the next tile decode asks for lines, in this order.
 
-    What is asked for twice at once is dropped less often. Products from the memory of a Zen 5, two threads, reach of its
-    bandwidth with (0, 4096, 8192) and with this: Q4_K 0.95 and 0.99, wide rows 0.87 and 0.92, Q8_0 0.89 and 0.94. Other
-    steps, 1 to 12 KB, make 1 % more or less. Where each weight is joined from two places there is less time to ask:
-    Q6_K 0.90 and 0.92, in bursts of a fast memory 0.91 and 0.90 (with six requests 0.87); with AVX2 a fourth request
-    costs 3 %.
+    What is asked for twice at once is dropped less often. Products from the memory of a Zen 5, two threads, reach of
+    its bandwidth with (0, 4096, 8192) and with this: Q4_K 0.95 and 0.99, wide rows 0.87 and 0.92, Q8_0 0.89 and 0.94.
+    Other steps, 1 to 12 KB, make 1 % more or less. Where each weight is joined from two places there is less time to
+    ask: Q6_K 0.90 and 0.92, in bursts of a fast memory 0.91 and 0.90 (with six requests 0.87); with AVX2 a fourth
+    request costs 3 %.
     """
     if fmt.BITS in (3, 5, 6):
         return (0, 2048, 4096, 0) if has("avx512f") else (0, 2048, 4096)
