@@ -85,13 +85,14 @@ def share_start(units: int, me: int, threads: int) -> int:
 
 @inline
 def _chunk(left: int, share: int, rows: int) -> int:
-    """How many of the units that are `left` of a share a thread takes at once."""
+    """How many units a thread takes at once of those that are `left` of a share; `share` is what one has on average."""
     most = max(1, 1024 // rows)  # small chunks of long batches, so that a stop is seen soon
     if rows <= FEW_ROWS:
-        # The last chunks are small, so that no thread waits long for another; but not very small, as a core that takes
-        # one waits for all it has asked the memory for (with a quarter of what is left, decode was 2 to 6 % slower).
+        # The last chunks are small, so that no thread waits long for another; but not very small, as to take one is an
+        # atomic step, before which a core waits for all that it has asked the memory for. (With a quarter of what is
+        # left, decode was 2 to 6 % slower.)
         return min(max(min(left, 4), left // 2), most)
-    # All the same: the tiles of a strip share the way to the rows.
+    # Chunks of many rows are all the same, whole strips if they have one: its tiles share the way to the rows.
     chunk = max(1, min(share // 4, most))
     return chunk if chunk < STRIP else chunk // STRIP * STRIP
 

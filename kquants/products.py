@@ -28,7 +28,7 @@ from kquants.pieces import (
     offset_of,
 )
 from kquants.quads import Value
-from kquants.requests import PREFILL_DISTANCES, Requests, distances_of, in_share
+from kquants.requests import PREFILL_DISTANCES, Requests, asked, distances_of
 from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, splat, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
@@ -92,9 +92,9 @@ def units_of(fmt: Format) -> int:
 def multiply_tile(fmt: Format, rows: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Arguments: sums (a tuple), the address of the super-block, bytes between rows, the address to ask for ahead, the end
-    of the share of W and how far from there to read on (see `kquants.requests`), the 32 · blocks values of x, what
-    belongs to them.
+    Arguments: sums (a tuple), the address of the super-block, bytes between rows, from where on to ask for the next
+    tile, the end of the share of W and how far from there to read on, the 32 · blocks values of x, what belongs to
+    them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
 
@@ -104,7 +104,7 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         y: Value,
         w: Value,
         stride: Value,
-        ahead: Value,
+        next_tile: Value,
         end: Value,
         onward: Value,
         x: Value,
@@ -116,8 +116,8 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         raised: set[tuple[int, int]] = set()
         scales: list[Values] = []
         whole: Values = (None, None)
-        asked = [in_share(b, at(b, ahead, distance), end, onward) for distance in distances_of(fmt)]
-        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
+        ahead = asked(b, next_tile, distances_of(fmt), end, onward)
+        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=8 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
@@ -174,14 +174,14 @@ def _add(dots: list[Dot4], u: Value, fours: list[Value]) -> None:
 def store_tile(fmt: Format, signed: bool) -> Any:
     """An operation: unpack a super-block; `signed` weights have their offset taken off.
 
-    Arguments: its address, bytes between rows, the address to ask for ahead (see `kquants.requests`), where its
-    weights go, and its scales.
+    Arguments: its address, bytes between rows, from where on to ask for the next tiles, where its weights go, and its
+    scales.
     """
 
     @define(types.none, *[types.int64] * 5)
-    def store(b: ir.IRBuilder, w: Value, stride: Value, ahead: Value, weights: Value, scales: Value) -> None:
-        asked = [at(b, ahead, distance) for distance in PREFILL_DISTANCES]
-        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
+    def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
+        ahead = [at(b, next_tiles, distance) for distance in PREFILL_DISTANCES]
+        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=2 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u

@@ -2,9 +2,12 @@
 
 That is, while it works on a super-block, so that what comes next is there in time: as many bytes as 16 rows of the
 super-block have, in order of their addresses, from where the next tile has them and from further on. A CPU's own
-prefetchers help little where 16 rows are read side by side, and it drops requests that it has no room for. So decode
-asks for each line several times, and all requests go out one by one between the products, after the loads before them,
-which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
+prefetchers help little where 16 rows are read side by side, and it drops requests that it has no room for. So a product
+asks for each line several times, and all requests go out one by one between the products of its numbers, after the
+loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
+
+Lines are asked for in order of their addresses, though a tile is read row beside row: in the order of reading, some
+super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98.
 """
 
 from llvmlite import ir
@@ -25,27 +28,29 @@ def fetch_lines(address: int, count: int, stride: int) -> None:
 
 
 PREFILL_DISTANCES = (0, 4096)
-"""How many bytes beyond the next tiles products of more rows ask for lines. (With (0,) eight sequences decode 2 to 3 %
-slower on a Zen 5, and four 5 to 7 %.)"""
+"""How many bytes beyond the next tile, or strip of tiles, products of three and more rows of x ask for lines. (With
+(0,) eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; long prompts are the same.)"""
 
 
 def distances_of(fmt: Format) -> tuple[int, ...]:
     """How many bytes beyond the next tile decode asks for lines, in this order.
 
-    What is asked for twice at once is dropped less often. Products from the memory of a Zen 5, two threads, reach of
-    its bandwidth with (0, 4096, 8192) and with this: Q4_K 0.95 and 0.99, wide rows 0.87 and 0.92, Q8_0 0.89 and 0.94.
-    Other steps, 1 to 12 KB, make 1 % more or less. Where each weight is joined from two places there is less time to
-    ask: Q6_K 0.90 and 0.92, in bursts of a fast memory 0.91 and 0.90 (with six requests 0.87); with AVX2 a fourth
-    request costs 3 %.
+    Figures are shares of the memory's bandwidth, two threads of a Zen 5. Lines that are asked for twice at once are
+    dropped less often: instead of (0, 4096, 8192), where memory is slow or fast, Q4_K gains 0.04 and 0.03 (0.99, 0.96),
+    with 8,192 columns 0.05 and 0.05, Q8_0 0.05 and 0.04. Steps of 1 to 12 KB are much the same. Q6_K, which gains
+    nothing from that, gains 0.02 to 0.04 from smaller steps where memory is slow, and loses 0.01 where it is fast; with
+    AVX2 its fourth request costs 3 %, as its unpacking leaves little time, and others' costs nothing.
     """
-    if fmt.BITS in (3, 5, 6):
+    if fmt.BITS == 6:
         return (0, 2048, 4096, 0) if has("avx512f") else (0, 2048, 4096)
     return 0, 4096, 0, 4096
 
 
-def in_share(b: ir.IRBuilder, address: Value, end: Value, onward: Value) -> Value:
-    """An address, or, from the end of a share of W on, how far `onward` what is read then lies."""
-    return b.add(address, b.select(b.icmp_signed(">=", address, end), onward, ir.IntType(64)(0)))
+def asked(b: ir.IRBuilder, near: Value, distances: tuple[int, ...], end: Value, onward: Value) -> list[Value]:
+    """Addresses at these distances from `near`; those from `end` on, where a share of W ends, are moved by `onward`."""
+    addresses = [at(b, near, distance) for distance in distances]
+    nowhere = ir.IntType(64)(0)
+    return [b.add(address, b.select(b.icmp_signed(">=", address, end), onward, nowhere)) for address in addresses]
 
 
 class Requests:

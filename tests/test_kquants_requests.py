@@ -1,5 +1,9 @@
-"""What decode asks the memory for: all of what comes next, where it is, and the next product's share after a share."""
+"""What products ask the memory for: all of what comes next, where it is, and the next product's share after a share.
 
+And how many units a thread takes at once.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -7,19 +11,17 @@ import numpy as np
 import pytest
 from conftest import ModelFile
 from llvmlite import ir
-from numba import types
 
 from edgellm.engine.engine import Engine
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
-from kquants import requests, tiled
+from kquants import interpreter, requests, tiled
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
-from kquants.simd.vectors import define
+from kquants.products import multiply_tile, store_tile, sums_of
 
-_in_share = define(types.int64, types.int64, types.int64, types.int64)(requests.in_share)
-in_share = numba.njit(lambda address, end, onward: _in_share(address, end, onward))
+chunk_of = numba.njit(lambda left, share, rows: interpreter._chunk(left, share, rows))
 reads_on = numba.njit(lambda op, scratch: tiled._reads_on(op, scratch))
 
 
@@ -52,19 +54,81 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
     assert max(map(len, turned)) - min(map(len, turned)) <= 1
 
 
-def test_what_is_beyond_a_share_is_asked_for_in_the_next_product() -> None:
-    end, onward = 1_000_000, 7_000_000
-    for address in (0, end - 64, end - 1):
-        assert in_share(address, end, onward) == address
-    for address in (end, end + 1, end + 8192):
-        assert in_share(address, end, onward) == address + onward
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
+    """What compiled code asks for goes to a list, which is read and emptied."""
+    log = np.zeros(10_000, np.int64)  # how many there are, then their addresses
+
+    def note(b: ir.IRBuilder, address: Any) -> None:
+        long, log_address = ir.IntType(64), ir.IntType(64)(log.ctypes.data)
+        count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
+        b.store(count, b.inttoptr(log_address, long.as_pointer()))
+        b.store(address, b.inttoptr(b.add(log_address, b.mul(count, long(8))), long.as_pointer()))
+
+    def read() -> list[int]:
+        found = log[1 : log[0] + 1].tolist()
+        log[0] = 0
+        return found
+
+    monkeypatch.setattr(requests, "ask", note)
+    return read
 
 
-@pytest.mark.parametrize("fmt", QUANTIZED.values(), ids=QUANTIZED)
-def test_the_next_tile_itself_is_asked_for(fmt: Format) -> None:
-    distances = requests.distances_of(fmt)
-    assert min(distances) == 0
-    assert all(distance % 64 == 0 for distance in distances), "lines further on are asked for again when they are near"
+def lines(fmt: Format, *starts: int) -> list[int]:
+    """The cache lines, `super-block × 16 rows` long, from addresses on."""
+    return sorted(start + at for start in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K"])
+def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
+    name: str, asked: Callable[[], list[int]]
+) -> None:
+    fmt: Any = QUANTIZED[name.lower()]
+    multiply, (zeros, store) = multiply_tile(fmt, 1), sums_of(1)
+    w, x, y = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024, np.uint8), np.zeros(32, np.float32)
+    at = (y.ctypes.data + 63) & ~63  # sums are stored as whole cache lines
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
+        store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
+
+    end, onward, distances = 1_000_000, 7_000_000, requests.distances_of(fmt)
+    assert min(distances) == 0, "the next tile is asked for where it is"
+    assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
+    for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
+        run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, at)
+        starts = [near + d + (onward if near + d >= end else 0) for d in distances]
+        assert sorted(asked()) == lines(fmt, *starts)
+
+
+def test_prefill_asks_for_the_next_tiles(asked: Callable[[], list[int]]) -> None:
+    fmt: Any = QUANTIZED["q4_k"]
+    store = store_tile(fmt, signed=False)
+    w, room = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(tiled.UNPACKED + 64, np.uint8)
+    at = (room.ctypes.data + 63) & ~63
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
+        store(w, stride, near, weights, scales)
+
+    run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, at, at + tiled.SCALES)
+    assert sorted(asked()) == lines(fmt, *(1_000_000 + distance for distance in requests.PREFILL_DISTANCES))
+
+
+def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
+    left, chunks = 64, []
+    while left:
+        chunks.append(chunk_of(left, 64, 1))
+        left -= chunks[-1]
+    assert chunks == [32, 16, 8, 4, 4]
+    assert [chunk_of(left, 64, 16) for left in (1, 3, 5, 4000)] == [1, 3, 4, 64]
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "chunk"), [(2000, 200, 4), (2000, 100, 8), (20, 100, 4), (11, 17, 2), (3, 256, 1)]
+)
+def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
+    assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
