@@ -1,7 +1,4 @@
-"""What products ask the memory for: all of what comes next, where it is, and the next product's share after a share.
-
-And how many units a thread takes at once.
-"""
+"""What products ask the memory for: all of what comes next, where it is, and the next product's share after a share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +10,15 @@ from conftest import ModelFile
 from llvmlite import ir
 
 from edgellm.engine.engine import Engine
+from edgellm.engine.memory import aligned
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
-from kquants import interpreter, requests, tiled
+from kquants import requests, tiled
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
 
-chunk_of = numba.njit(lambda left, share, rows: interpreter._chunk(left, share, rows))
 reads_on = numba.njit(lambda op, scratch: tiled._reads_on(op, scratch))
 
 
@@ -85,8 +82,8 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
 ) -> None:
     fmt: Any = QUANTIZED[name.lower()]
     multiply, (zeros, store) = multiply_tile(fmt, 1), sums_of(1)
-    w, x, y = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024, np.uint8), np.zeros(32, np.float32)
-    at = (y.ctypes.data + 63) & ~63  # sums are stored as whole cache lines
+    w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024, np.uint8)
+    y = aligned(1, 64)  # sums are stored as whole cache lines
 
     @numba.njit  # type: ignore[untyped-decorator]
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
@@ -96,7 +93,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     assert min(distances) == 0, "the next tile is asked for where it is"
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
-        run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, at)
+        run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
         starts = [near + d + (onward if near + d >= end else 0) for d in distances]
         assert sorted(asked()) == lines(fmt, *starts)
 
@@ -104,31 +101,15 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
 def test_prefill_asks_for_the_next_tiles(asked: Callable[[], list[int]]) -> None:
     fmt: Any = QUANTIZED["q4_k"]
     store = store_tile(fmt, signed=False)
-    w, room = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(tiled.UNPACKED + 64, np.uint8)
-    at = (room.ctypes.data + 63) & ~63
+    w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled.UNPACKED)
+    weights = unpacked.ctypes.data
 
     @numba.njit  # type: ignore[untyped-decorator]
     def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
         store(w, stride, near, weights, scales)
 
-    run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, at, at + tiled.SCALES)
+    run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled.SCALES)
     assert sorted(asked()) == lines(fmt, *(1_000_000 + distance for distance in requests.PREFILL_DISTANCES))
-
-
-def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
-    left, chunks = 64, []
-    while left:
-        chunks.append(chunk_of(left, 64, 1))
-        left -= chunks[-1]
-    assert chunks == [32, 16, 8, 4, 4]
-    assert [chunk_of(left, 64, 16) for left in (1, 3, 5, 4000)] == [1, 3, 4, 64]
-
-
-@pytest.mark.parametrize(
-    ("share", "rows", "chunk"), [(2000, 200, 4), (2000, 100, 8), (20, 100, 4), (11, 17, 2), (3, 256, 1)]
-)
-def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
-    assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

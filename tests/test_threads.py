@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from kernels import addresses, batch_record, guarded, op_record
 
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
+from kquants import interpreter
 from kquants.layout import SHARE_BYTES, SHARE_END, THREAD, THREADS
 
 F32 = np.float32
+chunk_of = numba.njit(lambda left, share, rows: interpreter._chunk(left, share, rows))
 WIDTH = 64
 OPS = 300
 FOREVER = 1 << 40
@@ -113,6 +116,22 @@ def test_ops_that_need_not_meet() -> None:
         assert np.array_equal(y, w[:3] @ x)
         assert np.array_equal(z, w[3] @ (w[2] @ x))
     pool.close()
+
+
+def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
+    left, chunks = 64, []
+    while left:
+        chunks.append(chunk_of(left, 64, 1))
+        left -= chunks[-1]
+    assert chunks == [32, 16, 8, 4, 4]
+    assert [chunk_of(left, 64, 16) for left in (1, 3, 5, 4000)] == [1, 3, 4, 64]
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "chunk"), [(2000, 200, 4), (2000, 100, 8), (20, 100, 4), (11, 17, 2), (3, 256, 1)]
+)
+def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
+    assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
 
 
 def test_every_unit_is_done_once(pool: ThreadPool) -> None:
