@@ -5,14 +5,18 @@ within less than a millisecond: a server looks out for the next one for as long,
 wake a sleeping thread would take 0.05 to 0.3 ms. Then it says that it sleeps and returns, to be called again with the
 next job. As it looks once more after that, a job is either seen, or its poster sees that it must wake somebody.
 
+A job is for the first so many threads of the team. A server that it is not for goes to sleep, and looks at no more than
+that: the job may end and another begin without it.
+
 Where its caller has signals to handle, thread 0 returns after a while, work done or not, to be called again.
 
 The control block holds int64 words, on cache lines of their own where threads write them at different times:
 
     arrivals, generation, stop, stopped, waiters    see `kquants.waiting`
-    job         its number; then the addresses of program and batch, and how many ops there are
-    team        how many threads; then what they wait with: the addresses of sched_yield and of syscall (or 0), and
-                the number of the futex system call
+    job         its number and how many threads it is for, in one word; then the addresses of program and batch, and how
+                many ops there are
+    team        how many threads there are; then what they wait with: the addresses of sched_yield and of syscall (or
+                0), and the number of the futex system call
     clock       the address of clock_gettime, and which clock; then seconds and nanoseconds, which it writes. Below 0,
                 that is a function that returns milliseconds
     lines       a line of each thread: the last job that it is done with; whether it sleeps (thread 0 never does); and
@@ -22,26 +26,28 @@ The control block holds int64 words, on cache lines of their own where threads w
 
 from kquants.decorators import inline, kernel
 from kquants.interpreter import work_on
-from kquants.layout import BATCH, DONE, JOB, LINE_BYTES, LINES, OP_WORDS, OPS, PLACE, PROGRAM, SLEEPS, TEAM
+from kquants.layout import BATCH, DONE, JOB, LINE_BYTES, LINES, NUMBER, OP_WORDS, OPS, PLACE, PROGRAM, SLEEPS, TEAM
 from kquants.simd import atomic_add, atomic_load, atomic_store, fence, load_i64, store_i64
-from kquants.waiting import changes, meet, milliseconds
+from kquants.waiting import changes, meet, milliseconds, team_of
 
 _PATIENCE = 1000
 """Yields in which a server looks out for the next job: 0.5 ms on an idle core, twice what Python takes for a token."""
 
 
-@kernel("post", arguments=4)
-def post(control: int, program: int, ops: int, batch: int) -> None:
-    """Give the team a job: `ops` ops of a program over a batch. Afterwards it tells truly who must be woken."""
-    threads = load_i64(control + TEAM)
-    counters = _counters(control, threads)
+@kernel("post", arguments=5)
+def post(control: int, program: int, ops: int, batch: int, threads: int) -> None:
+    """Give the first `threads` of the team a job: `ops` ops of a program over a batch.
+
+    Afterwards the control block tells truly who of them must be woken.
+    """
+    counters = _counters(control)
     for i in range(ops * threads):
         store_i64(counters + 8 * i, 0)
     store_i64(control + PROGRAM, program)
     store_i64(control + OPS, ops)
     store_i64(control + BATCH, batch)
     store_i64(control + LINES + PLACE, 0)
-    atomic_add(control + JOB, 1)
+    atomic_store(control + JOB, (load_i64(control + JOB) // NUMBER + 1) * NUMBER + threads)
     fence()
 
 
@@ -61,35 +67,42 @@ def serve(control: int, scratch: int, me: int) -> None:
     awake = True
     while awake:
         atomic_store(line + SLEEPS, 0)
-        while atomic_load(control + JOB) != load_i64(line + DONE):
+        while _is_asked(control, me, line):
             _work(control, scratch, me, line, 0)
             changes(control, JOB, load_i64(line + DONE), _PATIENCE)
         atomic_add(line + SLEEPS, 1)
-        awake = atomic_load(control + JOB) != load_i64(line + DONE)
+        awake = _is_asked(control, me, line)
 
 
 @inline
-def _counters(control: int, threads: int) -> int:
-    return control + LINES + LINE_BYTES * threads
+def _is_asked(control: int, me: int, line: int) -> bool:
+    """Whether the last job is for this thread, too, and not done with by it."""
+    job = atomic_load(control + JOB)
+    return job != load_i64(line + DONE) and me < team_of(job)
+
+
+@inline
+def _counters(control: int) -> int:
+    return control + LINES + LINE_BYTES * load_i64(control + TEAM)
 
 
 @inline
 def _work(control: int, scratch: int, me: int, line: int, until: int) -> None:
-    """Work on a job that this thread is not done with, from where it left it on."""
-    job = atomic_load(control + JOB)
-    if job != load_i64(line + DONE) and _walk(control, scratch, me, line, until):
-        atomic_store(line + DONE, job)
+    """Work on a job that this thread is asked for, from where it left it on."""
+    if _is_asked(control, me, line):
+        job = load_i64(control + JOB)  # the same still, as it does not end without this thread
+        if _walk(control, scratch, me, line, team_of(job), until):
+            atomic_store(line + DONE, job)
 
 
 @inline
-def _walk(control: int, scratch: int, me: int, line: int, until: int) -> bool:
-    """Do this thread's part of the ops of a program, until all threads are at its end, or stopped.
+def _walk(control: int, scratch: int, me: int, line: int, threads: int, until: int) -> bool:
+    """Do this thread's part of the ops of a program, until all its threads are at its end, or stopped.
 
     False if it left before, at `until`; its line then tells where it was.
     """
     program, batch, ops = load_i64(control + PROGRAM), load_i64(control + BATCH), load_i64(control + OPS)
-    threads = load_i64(control + TEAM)
-    counters = _counters(control, threads)
+    counters = _counters(control)
     begun = load_i64(line + PLACE)  # ops that this thread has begun with
     for i in range(max(0, begun - 1), ops):
         op = program + i * OP_WORDS * 8

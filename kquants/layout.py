@@ -67,6 +67,9 @@ GIVE_WAY, FUTEX, FUTEX_NUMBER = range(TEAM + 8, TEAM + 32, 8)
 CLOCK_ID, NOW, NOW_NS = range(CLOCK + 8, CLOCK + 32, 8)
 """Byte offsets in the control block, which is described in `kquants.jobs`."""
 
+NUMBER = 1 << 16
+"""A job is its number times this, and how many threads it is for."""
+
 DONE, SLEEPS, PLACE = range(0, 3 * 8, 8)
 LINE_BYTES = 64
 """Byte offsets in a thread's line there, and its size."""

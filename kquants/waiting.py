@@ -20,11 +20,12 @@ from kquants.layout import (
     FUTEX_NUMBER,
     GENERATION,
     GIVE_WAY,
+    JOB,
     NOW,
     NOW_NS,
+    NUMBER,
     STOP,
     STOPPED,
-    TEAM,
     WAITERS,
 )
 from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
@@ -93,15 +94,21 @@ def changes(control: int, word: int, value: int, yields: int) -> bool:
 
 
 @inline
+def team_of(job: int) -> int:
+    """How many threads a job is for: so many of the first."""
+    return job % NUMBER
+
+
+@inline
 def meet(control: int) -> bool:
-    """Wait until all threads are here; the last one decides for all whether to stop."""
-    generation = atomic_load(control + GENERATION)
-    if atomic_add(control + ARRIVALS, 1) == load_i64(control + TEAM) - 1:
+    """Wait until all threads of the job are here; the last one decides for all whether to stop."""
+    generation, team = atomic_load(control + GENERATION), team_of(load_i64(control + JOB))
+    if atomic_add(control + ARRIVALS, 1) == team - 1:
         atomic_store(control + ARRIVALS, 0)
         atomic_store(control + STOPPED, atomic_load(control + STOP))
         atomic_add(control + GENERATION, 1)
         if atomic_load(control + WAITERS) != 0:
-            _futex(control, _WAKE, load_i64(control + TEAM))
+            _futex(control, _WAKE, team)
     else:
         while not changes(control, GENERATION, generation, _YIELDS):
             if load_i64(control + FUTEX) != 0:

@@ -54,15 +54,15 @@ class Chain:
         self.expected = self.results[-1]
         self.ops = np.stack(records)
 
-    def run(self, pool: ThreadPool) -> bool:
+    def run(self, pool: ThreadPool, threads: int | None = None) -> bool:
         """Run it from its start; whether it was not stopped."""
         self.buffers[0][:] = self.start
         self.buffers[1][:] = np.nan
-        return pool.run(self.ops.ctypes.data, len(self.ops), self.batch.ctypes.data)
+        return pool.run(self.ops.ctypes.data, len(self.ops), self.batch.ctypes.data, threads)
 
-    def check(self, pool: ThreadPool) -> None:
+    def check(self, pool: ThreadPool, threads: int | None = None) -> None:
         """Run it and compare."""
-        assert self.run(pool)
+        assert self.run(pool, threads)
         assert np.array_equal(self.y, self.expected)
 
 
@@ -98,6 +98,52 @@ def test_threads_without_futex_give_the_same(monkeypatch: pytest.MonkeyPatch) ->
     pool = new_pool(3)
     Chain().check(pool)
     pool.close()
+
+
+def test_each_program_has_as_many_of_the_threads_as_it_asks_for() -> None:
+    # Each waits until so many are there, so that nobody does the work without the others.
+    there: set[tuple[int, int]] = set()
+    all_there = threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
+    def kernel(spare: int, error: int, op: int, batch: int, first: int, last: int, scratch: int) -> int:
+        words = ctypes.cast(scratch, ctypes.POINTER(ctypes.c_int64))
+        there.add((words[THREAD // 8], words[THREADS // 8]))
+        if len(there) == asked:
+            all_there.set()
+        all_there.wait(60)
+        return 0
+
+    op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 64] + [0] * 14, np.int64)
+    pool, batch = ThreadPool(4, addresses(), 1, SHARE_BYTES), batch_record(1)
+    for asked in (4, 1, 2, 2, 4, 3, 1, 1, 4):
+        there.clear()
+        all_there.clear()
+        assert pool.run(op.ctypes.data, 1, batch.ctypes.data, asked)
+        assert there == {(me, asked) for me in range(asked)}
+    pool.close()
+
+
+def test_programs_for_some_of_the_threads_follow_each_other_at_any_pace(any_pool: ThreadPool) -> None:
+    # A server that a program is not for may be anywhere when the next one begins: working on the last, looking out
+    # for another, going to sleep or waking up.
+    rng, chain = np.random.default_rng(any_pool.count), Chain(ops=6)
+    for _ in range(3000):
+        if rng.random() < 0.3:
+            end = time.perf_counter() + rng.uniform(0, 1e-3)
+            while time.perf_counter() < end:
+                pass
+        chain.check(any_pool, int(rng.integers(1, any_pool.count + 1)))
+
+
+def test_who_is_not_asked_sleeps(any_pool: ThreadPool) -> None:
+    chain = Chain(ops=2)
+    chain.check(any_pool)
+    end, before, begin = time.perf_counter() + 0.5, time.process_time(), time.thread_time()
+    while time.perf_counter() < end:
+        assert chain.run(any_pool, 1)
+    others = time.process_time() - before - (time.thread_time() - begin)
+    assert others < 0.1, "a server that looks out for a program would take all of the half second"
 
 
 def test_ops_that_need_not_meet() -> None:
@@ -336,7 +382,8 @@ def interrupted_runs(count: int, seed: int) -> None:
         try:
             try:
                 signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, longest))
-                pool.run(chain.ops.ctypes.data, len(chain.ops), chain.batch.ctypes.data)
+                threads = int(rng.integers(1, 3))
+                pool.run(chain.ops.ctypes.data, len(chain.ops), chain.batch.ctypes.data, threads)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:

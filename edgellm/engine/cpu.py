@@ -14,10 +14,11 @@ from edgellm.engine.memory import aligned
 from edgellm.engine.program import Argument, Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
+from edgellm.engine.turnout import Moment, Turnout
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
-from kquants.layout import FIRST_ARGUMENT, MOST_TOKENS, NEXT_PRODUCT, OP_WORDS
+from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, MOST_TOKENS, NEXT_PRODUCT, OP_WORDS
 
 
 class CPUDevice:
@@ -42,6 +43,7 @@ class CPUDevice:
         except MemoryError:
             needed = sum((b.rows or rows) * b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
+        self._turnout = Turnout(threads)
         self.work = Work()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostPages(program.page_bytes)
@@ -69,8 +71,12 @@ class CPUDevice:
         first = starts[blocks.start] if blocks.start else 0
         last = starts[blocks.stop]
         self._used = batch, batch.record(self._pages.addresses)
-        if not self.threads.run(self._ops[first:].ctypes.data, last - first, self._used[1][0].ctypes.data):
+        decodes = batch.rows <= FEW_ROWS  # the ops of more are so long that nobody waits much
+        threads, start = self._turnout.threads if decodes else self.threads.count, Moment.now()
+        if not self.threads.run(self._ops[first:].ctypes.data, last - first, self._used[1][0].ctypes.data, threads):
             raise Stopped
+        if decodes:
+            self._turnout.took(start, Moment.now())
         whole = blocks.stop == len(starts) - 1
         return self._logits[: batch.outputs].copy() if whole and self._logits is not None else None
 

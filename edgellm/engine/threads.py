@@ -26,6 +26,7 @@ from kquants.layout import (
     JOB,
     LINE_BYTES,
     LINES,
+    NUMBER,
     SLEEPS,
     STOP,
     STOPPED,
@@ -81,7 +82,7 @@ class ThreadPool:
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
-        self._post = _function(kernels["post"], 4)
+        self._post = _function(kernels["post"], 5)
         self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
         self._words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
         self._words[TEAM // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
@@ -115,8 +116,8 @@ class ThreadPool:
         """Forget an earlier `stop`."""
         self._words[STOP // 8] = 0
 
-    def run(self, program: int, ops: int, batch: int) -> bool:
-        """Run a program, by its address; False if it was stopped before its end.
+    def run(self, program: int, ops: int, batch: int, threads: int | None = None) -> bool:
+        """Run a program, by its address, on so many of the threads, or all; False if it was stopped before its end.
 
         An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
         as no thread works any more, or, if more interrupts follow, before: what the program uses must live until
@@ -124,7 +125,7 @@ class ThreadPool:
         """
         self.settle()
         try:
-            self._post(self._control, program, ops, batch)
+            self._post(self._control, program, ops, batch, threads or self.count)
             self._work()
         except BaseException:
             self.settle()
@@ -148,12 +149,12 @@ class ThreadPool:
             self.clear()
 
     def _is_done(self) -> bool:
-        # As all threads meet at the end, none of them works when the caller is done.
+        # As those who take part meet at the end, none of them works when the caller is done.
         return bool(self._words[(LINES + DONE) // 8] == self._words[JOB // 8])
 
     def _work(self) -> None:
         """Work on the job that was posted, with those who sleep woken, to its end."""
-        for me in range(1, self.count):
+        for me in range(1, int(self._words[JOB // 8]) % NUMBER):
             if self._sleeps[me]:
                 self._calls[me].put(True)
         longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0
