@@ -153,7 +153,7 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
     threads = default_threads(file.nbytes)
     bandwidth = kept(threads) if file.nbytes <= available_memory() else None
     traffic = Traffic.of(model, LoadOptions().kv_type)
-    return DecodeSpeed(decode_tps(traffic, len(model.layers), bandwidth) if bandwidth else None, threads)
+    return DecodeSpeed(decode_tps(traffic, len(model.layers), bandwidth, threads) if bandwidth else None, threads)
 
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:

@@ -82,7 +82,9 @@ class Plan:
         parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
         speeds = None
         if bandwidth and not self.from_disk and not self.gpu:
-            tps, tps_full = (decode_tps(self.traffic, self.layers, bandwidth, depth) for depth in (0, self.ctx - 1))
+            tps, tps_full = (
+                decode_tps(self.traffic, self.layers, bandwidth, self.threads, depth) for depth in (0, self.ctx - 1)
+            )
             speeds = {"tps": tps, "tps_full": tps_full}
         return {
             "ctx": self.ctx,

@@ -156,10 +156,21 @@ def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: Mode
     assert found.per_token(100) == found.weights + 101 * found.cell
 
 
-@given(st.integers(10**5, 10**11), st.integers(0, 10**6), st.integers(1, 200), st.floats(1e9, 1e12))
-def test_a_prediction_stays_below_what_the_memory_gives(weights: int, cell: int, layers: int, speed: float) -> None:
+@given(st.integers(10**5, 10**11), st.integers(0, 10**6), st.integers(1, 200), st.floats(1e9, 5e11), st.integers(1, 64))
+def test_a_prediction_stays_below_what_the_memory_gives(
+    weights: int, cell: int, layers: int, speed: float, threads: int
+) -> None:
     given = Traffic(weights, cell)
-    tps = decode_tps(given, layers, speed, 100)
+    tps = decode_tps(given, layers, speed, threads, 100)
     assert 0 < tps < speed / given.per_token(100)
-    assert decode_tps(given, layers, speed, 200) <= tps < decode_tps(given, layers, 2 * speed, 100)
-    assert decode_tps(given, layers + 1, speed, 100) < tps
+    assert decode_tps(given, layers, speed, threads, 200) <= tps < decode_tps(given, layers, 2 * speed, threads, 100)
+    assert (
+        decode_tps(given, layers + 1, speed, threads, 100) < tps <= decode_tps(given, layers, speed, threads + 1, 100)
+    )
+
+
+def test_what_was_measured_is_expected() -> None:
+    # Weights of 16 layers, bytes per second and threads of a Zen 5, and the median of bench.
+    q4, q8 = Traffic(803_000_000, 65_536), Traffic(1_316_500_000, 65_536)
+    for model, speed, threads, tps in [(q4, 45.2e9, 2, 54.4), (q4, 41.8e9, 1, 48.3), (q8, 81.1e9, 2, 52.1)]:
+        assert decode_tps(model, 16, speed, threads) == pytest.approx(tps, rel=0.08)

@@ -97,8 +97,8 @@ def test_a_kept_bandwidth_tells_the_speed(path: Path, monkeypatch: pytest.Monkey
     assert (found["ctx"], found["threads"], found["kv_type"], found["fits"]) == (256, 2, "f16", True)
     assert found["bandwidth"] == 3e10
     assert found["decode"] == {
-        "tps": pytest.approx(decode_tps(traffic, 2, 3e10)),
-        "tps_full": pytest.approx(decode_tps(traffic, 2, 3e10, 255)),
+        "tps": pytest.approx(decode_tps(traffic, 2, 3e10, 2)),
+        "tps_full": pytest.approx(decode_tps(traffic, 2, 3e10, 2, 255)),
     }
     parts = ["weights", "kv_cache", "activations", "scratch"]
     assert list(found["memory"]) == [*parts, "total", "available"]
