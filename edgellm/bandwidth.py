@@ -2,8 +2,9 @@
 
 Decoding reads all weights for every token: its speed is bound by the bandwidth of the memory. The yardstick is a
 prefetching vector read over memory that no cache holds, by as many threads as the model has. Memory that others share
-gives up to twice as much for a second or two, while they rest: what is `sustained`, over seconds, is kept and tells
-what to expect of it, and the best of five what it can give beside a round of `edgellm bench`.
+gives up to twice as much for seconds or minutes, while they rest. So what is kept, and tells what to expect, is
+`sustained` over four seconds, or the median of all reads of `edgellm bench`, whose rounds last longer; the best of five
+is what it can give beside one of these rounds.
 """
 
 import json

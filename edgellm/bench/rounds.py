@@ -5,11 +5,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, memory_reads, sustained
+from edgellm.bandwidth import Traffic, int8_peak, keep, memory_reads
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -30,7 +31,7 @@ _READS = 5
 """Reads of the memory in a round; the best of them is its bandwidth."""
 
 _ENOUGH = 3 * _READS
-"""Reads, in rounds that lie seconds apart, that tell what the memory gives for long."""
+"""Reads, in rounds that lie seconds apart, that tell what the memory usually gives."""
 
 TURN = 16
 """Steps of decoding, at most, after which the other side has its turn: memory that others share gives up to twice as
@@ -119,11 +120,11 @@ class Bench:
 
     def _bandwidth(self) -> float:
         # In each round, as others may take a part of it at any time, or leave more of it for a moment. That is what the
-        # decoding that follows could have; what to expect at other times is what lasts.
+        # decoding that follows could have; what to expect at other times is what most of them found.
         found = [self._read() for _ in range(_READS)]
         self._speeds += found
         if len(self._speeds) >= _ENOUGH:
-            keep(self.result.threads, sustained(self._speeds))
+            keep(self.result.threads, median(self._speeds))
         return max(found)
 
     def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:
