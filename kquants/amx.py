@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.cpu import has
+from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, Format, Values
 from kquants.products import load_scales, scaling_of
 from kquants.quads import Value
@@ -79,7 +80,7 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
         steps = blocks * fmt.SPANS
         dots = [at(b, scratch, _DOT_BYTES * i) for i in range(len(_DOTS))]
         y = [at(b, sums, 64 * t) for t in range(rows)]
-        of_rows = [at(b, x_scales, scaling.X_GROUP_BYTES * t) for t in range(rows)]
+        of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
         totals = [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in y]
         of_units: list[Values] = []
         for step in range(steps + 2):

@@ -10,9 +10,10 @@ from llvmlite import ir
 
 from kquants.activations import D_SUM, MINUS_OFFSET_SUM, MINUS_SUM
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
+from kquants.parts import Spread
 from kquants.pieces import Format, Values, is_signed, offset_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, fma, load, splat, times
+from kquants.simd import F32, I32, fma, times
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 
@@ -29,22 +30,20 @@ class FloatScales:
         """y itself grows."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value:
         """What the offset makes of the products: -offset · Σ q_x."""
         offset, signed = offset_of(self._fmt), is_signed(self._fmt)
         if not offset:
             return ir.Constant(I32.vector, None)
-        sum_at = at(b, x, MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES))
-        total = splat(b, load(b, sum_at, _INT))
+        total = x.at(MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES)).load(_INT)
         return total if signed else b.mul(total, ir.Constant(I32.vector, [offset] * 16))
 
-    def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int) -> Value:
+    def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int) -> Value:
         """y with the products of a block."""
-        (d, m), x = scales, at(b, x, times(b, unit, X_BLOCK_BYTES))
-        d_x = splat(b, load(b, x, _FLOAT))
-        y = fma(b, b.sitofp(dots[0], F32.vector), b.fmul(d, d_x), y)
-        return fma(b, m, splat(b, load(b, at(b, x, D_SUM), _FLOAT)), y) if m else y
+        (d, m), x = scales, x.at(times(b, unit, X_BLOCK_BYTES))
+        y = fma(b, b.sitofp(dots[0], F32.vector), b.fmul(d, x.load(_FLOAT)), y)
+        return fma(b, m, x.at(D_SUM).load(_FLOAT), y) if m else y
 
-    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Value) -> Value:
+    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
         """Nothing is left to do."""
         return sums

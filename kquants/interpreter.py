@@ -11,8 +11,9 @@ which it takes in chunks from a counter: what it asks the memory for ahead is th
 own, it takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it
 wrote: all threads meet there first.
 
-A kernel finds three int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
-the number of the thread, and how many there are.
+A kernel finds four int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
+the number of the thread, how many there are, and 0 at the first chunk of an op that the thread works on: what a kernel
+writes there instead stays for its next chunk, and so does what it puts into the rest of scratch.
 
 A batch is a record of int64 about its n rows (one row is one token of one sequence):
 
@@ -37,7 +38,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kquants.decorators import inline
-from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, SHARE_END, STOP, STRIP, THREAD, THREADS
+from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, PREPARED, SHARE_END, STOP, STRIP, THREAD, THREADS
 from kquants.simd import atomic_add, atomic_load, load_i64, store_i64
 from kquants.waiting import is_past
 
@@ -105,6 +106,7 @@ def work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: 
     """
     rows = row_count(op, batch)
     units = fixed_units(op) + load_i64(op + 16) * rows if rows > 0 else 0
+    store_i64(scratch + PREPARED, 0)
     for other in range(threads):
         owner = (me + other) % threads
         start, stop = share_start(units, owner, threads), share_start(units, owner + 1, threads)

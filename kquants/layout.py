@@ -74,7 +74,7 @@ DONE, SLEEPS, PLACE = range(0, 3 * 8, 8)
 LINE_BYTES = 64
 """Byte offsets in a thread's line there, and its size."""
 
-SHARE_END, THREAD, THREADS, SHARE_BYTES = range(0, 4 * 8, 8)
+SHARE_END, THREAD, THREADS, PREPARED, SHARE_BYTES = range(0, 5 * 8, 8)
 """Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
 
 
@@ -94,8 +94,11 @@ def super_quantized_bytes(n: int) -> int:
 
 
 def matmul_scratch(columns: int) -> int:
-    """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`."""
-    sums, unpacked, dots = 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
+    """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`.
+
+    Rows that are not float32 leave room enough behind the last ones for x in parts.
+    """
+    sums, unpacked, dots = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
     return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
 
 

@@ -16,6 +16,7 @@ from numba import types
 from kquants.blocks import FloatScales
 from kquants.cpu import has, lowering
 from kquants.dot4 import TAKES_BYTES, Dot4, start_dot4
+from kquants.parts import Spread
 from kquants.pieces import (
     BLOCK_WEIGHTS,
     RAISED,
@@ -29,7 +30,7 @@ from kquants.pieces import (
 )
 from kquants.quads import Value
 from kquants.requests import PREFILL_DISTANCES, Requests, asked, distances_of
-from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, splat, times
+from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
 
@@ -64,15 +65,15 @@ class Scaling(Protocol):
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """The sums before the first unit, for a y."""
 
-    def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value:
         """What the dot products of a span of a unit begin with, int32."""
 
     def add(
-        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
     ) -> Value:
         """The sums with the dot products of a unit's spans."""
 
-    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Value) -> Value:
+    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
         """y after the last unit."""
 
 
@@ -89,7 +90,7 @@ def units_of(fmt: Format) -> int:
 # --- one row of x: decode ------------------------------------------------------------------------------
 
 
-def multiply_tile(fmt: Format, rows: int) -> Any:
+def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, from where on to ask for the next
@@ -110,7 +111,9 @@ def multiply_tile(fmt: Format, rows: int) -> Any:
         x: Value,
         x_scales: Value,
     ) -> Value:
-        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
+        all_x, all_scales = (
+            [Spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
+        )
         before = [b.extract_value(y, t) for t in range(rows)]
         sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
         raised: set[tuple[int, int]] = set()
@@ -157,9 +160,9 @@ def _total(b: ir.IRBuilder, dot: Dot4, raised: bool) -> Value:
     return b.ashr(dot.total(), down, flags=("exact",)) if raised else dot.total()
 
 
-def _fours(b: ir.IRBuilder, rows: list[Value], offset: int) -> list[Value]:
-    """Of each row of x four bytes, in all lanes."""
-    return [b.bitcast(splat(b, load(b, at(b, row, offset), _INT)), I8_64.vector) for row in rows]
+def _fours(b: ir.IRBuilder, rows: list[Spread], offset: int) -> list[Value]:
+    """Of each row of x four bytes for each lane."""
+    return [b.bitcast(row.at(offset).load(_INT), I8_64.vector) for row in rows]
 
 
 def _add(dots: list[Dot4], u: Value, fours: list[Value]) -> None:
@@ -229,7 +232,7 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
     ) -> Value:
         weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
         x = at(b, x, times(b, unit, span * scaling.SPANS))
-        all_x, all_scales = ([at(b, p, scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
+        all_x, all_scales = ([Spread(b, p).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
         totals = list[list[list[Value]]]()  # [span][tile][row of x]
         for first in range(0, scaling.SPANS, together):
             spans = range(first, first + together)
@@ -278,7 +281,7 @@ def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
             all_scales = [load_scales(b, fmt, of_tile, unit, scaling.SUMS) for unit in range(units)]
             whole = load_scales(b, fmt, of_tile, units, F32)
             for t in range(rows):
-                to_y, x = at(b, y, 64 * t, times(b, y_bytes, tile)), at(b, x_scales, scaling.X_GROUP_BYTES * t)
+                to_y, x = at(b, y, 64 * t, times(b, y_bytes, tile)), Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t)
                 before = load(b, to_y, F32.vector)
                 after = scaling.end(b, b.extract_value(sums, rows * tile + t), before, all_scales, whole, x)
                 _store(b, to_y, [after])

@@ -21,9 +21,10 @@ from llvmlite import ir
 from kquants.cpu import has, is_arm
 from kquants.dot4 import PAIRS_OF_SHORTS, dot2, high_shorts, low_shorts, paired_shorts
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES
+from kquants.parts import Spread
 from kquants.pieces import Format, Values, offset_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, fma, load, splat, times
+from kquants.simd import F32, I32, fma, times
 from kquants.super_activations import (
     BLOCK_SUMS,
     EXPONENTS,
@@ -52,20 +53,20 @@ class IntegerScales:
         """A begins at 0."""
         return _ZERO
 
-    def start(self, b: ir.IRBuilder, x: Value, unit: Value | int, span: int) -> Value:
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value:
         """What the offset, a power of two, makes of the products: -offset · Σ q_x."""
         offset = offset_of(self._fmt)
         if not offset:
             return _ZERO
         size = 4 if self._halves else 8
-        first = at(b, x, MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
-        halves = [splat(b, load(b, at(b, first, i), _INT)) for i in range(0, size, 4)]
+        first = x.at(MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
+        halves = [first.at(i).load(_INT) for i in range(0, size, 4)]
         total = halves[0] if self._halves else b.add(*halves)
         up = offset.bit_length() - UNIT_OFFSET.bit_length()
         return (b.shl if up > 0 else b.ashr)(total, ir.Constant(I32.vector, [abs(up)] * 16))
 
     def add(
-        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Value, unit: Value | int
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
     ) -> Value:
         """A with the products of a pair."""
         (first, second), scale = dots, self._with_exponents(b, scales[0], x, unit)
@@ -74,25 +75,29 @@ class IntegerScales:
         sums = b.add(sums, b.mul(first, low_shorts(b, scale)))
         return b.add(sums, b.mul(second, high_shorts(b, scale)))
 
-    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Value) -> Value:
+    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
         """y with the super-block."""
         d, minus_dmin = whole
         v = b.fmul(b.sitofp(sums, F32.vector), d)
         if minus_dmin:
             total = _ZERO
             for unit, (_, minima) in enumerate(scales):
-                pair = load(b, at(b, x, (HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit), _INT)
-                total = dot2(b, total, minima, splat(b, pair))
+                pair = x.at((HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit).load(_INT)
+                total = dot2(b, total, minima, pair)
             v = fma(b, minus_dmin, b.sitofp(total, F32.vector), v)
-        return fma(b, v, splat(b, load(b, x, _FLOAT)), y)
+        return fma(b, v, x.load(_FLOAT), y)
 
-    def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Value, unit: Value | int) -> Value:
+    def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Spread, unit: Value | int) -> Value:
         """The scales of a pair, each times 2^e of its block."""
-        both = load(b, at(b, x, EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4)), _INT)
+        exponents = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4))
         if has("avx512bw") or is_arm():
-            return _as_ints(b, b.shl(b.bitcast(scales, _SHORTS), b.bitcast(splat(b, both), _SHORTS)))
-        powers = b.or_(b.shl(_INT(1), b.and_(both, _INT(0xFFFF))), b.shl(_INT(1 << 16), b.lshr(both, _INT(16))))
-        return _as_ints(b, b.mul(b.bitcast(scales, _SHORTS), b.bitcast(splat(b, powers), _SHORTS)))
+            return _as_ints(b, b.shl(b.bitcast(scales, _SHORTS), b.bitcast(exponents.load(_INT), _SHORTS)))
+
+        def powers(both: Value) -> Value:
+            one, low, half = (ir.Constant(both.type, [n] * both.type.count) for n in (1, 0xFFFF, 16))
+            return b.or_(b.shl(one, b.and_(both, low)), b.shl(b.shl(one, half), b.lshr(both, half)))
+
+        return _as_ints(b, b.mul(b.bitcast(scales, _SHORTS), b.bitcast(exponents.load(_INT, powers), _SHORTS)))
 
 
 def _as_ints(b: ir.IRBuilder, shorts: Value) -> Value:

@@ -38,6 +38,10 @@ class BlockRows:
         few = rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 32))
         return cls(rng.integers(-127, 128, (rows, n)), (rng.uniform(0, scale, few.shape) * few).astype(F32))
 
+    def columns(self, start: int, stop: int) -> Self:
+        """Those of some columns, whole blocks."""
+        return type(self)(self.q[:, start:stop], self.scales[:, start // 32 : stop // 32])
+
     @property
     def sums(self) -> Array:
         """Of the q of each block."""
@@ -93,6 +97,11 @@ class SuperRows:
         q = (q * np.minimum(1, LARGEST_SUM / sums)).astype(np.int64)
         d = rng.uniform(0, scale, (rows, n // 256)) * rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 256))
         return cls(q.reshape(rows, n), d.astype(F32), rng.integers(0, 4, (rows, n // 32)))
+
+    def columns(self, start: int, stop: int) -> Self:
+        """Those of some columns, whole super-blocks."""
+        d, exponents = self.d[:, start // 256 : stop // 256], self.exponents[:, start // 32 : stop // 32]
+        return type(self)(self.q[:, start:stop], d, exponents)
 
     @property
     def sums(self) -> Array:

@@ -13,13 +13,13 @@ from edgellm.engine.engine import Engine
 from edgellm.engine.memory import aligned
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
-from kquants import requests, tiled
+from kquants import requests, tiled_decode, tiled_prefill
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
 
-reads_on = numba.njit(lambda op, scratch: tiled._reads_on(op, scratch))
+reads_on = numba.njit(lambda op, scratch: tiled_decode.reads_on(op, scratch))
 
 
 class Sums:
@@ -81,7 +81,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     name: str, asked: Callable[[], list[int]]
 ) -> None:
     fmt: Any = QUANTIZED[name.lower()]
-    multiply, (zeros, store) = multiply_tile(fmt, 1), sums_of(1)
+    multiply, (zeros, store) = multiply_tile(fmt, 1, 1), sums_of(1)
     w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024, np.uint8)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
@@ -101,14 +101,14 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
 def test_prefill_asks_for_the_next_tiles(asked: Callable[[], list[int]]) -> None:
     fmt: Any = QUANTIZED["q4_k"]
     store = store_tile(fmt, signed=False)
-    w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled.UNPACKED)
+    w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
     weights = unpacked.ctypes.data
 
     @numba.njit  # type: ignore[untyped-decorator]
     def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
         store(w, stride, near, weights, scales)
 
-    run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled.SCALES)
+    run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled_prefill.SCALES)
     assert sorted(asked()) == lines(fmt, *(1_000_000 + distance for distance in requests.PREFILL_DISTANCES))
 
 

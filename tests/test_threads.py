@@ -19,7 +19,7 @@ from kernels import addresses, batch_record, guarded, op_record
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
 from kquants import interpreter
-from kquants.layout import SHARE_BYTES, SHARE_END, THREAD, THREADS
+from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
 
 F32 = np.float32
 chunk_of = numba.njit(lambda left, share, rows: interpreter._chunk(left, share, rows))
@@ -194,6 +194,7 @@ def test_every_unit_is_done_once(pool: ThreadPool) -> None:
 def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
     # The thread that takes unit 0 waits until the others, their own shares done, have taken the rest of its share.
     seen: list[tuple[int, int, int, int, int, int]] = []
+    prepared: list[tuple[int, int]] = []
     done, others = [0], threading.Event()
 
     @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
@@ -201,6 +202,8 @@ def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
         words = ctypes.cast(scratch, ctypes.POINTER(ctypes.c_int64))
         seen.append((scratch, first, last, *(words[at // 8] for at in (SHARE_END, THREAD, THREADS))))
         words[0] = words[1] = words[2] = -1  # as kernels do that use their scratch
+        prepared.append((scratch, words[PREPARED // 8]))
+        words[PREPARED // 8] = 1
         done[0] += last - first
         if done[0] == 100:
             others.set()
@@ -215,6 +218,9 @@ def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
     assert sorted(unit for _, first, last, *_ in seen for unit in range(first, last)) == list(range(100))
     starts = {33: 0, 66: 33, 100: 66}
     assert all(starts[end] <= first < last <= end and threads == 3 for _, first, last, end, _, threads in seen)
+    assert sorted(prepared) == sorted(
+        (place, int(i > 0)) for place in {p for p, _ in prepared} for i in range([p for p, _ in prepared].count(place))
+    ), "0 at a thread's first chunk, and what the kernel wrote at the others"
     numbers = {(scratch, me) for scratch, _, _, _, me, _ in seen}
     assert len(numbers) == len({scratch for scratch, _ in numbers}) == len({me for _, me in numbers})
     assert {me for _, me in numbers} <= {0, 1, 2}

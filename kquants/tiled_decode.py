@@ -1,0 +1,86 @@
+"""One or two rows of x times a tile of W, which is multiplied straight from W: it is the memory that they wait for.
+
+Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of four rows, which lie behind
+each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the
+words of its parts side by side.
+
+A thread at the end of its share of W asks the memory for its share of the next product's weights: they come while it
+waits for others, and while it works on what lies between.
+"""
+
+from typing import Any
+
+from kquants.decorators import inline
+from kquants.groups import GROUP, in_groups, of_x, tile_at
+from kquants.interpreter import argument, fixed_units, share_start
+from kquants.layout import NEXT_PRODUCT, SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
+from kquants.parts import PARTS, add_parts, interleave
+from kquants.products import multiply_tile, scaling_of, sums_of
+from kquants.simd import load_i64
+
+
+@inline
+def reads_on(op: int, scratch: int) -> tuple[int, int]:
+    """Where the share of W ends, and how far from there this thread reads on: where its share of the next W begins."""
+    end, then = tile_at(op, load_i64(scratch + SHARE_END)), argument(op, NEXT_PRODUCT)
+    if then == 0:
+        return end, 0
+    start = share_start(fixed_units(then), load_i64(scratch + THREAD), load_i64(scratch + THREADS))
+    return end, tile_at(then, start) - end
+
+
+def decode_whole(fmt: Any, rows: int) -> Any:
+    """`decode(op, w, row_bytes, sums, next_tile, end, onward)`: the sums of a tile with `rows` rows of x.
+
+    Of the last three, for what is asked for ahead, see `reads_on`.
+    """
+    group, may_rest = in_groups(fmt)
+    group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
+    multiply_group, multiply_last = multiply_tile(group, rows, 1), multiply_tile(fmt, rows, 1)
+    (zeros, store_sums), place = sums_of(rows), of_x(fmt)
+
+    @inline
+    def decode(op: int, w: int, row_bytes: int, sums: int, next_tile: int, end: int, onward: int) -> None:
+        n, y = argument(op, 2), zeros()
+        groups = n // (32 * GROUP)
+        for i in range(groups):
+            done, (x, x_scales) = i * group_bytes, place(op, rows, 0, i * GROUP)
+            y = multiply_group(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, x, x_scales)
+        if may_rest:
+            for b in range(groups * GROUP, n // 32):
+                done, (x, x_scales) = b * block_bytes, place(op, rows, 0, b)
+                y = multiply_last(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, x, x_scales)
+        store_sums(sums, y)
+
+    return decode
+
+
+@inline
+def spread_x(op: int, rows: int, x_bytes: int, to: int) -> None:
+    """Put x, groups of so many bytes, where `decode_in_parts` finds it: with the words of its parts interleaved."""
+    part_bytes = argument(op, 2) // X_GROUP // PARTS * rows * x_bytes
+    for k in range(0, part_bytes, 64):
+        interleave(to + PARTS * k, argument(op, 4) + k, part_bytes)
+
+
+def decode_in_parts(fmt: Any, rows: int) -> Any:
+    """`decode(op, w, row_bytes, sums, x, end, onward)`: the same for rows of W in parts, with spread x."""
+    group, _ = in_groups(fmt)
+    group_bytes, x_bytes = group.BLOCK_BYTES, PARTS * scaling_of(fmt).X_GROUP_BYTES
+    multiply, (zeros, store_sums) = multiply_tile(group, rows, PARTS), sums_of(rows)
+
+    @inline
+    def decode(op: int, w: int, row_bytes: int, sums: int, x: int, end: int, onward: int) -> None:
+        groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // PARTS, row_bytes // PARTS, sums + 64 * rows
+        for k in range(PARTS):
+            tile, y = w + k * TILE_ROWS * part_bytes, zeros()
+            next_tile = tile + TILE_ROWS * part_bytes
+            for i in range(groups):
+                done, to_x = i * group_bytes, x + i * rows * x_bytes
+                to_scales = to_x + PARTS * X_GROUP
+                y = multiply(y, tile + done, part_bytes, next_tile + TILE_ROWS * done, end, onward, to_x, to_scales)
+            store_sums(of_parts + 64 * rows * k, y)
+        for t in range(rows):
+            add_parts(sums + 64 * t, of_parts + 64 * t, 64 * rows)
+
+    return decode
