@@ -1,7 +1,8 @@
 """Formats without super-blocks: every block of 32 weights has a float scale, and some a float minimum.
 
 Such a format is w = d · (u - offset) + m: unsigned bytes u, one offset for the format, float32 d and m of a block;
-it has an offset or m, not both. For each block, in order of k, with d_x and q_x of `kquants.activations`:
+it has an offset or m, not both. For each block of a row, or of a part of one (see `kquants.parts`), in order of k, with
+d_x and q_x of `kquants.activations`:
 
     y = fma(float(Σ (u - offset) · q_x), d · d_x, y),  then where there is m  y = fma(m, d_x · Σ q_x, y)
 """

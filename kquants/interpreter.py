@@ -13,7 +13,8 @@ wrote: all threads meet there first.
 
 A kernel finds four int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
 the number of the thread, how many there are, and 0 at the first chunk of an op that the thread works on: what a kernel
-writes there instead stays for its next chunk, and so does what it puts into the rest of scratch.
+writes there instead stays for its next chunk, and so does what it puts into the rest of scratch. A thread that left
+before the end of an op finds 0 again.
 
 A batch is a record of int64 about its n rows (one row is one token of one sequence):
 

@@ -5,8 +5,8 @@ within less than a millisecond: a server looks out for the next one for as long,
 wake a sleeping thread would take 0.05 to 0.3 ms. Then it says that it sleeps and returns, to be called again with the
 next job. As it looks once more after that, a job is either seen, or its poster sees that it must wake somebody.
 
-A job is for the first so many threads of the team. A server that it is not for goes to sleep, and looks at no more than
-that: the job may end and another begin without it.
+A job is for the first so many threads of the team. A server that it is not for reads no more of it than that, and goes
+to sleep: the job may end and another begin without it.
 
 Where its caller has signals to handle, thread 0 returns after a while, work done or not, to be called again.
 
@@ -26,9 +26,9 @@ The control block holds int64 words, on cache lines of their own where threads w
 
 from kquants.decorators import inline, kernel
 from kquants.interpreter import work_on
-from kquants.layout import BATCH, DONE, JOB, LINE_BYTES, LINES, NUMBER, OP_WORDS, OPS, PLACE, PROGRAM, SLEEPS, TEAM
+from kquants.layout import BATCH, DONE, JOB, JOB_NUMBER, LINE_BYTES, LINES, OP_WORDS, OPS, PLACE, PROGRAM, SLEEPS, TEAM
 from kquants.simd import atomic_add, atomic_load, atomic_store, fence, load_i64, store_i64
-from kquants.waiting import changes, meet, milliseconds, team_of
+from kquants.waiting import changes, meet, milliseconds
 
 _PATIENCE = 1000
 """Yields in which a server looks out for the next job: 0.5 ms on an idle core, twice what Python takes for a token."""
@@ -47,7 +47,7 @@ def post(control: int, program: int, ops: int, batch: int, threads: int) -> None
     store_i64(control + OPS, ops)
     store_i64(control + BATCH, batch)
     store_i64(control + LINES + PLACE, 0)
-    atomic_store(control + JOB, (load_i64(control + JOB) // NUMBER + 1) * NUMBER + threads)
+    atomic_store(control + JOB, (load_i64(control + JOB) // JOB_NUMBER + 1) * JOB_NUMBER + threads)
     fence()
 
 
@@ -62,7 +62,7 @@ def take_part(control: int, scratch: int, longest: int) -> None:
 
 @kernel("serve", arguments=3)
 def serve(control: int, scratch: int, me: int) -> None:
-    """Work as thread `me` on the last job, if it is not done with that, and on those that follow within a moment."""
+    """Work as thread `me` on the last job, if it is asked for that, and on those that follow within a moment."""
     line = control + LINES + LINE_BYTES * me
     awake = True
     while awake:
@@ -78,7 +78,7 @@ def serve(control: int, scratch: int, me: int) -> None:
 def _is_asked(control: int, me: int, line: int) -> bool:
     """Whether the last job is for this thread, too, and not done with by it."""
     job = atomic_load(control + JOB)
-    return job != load_i64(line + DONE) and me < team_of(job)
+    return job != load_i64(line + DONE) and me < job % JOB_NUMBER
 
 
 @inline
@@ -91,7 +91,7 @@ def _work(control: int, scratch: int, me: int, line: int, until: int) -> None:
     """Work on a job that this thread is asked for, from where it left it on."""
     if _is_asked(control, me, line):
         job = load_i64(control + JOB)  # the same still, as it does not end without this thread
-        if _walk(control, scratch, me, line, team_of(job), until):
+        if _walk(control, scratch, me, line, job % JOB_NUMBER, until):
             atomic_store(line + DONE, job)
 
 

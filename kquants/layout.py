@@ -67,8 +67,8 @@ GIVE_WAY, FUTEX, FUTEX_NUMBER = range(TEAM + 8, TEAM + 32, 8)
 CLOCK_ID, NOW, NOW_NS = range(CLOCK + 8, CLOCK + 32, 8)
 """Byte offsets in the control block, which is described in `kquants.jobs`."""
 
-NUMBER = 1 << 16
-"""A job is its number times this, and how many threads it is for."""
+JOB_NUMBER = 1 << 16
+"""The word of a job is its number times this, and how many threads it is for."""
 
 DONE, SLEEPS, PLACE = range(0, 3 * 8, 8)
 LINE_BYTES = 64
@@ -96,7 +96,7 @@ def super_quantized_bytes(n: int) -> int:
 def matmul_scratch(columns: int) -> int:
     """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`.
 
-    Rows that are not float32 leave room enough behind the last ones for x in parts.
+    Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: spread x needs seven.
     """
     sums, unpacked, dots = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
     return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)

@@ -87,11 +87,13 @@ def units_of(fmt: Format) -> int:
     return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
 
 
-# --- one row of x: decode ------------------------------------------------------------------------------
+# --- one or two rows of x: decode ------------------------------------------------------------------------------
 
 
 def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
+
+    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side.
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, from where on to ask for the next
     tile, the end of the share of W and how far from there to read on, the 32 · blocks values of x, what belongs to

@@ -35,11 +35,12 @@ PREFILL_DISTANCES = (0, 4096)
 def distances_of(fmt: Format) -> tuple[int, ...]:
     """How many bytes beyond the next tile decode asks for lines, in this order.
 
-    Figures are shares of the memory's bandwidth, two threads of a Zen 5. Lines that are asked for twice at once are
-    dropped less often: instead of (0, 4096, 8192), where memory is slow or fast, Q4_K gains 0.04 and 0.03 (0.99, 0.96),
-    with 8,192 columns 0.05 and 0.05, Q8_0 0.05 and 0.04. Steps of 1 to 12 KB are much the same. Q6_K, which gains
-    nothing from that, gains 0.02 to 0.04 from smaller steps where memory is slow, and loses 0.01 where it is fast; with
-    AVX2 its fourth request costs 3 %, as its unpacking leaves little time, and others' costs nothing.
+    Figures are shares of the memory's bandwidth, two threads of a Zen 5, when large tiles did not come in parts. Lines
+    that are asked for twice at once are dropped less often: instead of (0, 4096, 8192), where memory is slow or fast,
+    Q4_K gains 0.04 and 0.03 (0.99, 0.96), with 8,192 columns 0.05 and 0.05, Q8_0 0.05 and 0.04. Steps of 1 to 12 KB are
+    much the same. Q6_K, which gains nothing from that, gains 0.02 to 0.04 from smaller steps where memory is slow, and
+    loses 0.01 where it is fast; with AVX2 its fourth request costs 3 %, as its unpacking leaves little time, and
+    others' costs nothing.
     """
     if fmt.BITS == 6:
         return (0, 2048, 4096, 0) if has("avx512f") else (0, 2048, 4096)

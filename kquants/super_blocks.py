@@ -10,6 +10,8 @@ the last step is exact in integers, and every CPU may add up in the order that s
 
     v = float(A) · d,  where there are minima  v = fma(-dmin, float(B), v),  then  y = fma(v, D, y)
 
+for each super-block of a row, or of a part of one (see `kquants.parts`), in order of k.
+
 No 16 q_x have magnitudes that add up to more than `LARGEST_SUM`. So A stays below 2^30: the most that it can be is
 Q6_K's 16 spans · 128 · 2^3 · 32 · 1023. And weights of at most 32 in spans of 16, or of 16 in spans of 32, keep the
 sum of a span's products within int16. Spans go in pairs, as one instruction of x86 multiplies two int16 with two

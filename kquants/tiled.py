@@ -5,9 +5,9 @@ a row of x always gets the same bits. One or two rows (decode) are multiplied wi
 them (prefill) tiles are unpacked first: see `kquants.tiled_decode` and `kquants.tiled_prefill`. Scratch holds
 
     share      which part of W the chunk is of, and whose scratch it is: see `kquants.interpreter`
-    sums       [rows of x][16]   float32; prefill: [STRIP][rows of x][16], and what else it needs
-    last rows                    a tile of W that is not whole, as long as it is
-    spread x                     what decode of rows in parts needs
+    sums       [rows of x][16]   float32; prefill: [STRIP][rows of x][16], and what else the two need
+    last rows                    those of W behind its last whole tile, as tiles are read whole
+    spread x                     for decode of rows in parts
 
 Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in groups, as `kquants.activations` and
 `kquants.super_activations` have it, so that bytes per row of x mean nothing here.
@@ -74,11 +74,11 @@ def _define(name: str, fmt: Any) -> None:
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
             if rows == 1 and in_parts:
-                parts_1(op, w, row_bytes, sums, x, end, onward)
+                parts_1(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             elif rows == 1:
                 whole_1(op, w, row_bytes, sums, tile_at(op, unit + 1), end, onward)
             elif rows == 2 and in_parts:
-                parts_2(op, w, row_bytes, sums, x, end, onward)
+                parts_2(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             elif rows == 2:
                 whole_2(op, w, row_bytes, sums, tile_at(op, unit + 1), end, onward)
             else:

@@ -64,17 +64,21 @@ def spread_x(op: int, rows: int, x_bytes: int, to: int) -> None:
 
 
 def decode_in_parts(fmt: Any, rows: int) -> Any:
-    """`decode(op, w, row_bytes, sums, x, end, onward)`: the same for rows of W in parts, with spread x."""
+    """`decode(op, w, row_bytes, sums, x, place, end, onward)`: the same for rows of W in parts, with spread x.
+
+    `place` is where the tile lies in the file, w or what it was copied from. Behind the sums are those of the parts,
+    [PARTS][rows][16].
+    """
     group, _ = in_groups(fmt)
     group_bytes, x_bytes = group.BLOCK_BYTES, PARTS * scaling_of(fmt).X_GROUP_BYTES
     multiply, (zeros, store_sums) = multiply_tile(group, rows, PARTS), sums_of(rows)
 
     @inline
-    def decode(op: int, w: int, row_bytes: int, sums: int, x: int, end: int, onward: int) -> None:
+    def decode(op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int) -> None:
         groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // PARTS, row_bytes // PARTS, sums + 64 * rows
         for k in range(PARTS):
             tile, y = w + k * TILE_ROWS * part_bytes, zeros()
-            next_tile = tile + TILE_ROWS * part_bytes
+            next_tile = place + (k + 1) * TILE_ROWS * part_bytes
             for i in range(groups):
                 done, to_x = i * group_bytes, x + i * rows * x_bytes
                 to_scales = to_x + PARTS * X_GROUP

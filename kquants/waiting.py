@@ -21,9 +21,9 @@ from kquants.layout import (
     GENERATION,
     GIVE_WAY,
     JOB,
+    JOB_NUMBER,
     NOW,
     NOW_NS,
-    NUMBER,
     STOP,
     STOPPED,
     WAITERS,
@@ -94,15 +94,10 @@ def changes(control: int, word: int, value: int, yields: int) -> bool:
 
 
 @inline
-def team_of(job: int) -> int:
-    """How many threads a job is for: so many of the first."""
-    return job % NUMBER
-
-
-@inline
 def meet(control: int) -> bool:
     """Wait until all threads of the job are here; the last one decides for all whether to stop."""
-    generation, team = atomic_load(control + GENERATION), team_of(load_i64(control + JOB))
+    generation, job = atomic_load(control + GENERATION), load_i64(control + JOB)
+    team = job % JOB_NUMBER
     if atomic_add(control + ARRIVALS, 1) == team - 1:
         atomic_store(control + ARRIVALS, 0)
         atomic_store(control + STOPPED, atomic_load(control + STOP))
@@ -115,7 +110,8 @@ def meet(control: int) -> bool:
                 atomic_add(control + WAITERS, 1)
                 _futex(control, _WAIT, generation & 0xFFFFFFFF)  # sleeps only if the (low) word still holds that
                 atomic_add(control + WAITERS, -1)
-    return atomic_load(control + STOPPED) != 0
+    # Where the job was stopped, those who come late to know it may find what another job without them wrote since.
+    return atomic_load(control + STOPPED) != 0 or atomic_load(control + JOB) != job
 
 
 @inline

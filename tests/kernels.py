@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kquants import FORMATS, jit
 from kquants.ggml import GGML_TYPES, GGMLType
-from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PAGE_SIZES, PREPARED
+from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PAGE_SIZES, PREPARED, SHARE_BYTES
 
 KINDS: dict[str, GGMLType] = {t.name: t for t in GGML_TYPES.values() if t.name in FORMATS}
 PLAIN = ["post", "take_part", "serve", "rms_norm", "norm_heads", "add_bias", "quantize", "swiglu", "attention_merge"]
@@ -90,7 +90,8 @@ BATCH_PARTS = ("tokens", "tables", "visible", "output_rows", "rotations", "pages
 def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0, chunk: int = 1) -> None:
     """All units of an op in this thread, `chunk` at once, from the last to the first: no chunk may need another."""
     scratch = np.full(scratch_bytes + 64, GUARD, np.uint8)
-    scratch[PREPARED : PREPARED + 8] = 0
+    if scratch_bytes >= SHARE_BYTES:
+        scratch[PREPARED : PREPARED + 8] = 0
     for first in reversed(range(0, units, chunk)):
         last = min(first + chunk, units)
         call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, scratch.ctypes.data)

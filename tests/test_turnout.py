@@ -17,7 +17,7 @@ class Cores:
 
     def __init__(self, team: int, seconds: Callable[[int], float], lost: Callable[[int], float]) -> None:
         self.turnout, self.seconds, self.lost = Turnout(team), seconds, lost
-        self.clock, self.ran = 1000.0, 50.0
+        self.clock, self.ran, self.work = 1000.0, 50.0, "steps of one row"
 
     def run(self, seconds: float) -> list[tuple[int, int]]:
         """Steps for so long: (threads, steps that were for so many), in their order."""
@@ -27,7 +27,7 @@ class Cores:
             start, took = Moment(self.clock, self.ran), self.seconds(threads)
             self.clock += took
             self.ran += took * (threads - self.lost(threads))
-            self.turnout.took(start, Moment(self.clock, self.ran))
+            self.turnout.took(self.work, start, Moment(self.clock, self.ran))
         return [(threads, len(list(steps))) for threads, steps in groupby(used)]
 
 
@@ -81,11 +81,26 @@ def test_a_team_of_one_is_as_it_is() -> None:
     assert Cores(1, lambda n: STEP, lambda n: 0.9).run(10) == [(1, 10 / STEP)]
 
 
-@given(st.integers(1, 9), st.lists(st.tuples(st.floats(0, 2), st.floats(0, 20)), max_size=200))
-def test_it_stays_between_one_and_all(team: int, steps: list[tuple[float, float]]) -> None:
+def test_other_work_is_not_compared() -> None:
+    cores = busy(2)
+    assert [threads for threads, _ in cores.run(5 * 2 * STEP)] == [2, 1]
+    cores.work = "steps of eight rows"
+    assert [threads for threads, _ in cores.run(STEP)] == [1]
+    assert [threads for threads, _ in cores.run(3 * 2 * STEP)] == [2], "the trial has ended, with no choice"
+    cores = busy(2)
+    for work in range(100):
+        cores.work = str(work)
+        assert [threads for threads, _ in cores.run(STEP)] == [2]
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(0, 2), st.floats(0, 20)), max_size=200)
+
+
+@given(st.integers(1, 9), STEPS)
+def test_it_stays_between_one_and_all(team: int, steps: list[tuple[int, float, float]]) -> None:
     turnout, now = Turnout(team), Moment(0.0, 0.0)
-    for clock, ran in steps:
+    for work, clock, ran in steps:
         then = Moment(now.clock + clock, now.ran + ran)
-        turnout.took(now, then)
+        turnout.took(work, now, then)
         now = then
         assert 1 <= turnout.threads <= team

@@ -76,7 +76,7 @@ class CPUDevice:
         if not self.threads.run(self._ops[first:].ctypes.data, last - first, self._used[1][0].ctypes.data, threads):
             raise Stopped
         if decodes:
-            self._turnout.took(start, Moment.now())
+            self._turnout.took((batch.rows, blocks), start, Moment.now())
         whole = blocks.stop == len(starts) - 1
         return self._logits[: batch.outputs].copy() if whole and self._logits is not None else None
 

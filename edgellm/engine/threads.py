@@ -24,9 +24,9 @@ from kquants.layout import (
     DONE,
     FUTEX_NUMBER,
     JOB,
+    JOB_NUMBER,
     LINE_BYTES,
     LINES,
-    NUMBER,
     SLEEPS,
     STOP,
     STOPPED,
@@ -119,13 +119,18 @@ class ThreadPool:
     def run(self, program: int, ops: int, batch: int, threads: int | None = None) -> bool:
         """Run a program, by its address, on so many of the threads, or all; False if it was stopped before its end.
 
+        Raises ValueError for a number of threads that there are not.
+
         An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
         as no thread works any more, or, if more interrupts follow, before: what the program uses must live until
         `settle` has returned, and until then the other threads wait.
         """
+        threads = self.count if threads is None else threads
+        if not 1 <= threads <= self.count:
+            raise ValueError(f"there are {self.count} threads, not {threads}")
         self.settle()
         try:
-            self._post(self._control, program, ops, batch, threads or self.count)
+            self._post(self._control, program, ops, batch, threads)
             self._work()
         except BaseException:
             self.settle()
@@ -149,12 +154,13 @@ class ThreadPool:
             self.clear()
 
     def _is_done(self) -> bool:
-        # As those who take part meet at the end, none of them works when the caller is done.
+        # As those who take part meet at the end, none of them works when the caller is done; who has not left that
+        # meeting yet looks at the control block alone.
         return bool(self._words[(LINES + DONE) // 8] == self._words[JOB // 8])
 
     def _work(self) -> None:
         """Work on the job that was posted, with those who sleep woken, to its end."""
-        for me in range(1, int(self._words[JOB // 8]) % NUMBER):
+        for me in range(1, int(self._words[JOB // 8]) % JOB_NUMBER):
             if self._sleeps[me]:
                 self._calls[me].put(True)
         longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0

@@ -6,6 +6,7 @@ to 0.57 of their own speed, one thread alone at 0.52 to 0.89. So where a team ge
 use, a smaller one is tried, and the faster of the two goes on for a while.
 """
 
+from collections.abc import Hashable
 from math import ceil
 from time import perf_counter, process_time
 from typing import NamedTuple
@@ -48,10 +49,15 @@ class Turnout:
         self.threads = self._team = team
         self._rival: _Rival | None = None
         self._until, self._hold = 0.0, _SHORT
+        self._work: Hashable = None
         self._steps, self._clock, self._ran = 0, 0.0, 0.0
 
-    def took(self, start: Moment, end: Moment) -> None:
-        """A step lasted from one moment to the other; it is taken to be like those before."""
+    def took(self, work: Hashable, start: Moment, end: Moment) -> None:
+        """A step lasted from one moment to the other. What is measured begins anew where its `work` is another's."""
+        if work != self._work:
+            self._work, self._steps, self._clock, self._ran = work, 0, 0.0, 0.0
+            if self._rival:
+                self.threads, self._rival = self._rival.threads, None
         self._steps += 1
         self._clock += end.clock - start.clock
         self._ran += end.ran - start.ran
@@ -62,7 +68,7 @@ class Turnout:
             self._choose(speed, fewer, end.clock)
 
     def _choose(self, speed: float, fewer: int, now: float) -> None:
-        """The next team, after steps of this one at so many a second; `fewer` would nobody disturb, so it seems."""
+        """The next team, after steps of this one at so many a second; it seems that nobody would disturb `fewer`."""
         rival, self._rival = self._rival, None
         if rival and speed < rival.speed:
             self._keep(rival.threads, now)
