@@ -84,7 +84,7 @@ def load_options(function: F) -> F:
         gpu_options,
         click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0 (half the memory)."),
         click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given."),
-        click.option("--threads", type=int, help="Threads; one per performance core if not given."),
+        click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models)."),
     ):
         function = option(function)
     return function

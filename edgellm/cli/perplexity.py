@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--ctx", type=click.IntRange(5), metavar="N", help="Tokens of a window [512, or the model's context].")
 @click.option("--against", metavar="REF", help="Compare with this model, which has the same vocabulary.")
-@click.option("--threads", type=int, help="Threads; one per performance core if not given.")
+@click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
 @click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0.")
 @click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 @click.argument("model", shell_complete=model_names)
 @click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given.")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{LoadOptions().kv_type}].")
-@click.option("--threads", type=int, help="Threads; one per performance core if not given.")
+@click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:
     """Show what memory a model will take and how fast it will write, before it is loaded.
 
-    The speed follows from the bandwidth of this machine's memory, which is measured once and kept.
+    The speed follows from the bandwidth of this machine's memory, which is kept as it was measured last: here, if it
+    was not yet, or by `edgellm bench`.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
