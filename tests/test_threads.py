@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from kernels import addresses, batch_record, guarded, op_record
 
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
-from kquants import interpreter
-from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
+from kquants.layout import SHARE_BYTES, THREAD, THREADS
 
 F32 = np.float32
-chunk_of = numba.njit(lambda left, share, rows: interpreter._chunk(left, share, rows))
 WIDTH = 64
 OPS = 300
 FOREVER = 1 << 40
@@ -212,22 +209,6 @@ def test_ops_that_need_not_meet() -> None:
     pool.close()
 
 
-def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
-    left, chunks = 64, []
-    while left:
-        chunks.append(chunk_of(left, 64, 1))
-        left -= chunks[-1]
-    assert chunks == [32, 16, 8, 4, 4]
-    assert [chunk_of(left, 64, 16) for left in (1, 3, 5, 4000)] == [1, 3, 4, 64]
-
-
-@pytest.mark.parametrize(
-    ("share", "rows", "chunk"), [(2000, 200, 4), (2000, 100, 8), (20, 100, 4), (11, 17, 2), (3, 256, 1)]
-)
-def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
-    assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
-
-
 def test_every_unit_is_done_once(pool: ThreadPool) -> None:
     # Accumulating, a unit that is done twice shows as much as one that is left out.
     for tiles in (1, 2, 15, 16, 17, 100, 1001):
@@ -237,46 +218,6 @@ def test_every_unit_is_done_once(pool: ThreadPool) -> None:
         for _ in range(20):
             assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
         assert (y == 20).all(), f"{tiles} tiles"
-
-
-def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
-    # The thread that takes unit 0 waits until the others, their own shares done, have taken the rest of its share.
-    seen: list[tuple[int, int, int, int, int, int]] = []
-    prepared: list[tuple[int, int]] = []
-    done, others = [0], threading.Event()
-
-    @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
-    def kernel(spare: int, error: int, op: int, batch: int, first: int, last: int, scratch: int) -> int:
-        words = ctypes.cast(scratch, ctypes.POINTER(ctypes.c_int64))
-        seen.append((scratch, first, last, *(words[at // 8] for at in (SHARE_END, THREAD, THREADS))))
-        words[0] = words[1] = words[2] = -1  # as kernels do that use their scratch
-        prepared.append((scratch, words[PREPARED // 8]))
-        words[PREPARED // 8] = 1
-        done[0] += last - first
-        if done[0] == 100:
-            others.set()
-        if first == 0:
-            others.wait(60)
-        return 0
-
-    op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 100] + [0] * 14, np.int64)
-    pool, batch = ThreadPool(3, addresses(), 1, SHARE_BYTES), batch_record(1)
-    assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
-    assert sorted(unit for _, first, last, *_ in seen for unit in range(first, last)) == list(range(100))
-    starts = {33: 0, 66: 33, 100: 66}
-    assert all(starts[end] <= first < last <= end and threads == 3 for _, first, last, end, _, threads in seen)
-    numbers = {(scratch, me) for scratch, _, _, _, me, _ in seen}
-    assert len(numbers) == len({scratch for scratch, _ in numbers}) == len({me for _, me in numbers})
-    assert {me for _, me in numbers} <= {0, 1, 2}
-    assert any(end == 33 and me != 0 for _, _, _, end, me, _ in seen), "nobody took from another's share"
-    chunks = dict[int, list[int]]()
-    for scratch, found in prepared:
-        chunks.setdefault(scratch, []).append(found)
-    assert all(words == [0] + [1] * (len(words) - 1) for words in chunks.values())
-    prepared.clear()
-    assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
-    assert all(dict(reversed(prepared))[scratch] == 0 for scratch in dict(prepared)), "another op is at its beginning"
-    pool.close()
 
 
 def when_there(chain: Chain, op: int, then: Callable[[], object]) -> threading.Thread:
