@@ -19,7 +19,7 @@ class Turns:
 
     def __init__(self) -> None:
         # In the order of asking; the first has the turn.
-        self._tickets: dict[threading.Event, None] = {}
+        self._tickets: dict[object, threading.Event | None] = {}
 
     def take(self, work: Callable[[], T], given_up: Callable[[], bool] = lambda: False) -> T:
         """Wait for a turn, and the result of `work` in it. Not from within another turn.
@@ -28,19 +28,26 @@ class Turns:
         """
         # Storing and deleting are one instruction each, with no call around them in which Ctrl-C could come and
         # leave the ticket of somebody who has gone: a context manager could not promise that.
-        ticket = threading.Event()
+        ticket = object()
         self._tickets[ticket] = None
         try:
             self._wait(ticket, given_up)
             return work()
         finally:
             del self._tickets[ticket]
-            for first in list(self._tickets)[:1]:
-                first.set()
+            for first in list(self._tickets.values())[:1]:
+                if first:
+                    first.set()
 
-    def _wait(self, ticket: threading.Event, given_up: Callable[[], bool]) -> None:
-        # A list is made in one go; an iterator would fail if another thread's ticket went meanwhile.
-        while list(self._tickets)[0] is not ticket:  # noqa: RUF015
+    def _wait(self, ticket: object, given_up: Callable[[], bool]) -> None:
+        if self._is_first(ticket):
+            return  # nearly always: an event costs as much as all the rest here
+        turn = self._tickets[ticket] = threading.Event()
+        while not self._is_first(ticket):  # asked anew, as the turn may have come before there was an event
             if given_up():
                 raise GivenUp
-            ticket.wait(_POLL_S)
+            turn.wait(_POLL_S)
+
+    def _is_first(self, ticket: object) -> bool:
+        # A list is made in one go; an iterator would fail if another thread's ticket went meanwhile.
+        return list(self._tickets)[0] is ticket  # noqa: RUF015

@@ -25,7 +25,7 @@ A batch is a record of int64 about its n rows (one row is one token of one seque
     tables          int64[n]                  address of the int32 page table of the row's sequence
     visible         int32[n]                  how many cells of its sequence the row sees, its own the last
     output rows     int32[outputs count]      rows whose logits are wanted
-    rotations       float32[n, rope_dim/2, 2] cosine and sine of each pair's angle at the row's position
+    rotations       float32[:, rope_dim/2, 2] cosine and sine of each pair's angle at every position
     page addresses  int64[]                   address of each KV page, by page id
 
 How threads come together over a program is told in `kquants.jobs`.

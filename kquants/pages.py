@@ -155,7 +155,8 @@ def _define_store(name: str) -> None:
             fetch_keys(op, batch, unit // kv_heads, unit % kv_heads)
         for unit in range(first, last):
             t, g = unit // kv_heads, unit % kv_heads
-            cell, rotations = own_cell(batch, t), load_i64(batch + 48) + t * rope_dim * 4
+            cell = own_cell(batch, t)
+            rotations = load_i64(batch + 48) + cell * rope_dim * 4
             for h in range(g * group, (g + 1) * group):
                 rotate(argument(op, 0) + t * argument(op, 1) + 4 * h * head_dim, rotations, rope_dim, neox)
             at = t * argument(op, 4) + 4 * g * head_dim

@@ -34,8 +34,8 @@ class Stored:
 
 def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]], positions: list[int]) -> Stored:
     rng, n = np.random.default_rng(rope_dim), len(positions)
-    angles = np.array(positions)[:, None] * 100.0 ** (-2 * np.arange(rope_dim // 2) / rope_dim)
-    rotations = np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(F32)
+    table = np.arange(1 + max(positions))[:, None] * 100.0 ** (-2 * np.arange(rope_dim // 2) / rope_dim)
+    angles, rotations = table[positions], np.stack([np.cos(table), np.sin(table)], axis=-1).astype(F32)
     q = rng.standard_normal((n, shape.heads * shape.head_dim + EXTRA)).astype(F32)
     k, v = (rng.standard_normal((n, shape.kv_heads * shape.head_dim + EXTRA)).astype(F32) for _ in range(2))
     before = [x.copy() for x in (q, k, v)]

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from ctypes import addressof, c_char
 from pathlib import Path
 
 import numpy as np
@@ -35,26 +36,30 @@ class CPUDevice:
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
-            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, b.row_bytes) for b in program.buffers}
+            lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
+            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, b.row_bytes) for b in lasting}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            needed = sum((b.rows or rows) * b.row_bytes for b in program.buffers) + threads * program.scratch_bytes
+            needed = sum((b.rows or rows) * b.row_bytes for b in lasting) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
         self._turnout = Turnout(threads)
         self.work = Work()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostPages(program.page_bytes)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
+        self._program_at = int(self._ops.ctypes.data)
         products = program.products
         for i, following in zip(products, products[1:] + products[:1], strict=True):
             assert len(program.ops[i].arguments) == NEXT_PRODUCT
             self._ops[i, FIRST_ARGUMENT + NEXT_PRODUCT] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
-        head = self._buffers.get(program.logits)
-        self._logits = None if head is None else head.view(np.float32)[:, :vocab]
+        self._vocab, self._logits_at = vocab, None
+        if program.logits in program.buffers:  # the output head is the last op
+            place = FIRST_ARGUMENT + program.ops[-1].arguments.index(program.logits)
+            self._logits_at = self._ops[-1, place : place + 1].data
         self.hold, self.copy = self._pages.hold, self._pages.copy
         self.stop, self.clear = self.threads.stop, self.threads.clear
 
@@ -70,21 +75,31 @@ class CPUDevice:
         starts = self._program.starts
         first = starts[blocks.start] if blocks.start else 0
         last = starts[blocks.stop]
-        self._used = batch, batch.record(self._pages.addresses)
+        record = batch.record(self._pages.address)
+        logits = self._new_logits(batch.outputs) if blocks.stop == len(starts) - 1 else None
+        self._used = batch, record, self._pages.addresses, logits
         decodes = batch.rows <= FEW_ROWS  # the ops of more are so long that nobody waits much
         threads, start = self._turnout.threads if decodes else self.threads.count, Moment.now()
-        if not self.threads.run(self._ops[first:].ctypes.data, last - first, self._used[1][0].ctypes.data, threads):
+        if not self.threads.run(self._program_at + first * OP_WORDS * 8, last - first, record.address, threads):
             raise Stopped
         if decodes:
             self._turnout.took((batch.rows, blocks), start, Moment.now())
-        whole = blocks.stop == len(starts) - 1
-        return self._logits[: batch.outputs].copy() if whole and self._logits is not None else None
+        return None if logits is None else logits[:, : self._vocab]
 
     def close(self) -> None:
         """End the threads and let go of buffers, pages and tensors. Nothing may be running."""
         self.threads.close()
         self._pages.clear()
-        del self._buffers, self._logits, self._x, self._program
+        del self._buffers, self._x, self._program
+
+    def _new_logits(self, outputs: int) -> Logits | None:
+        """Where the output head, if it is here, now puts its logits: float32 [outputs, padded vocab]."""
+        if not self._logits_at:
+            return None
+        logits = np.empty((outputs, self._program.logits.row_bytes // 4), np.float32)
+        if outputs:
+            self._logits_at[0] = addressof(c_char.from_buffer(logits.data))  # NumPy takes ten times as long to tell it
+        return logits
 
     def _record(self, op: Op) -> Sequence[int]:
         """The 16 words of an op; their meaning is in `kquants.interpreter`."""
@@ -98,7 +113,7 @@ class CPUDevice:
             case Tensor():
                 return int(argument.data.ctypes.data)
             case Buffer():
-                return int(self._buffers[argument].ctypes.data)
+                return 0 if argument == self._program.logits else int(self._buffers[argument].ctypes.data)
             case float():
                 return int.from_bytes(struct.pack("<f", argument), "little")
             case None:

@@ -12,6 +12,7 @@ from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.placement import Placement, parts
 from edgellm.engine.program import build
 from edgellm.engine.protocol import Segment
+from edgellm.engine.rotations import Rotations
 from kquants.jit import Progress
 
 
@@ -39,6 +40,7 @@ class Runner:
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._parts = parts(placement)
         self.pool = PagePool(self.devices)
+        self._rotations = Rotations(model.rope)
 
     def run(self, segments: Ids[Segment[Sequence]]) -> Logits:
         """The logits that segments want; their sequences then hold their tokens. Raises Stopped and DeviceFault.
@@ -47,7 +49,7 @@ class Runner:
         """
         for segment in segments:
             segment.sequence.reserve(len(segment.tokens))
-        batch, logits = Batch(segments, self._model.rope), None
+        batch, logits = Batch(segments, self._rotations), None
         hidden = self.cpu.hidden(batch.rows, self._model.width)
         for device, blocks in self._parts:
             started = perf_counter()

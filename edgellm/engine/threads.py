@@ -84,12 +84,14 @@ class ThreadPool:
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
         self._post = _function(kernels["post"], 5)
         self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
-        self._words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
-        self._words[TEAM // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
-        self._words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
+        words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
+        words[TEAM // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
+        words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
+        self._control = words.ctypes.data
+        self._words: memoryview[int] = words.data  # quicker for a word than an array
         self._sleeps = self._words[(LINES + SLEEPS) // 8 :: LINE_BYTES // 8][:count]
-        self._sleeps[1:] = 1
-        self._control = self._words.ctypes.data
+        for me in range(1, count):
+            self._sleeps[me] = 1
         self._scratch = [aligned(1, scratch_bytes) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
@@ -156,11 +158,11 @@ class ThreadPool:
     def _is_done(self) -> bool:
         # As those who take part meet at the end, none of them works when the caller is done; who has not left that
         # meeting yet looks at the control block alone.
-        return bool(self._words[(LINES + DONE) // 8] == self._words[JOB // 8])
+        return self._words[(LINES + DONE) // 8] == self._words[JOB // 8]
 
     def _work(self) -> None:
         """Work on the job that was posted, with those who sleep woken, to its end."""
-        for me in range(1, int(self._words[JOB // 8]) % JOB_NUMBER):
+        for me in range(1, self._words[JOB // 8] % JOB_NUMBER):
             if self._sleeps[me]:
                 self._calls[me].put(True)
         longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0

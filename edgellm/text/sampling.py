@@ -67,10 +67,11 @@ class Sampler:
         scores = self._adjusted(logits)
         if allowed is not None:
             scores = np.minimum(scores, _GATE.take(allowed))  # twice as fast as `where`
-        scores, peak = _finite(scores)
         if self._options.temp == 0:
-            return Distribution(np.array([scores.argmax()]), np.ones(1))
-        ids, below = self._candidates(scores, peak)
+            best = scores.argmax()  # of a NaN, if there is one
+            _check(scores[best])
+            return Distribution(np.array([best]), np.ones(1))
+        ids, below = self._candidates(*_finite(scores))
         weights = np.exp(below / self._options.temp)
         probabilities = weights / weights.sum()
         possible = np.count_nonzero(probabilities)
@@ -119,11 +120,15 @@ def _finite(scores: Scores) -> tuple[Scores, np.float32]:
     Raises EdgeLLMError if a score is no number, or if every token is forbidden.
     """
     peak: np.float32 = scores.max()
+    _check(peak)
+    return (scores, peak) if peak < np.inf else (np.minimum(scores, LARGEST), LARGEST)
+
+
+def _check(peak: np.float32) -> None:
     if math.isnan(peak):
         raise EdgeLLMError("the model computed NaN instead of logits: check its file with edgellm verify")
     if peak == -np.inf:
         raise EdgeLLMError("no token may come next, all have a logit of -inf: loosen logit_bias")
-    return (scores, peak) if peak < np.inf else (np.minimum(scores, LARGEST), LARGEST)
 
 
 def _total(scores: Scores, peak: np.float32) -> float:

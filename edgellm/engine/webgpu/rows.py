@@ -39,7 +39,7 @@ def lay_out(batch: Batch, group: int, most_shared_rows: int) -> Rows:
     Up to `most_shared_rows` rows have their sequences shared out in spans.
     """
     tiles = _tiles(batch.lengths, max(1, QUERIES // group))
-    pages = -(-int(batch.visible.max()) // PAGE)
+    pages = -(-max(batch.visible) // PAGE)
     spans, span_pages = _spans(pages, batch.rows <= most_shared_rows)
     lengths = [len(table) for table in batch.tables]
     header = np.zeros(HEADER + ROW * max(batch.rows, len(tiles)), np.uint32)
@@ -56,7 +56,8 @@ def lay_out(batch: Batch, group: int, most_shared_rows: int) -> Rows:
         "spans": spans,
         "merged rows": batch.rows if spans > 1 else 0,
     }
-    return Rows(header, np.concatenate(batch.tables).view(np.uint32), batch.rotations, sizes)
+    tables = np.concatenate([np.array(table, np.uint32) for table in batch.tables])
+    return Rows(header, tables, batch.rotations[rows[: batch.rows, 0] - 1], sizes)
 
 
 def _tiles(lengths: list[int], together: int) -> list[int]:
