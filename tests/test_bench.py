@@ -14,7 +14,7 @@ from edgellm.bandwidth import Traffic
 from edgellm.bench import cold, load, peer
 from edgellm.bench.figures import figures
 from edgellm.bench.load import Load, warm_up
-from edgellm.bench.rounds import Result, Round, Times
+from edgellm.bench.rounds import Result, Round, Times, Turn
 from edgellm.bench.setting import Setting
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
@@ -105,7 +105,16 @@ def result(**setting: Any) -> Result:
     first = {"edgellm": Times(1.0, 2.0, 0.5), "llama.cpp": Times(4.0, 2.0, 1.0)}
     second = {"edgellm": Times(2.0, 4.0), "llama.cpp": Times(5.0, 5.0)}
     third = {"edgellm": Times(2.0, 5.0), "llama.cpp": Times(2.0, 10.0)}
-    rounds = [Round(1000.0, 9000.0, first), Round(2000.0, 5000.0, second), Round(500.0, 100.0, third)]
+    turns = [
+        [Turn(4, 1820.0, {"edgellm": 1.0, "llama.cpp": 1.0}), Turn(6, 910.0, {"edgellm": 1.0, "llama.cpp": 1.0})],
+        [Turn(10, 1000.0, {"edgellm": 4.0, "llama.cpp": 5.0})],
+        [Turn(10, 455.0, {"edgellm": 5.0, "llama.cpp": 10.0})],
+    ]
+    rounds = [
+        Round(1000.0, 9000.0, first, turns[0]),
+        Round(2000.0, 5000.0, second, turns[1]),
+        Round(500.0, 100.0, third, turns[2]),
+    ]
     return Result(chosen, 2, Traffic(weights=80, cell=1), 50, "0.3", False, rounds)
 
 
@@ -119,8 +128,10 @@ def test_figures_by_hand() -> None:
     assert found["prefill"] == half
     # A step reads 80 bytes and 2 · 5.5 cells of 1: 1000 / 91 steps a second, each of two tokens.
     assert found["decode"] == pytest.approx(
-        {"tps": 5, "min": 4, "max": 10, "peak_tps": 2000 / 91, "mbu": 5 * 91 / 2000}
+        {"tps": 5, "min": 4, "max": 10, "peak_tps": 2000 / 91, "mbu": (0.2275 + 0.4) / 2}
     )
+    # The turns: 4 steps a second of 20, 6 of 10, 2.5 of 1000 / 91, 2 of 5; llama.cpp's 4, 6, 2, 1 of these.
+    assert found["against"]["decode"]["mbu"] == pytest.approx((0.2 + 0.2) / 2)
     assert found["against"]["prefill"]["tps"] == 25
     assert found["against"]["rounds"]["decode"] == [10, 4, 2]
     assert found["ratio"]["prefill"] == {"median": 2.0, "min": 1.0, "max": 4.0}

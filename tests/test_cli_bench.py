@@ -55,7 +55,7 @@ def test_json(bench: Bench, kept: list[tuple[int, float]]) -> None:
     assert kept == [(1, 3e9)]  # the median of all reads
 
 
-def test_fifteen_reads_are_kept_and_no_fewer(bench: Bench, kept: list[tuple[int, float]]) -> None:
+def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, kept: list[tuple[int, float]]) -> None:
     bench(*SHORT, "--rounds", 2)
     assert kept == []
     bench(*SHORT, "--rounds", 3)
@@ -144,6 +144,7 @@ def test_sides_take_turns_after_what_limits_them(
     monkeypatch.setattr(rounds, "int8_peak", noted("int8", 1.0))
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(noted("memory", 1.0)))
     monkeypatch.setattr(rounds, "_READS", 1)
+    monkeypatch.setattr(rounds, "TURN_BYTES", 0)
     monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
     monkeypatch.setattr(rounds, "_REST_S", 0)
     monkeypatch.setattr(peer, "check_peer", lambda: None)
@@ -156,12 +157,18 @@ def test_sides_take_turns_after_what_limits_them(
     expected = []
     for i in range(4):
         names = ("llama.cpp", "edgellm") if i % 2 else ("edgellm", "llama.cpp")
-        expected += ["int8", *both(*names, "reads 20"), "memory"]
-        expected += both(*names, "writes 13 after 0", "writes 13 after 13", "writes 14 after 26")
+        expected += ["int8", *both(*names, "reads 20")]
+        for done in ("writes 13 after 0", "writes 13 after 13", "writes 14 after 26"):
+            expected += ["memory", *both(*names, done)]
         expected += both(*names, "starts") if i < 3 else []
     assert order == expected
     assert found["rounds"]["decode"] == found["against"]["rounds"]["prefill"] == [1.0] * 4
     order.clear()
+    bench(*options)
+    turns = [f"edgellm writes {done}" for done in ("13 after 0", "13 after 13", "14 after 26")]
+    assert [each for each in order if "writes" in each] == turns * 4
+    order.clear()
+    monkeypatch.setattr(rounds, "TURN_BYTES", 1 << 30)  # far more than all steps of this model read
     bench(*options)
     assert [each for each in order if "writes" in each] == ["edgellm writes 40 after 0"] * 4
 

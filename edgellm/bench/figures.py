@@ -33,13 +33,13 @@ def _run(result: Result) -> dict[str, Any]:
     alone = not any(result.devices.values())  # what a GPU gives at most is not measured
     peaks = peak_speeds(result, **gave) if alone else dict.fromkeys(HALVES)
     ours, against = _speeds(result, OURS), result.setting.against
-    run = {"threads": result.threads, **gave, **_side(ours, peaks, result.products)}
+    run = {"threads": result.threads, **gave, **_side(result, OURS, ours, peaks)}
     run["rounds"] = ours | machine
     run["devices"] = {half: devices for half, devices in result.devices.items() if devices}
     if against:
         theirs = _speeds(result, against)
         engine = {"engine": against, "version": result.peer_version, "repacked": result.repacked}
-        run["against"] = engine | _side(theirs, peaks, result.products) | {"rounds": theirs}
+        run["against"] = engine | _side(result, against, theirs, peaks) | {"rounds": theirs}
         run["ratio"] = {name: ratio(name, ours[name], theirs[name]) for name in ours}
     return run
 
@@ -48,13 +48,16 @@ def peak_speeds(result: Result, bandwidth: float, int8_peak: float) -> dict[str,
     """The speeds at which the machine's peaks would be reached; None where there is no such peak.
 
     Prefill: all products of the layers at the int8 peak (the output head works for one token alone and is left out).
-    Decode: each step reads the weights once, and the cells of every sequence, at the bandwidth of the memory.
     """
+    prefill = int8_peak / result.products if result.products else None
+    return {"prefill": prefill, "decode": decode_peak(result, bandwidth)}
+
+
+def decode_peak(result: Result, bandwidth: float) -> float:
+    """The speed where each step reads the weights once, and the cells of every sequence, at so many bytes a second."""
     traffic, setting = result.traffic, result.setting
     cells = setting.depth + 1 + (setting.tokens - 1) / 2  # the mean over the steps
-    step_bytes = traffic.weights + setting.parallel * traffic.cell * cells
-    prefill = int8_peak / result.products if result.products else None
-    return {"prefill": prefill, "decode": setting.parallel * bandwidth / step_bytes}
+    return setting.parallel * bandwidth / (traffic.weights + setting.parallel * traffic.cell * cells)
 
 
 def _speeds(result: Result, side: str) -> dict[str, list[float]]:
@@ -70,16 +73,28 @@ def _seconds(times: Iterable[Times], name: str) -> list[float]:
     return [seconds for each in times if (seconds := getattr(each, name)) is not None]
 
 
-def _side(speeds: dict[str, list[float]], peaks: dict[str, float | None], products: int) -> dict[str, Any]:
+def _side(result: Result, name: str, speeds: dict[str, list[float]], peaks: dict[str, float | None]) -> dict[str, Any]:
     """The medians and spreads of one side, and its shares of the machine's peaks."""
     side: dict[str, Any] = {half: spread("tps", speeds[half]) for half in HALVES if half in speeds}
-    for half, share in (("prefill", "int8_share"), ("decode", "mbu")):
-        if half in side:
-            peak = peaks[half]
-            side[half] |= {"peak_tps": peak, share: side[half]["tps"] / peak if peak else None}
     if "prefill" in side:
-        side["prefill"]["int8_per_s"] = side["prefill"]["tps"] * products or None
+        tps, peak = side["prefill"]["tps"], peaks["prefill"]
+        side["prefill"] |= {"peak_tps": peak, "int8_share": tps / peak if peak else None}
+        side["prefill"]["int8_per_s"] = tps * result.products or None
+    if "decode" in side:
+        side["decode"] |= {"peak_tps": peaks["decode"], "mbu": _mbu(result, name) if peaks["decode"] else None}
     return side | {"cold_start_s": median(speeds["cold_start_s"])}
+
+
+def _mbu(result: Result, side: str) -> float:
+    """The share of the memory's bandwidth that decoding used: the median of all turns.
+
+    Each is compared with what the memory gave just before. Where it gives now more and now less, two medians over the
+    whole run may be of different times.
+    """
+    turns = [turn for each in result.rounds for turn in each.turns]
+    speeds = [turn.steps * result.setting.parallel / turn.seconds[side] for turn in turns]
+    peaks = [decode_peak(result, turn.bandwidth) for turn in turns]
+    return median(speed / peak for speed, peak in zip(speeds, peaks, strict=True))
 
 
 def ratio(name: str, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:

@@ -28,14 +28,15 @@ COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
 
 _READS = 5
-"""Reads of the memory in a round; the best of them is its bandwidth."""
+"""Reads of the memory before a turn; the best of them is its bandwidth."""
 
-_ENOUGH = 3 * _READS
-"""Reads, in rounds that lie seconds apart, that tell what the memory usually gives."""
+_ENOUGH = 3
+"""Rounds, which lie seconds apart, whose reads tell what the memory usually gives."""
 
-TURN = 16
-"""Steps of decoding, at most, after which the other side has its turn: memory that others share gives up to twice as
-much for a second or two."""
+TURN, TURN_BYTES = 16, 8 << 30
+"""Steps of decoding, at most, after which the memory is measured anew, and each side has another turn: memory that
+others share gives up to twice as much for a second or two, or for parts of one. Steps of small models, which find
+nothing in the caches at first, are as many as read so many bytes."""
 
 _REST_S = 0.05
 """Time in which threads that spin after their work, as OpenMP's do, go to sleep."""
@@ -53,12 +54,25 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """Some steps of decoding: bytes a second that the memory gave just before, and the seconds of each side."""
+
+    steps: int
+    bandwidth: float
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Round:
-    """What the machine gave in a round (bytes and int8 products a second), and the times of each side, by its name."""
+    """What the machine gave in a round (bytes and int8 products a second), and the times of each side, by its name.
+
+    `turns` are what it decoded in, if it did.
+    """
 
     bandwidth: float
     int8_peak: float
     times: dict[str, Times]
+    turns: list[Turn] = field(default_factory=list)
 
 
 @dataclass
@@ -110,36 +124,47 @@ class Bench:
 
         begin("the machine")
         peak = int8_peak(result.threads)
-        prefill = self._half("prefill", [(setting.prompt_tokens,)] if setting.prompt_tokens else [], order, begin)
-        begin("the machine")
-        bandwidth = self._bandwidth()
-        decode = self._half("decode", _turns(setting.tokens, len(order)), order, begin)
+        prefill = self._prefill(order, begin) if setting.prompt_tokens else {}
+        turns = self._decode(order, begin) if setting.tokens else []
         cold = {name: self._cold(name, begin) for name in order} if done < COLD_STARTS else {}
-        times = {name: Times(prefill.get(name), decode.get(name), cold.get(name)) for name in order}
-        result.rounds.append(Round(bandwidth, peak, times))
+        bandwidth = median([turn.bandwidth for turn in turns] or [self._bandwidth(begin)])
+        decode = {name: sum(turn.seconds[name] for turn in turns) or None for name in order}
+        times = {name: Times(prefill.get(name), decode[name], cold.get(name)) for name in order}
+        result.rounds.append(Round(bandwidth, peak, times, turns))
+        if len(result.rounds) >= _ENOUGH:
+            keep(result.threads, median(self._speeds))
 
-    def _bandwidth(self) -> float:
-        # In each round, as others may take a part of it at any time, or leave more of it for a moment. That is what the
-        # decoding that follows could have; what to expect at other times is what most of them found.
+    def _bandwidth(self, begin: Say) -> float:
+        # Before each turn, as others may take a part of it at any time, or leave more of it for a moment. That is what
+        # the decoding that follows could have; what to expect at other times is what most reads found.
+        begin("the machine")
         found = [self._read() for _ in range(_READS)]
         self._speeds += found
-        if len(self._speeds) >= _ENOUGH:
-            keep(self.result.threads, median(self._speeds))
         return max(found)
 
-    def _half(self, half: str, turns: list[tuple[int, ...]], order: list[str], begin: Say) -> dict[str, float]:
-        """Seconds of each side for a half, turn by turn, and what our devices tell of it; {} without turns."""
-        seconds: dict[str, float] = {}
+    def _prefill(self, order: list[str], begin: Say) -> dict[str, float]:
+        """Seconds of each side."""
+        n = self.result.setting.prompt_tokens
         self._watch.begin()
-        for turn in turns:
-            for name in order:
-                begin(name)
-                seconds[name] = seconds.get(name, 0.0) + getattr(self._sides[name], half)(*turn)
-        if turns:
-            n = sum(turn[0] for turn in turns)
-            tokens = n * self.result.setting.parallel if half == "decode" else n
-            passes = n if half == "decode" else -(-n // self._most_rows)
-            self.result.devices[half] = self._watch.end(tokens, passes)
+        seconds = self._one_turn("prefill", (n,), order, begin)
+        self.result.devices["prefill"] = self._watch.end(n, -(-n // self._most_rows))
+        return seconds
+
+    def _decode(self, order: list[str], begin: Say) -> list[Turn]:
+        """All turns."""
+        n, turns = self.result.setting.tokens, list[Turn]()
+        self._watch.begin()
+        for steps, before in _turns(n, max(TURN, TURN_BYTES // self.result.traffic.weights)):
+            bandwidth = self._bandwidth(begin)
+            turns.append(Turn(steps, bandwidth, self._one_turn("decode", (steps, before), order, begin)))
+        self.result.devices["decode"] = self._watch.end(n * self.result.setting.parallel, n)
+        return turns
+
+    def _one_turn(self, half: str, amounts: tuple[int, ...], order: list[str], begin: Say) -> dict[str, float]:
+        seconds = {}
+        for name in order:
+            begin(name)
+            seconds[name] = getattr(self._sides[name], half)(*amounts)
         return seconds
 
     def _cold(self, name: str, begin: Say) -> float:
@@ -150,9 +175,9 @@ class Bench:
         return cold_start(self._path, setting, threads, self._prompt)
 
 
-def _turns(steps: int, sides: int) -> list[tuple[int, ...]]:
-    """How many steps there are in each turn, and how many before it; a side alone does all in one."""
-    count = -(-steps // TURN) if sides > 1 else min(1, steps)
+def _turns(steps: int, most: int) -> list[tuple[int, int]]:
+    """How many steps there are in each turn, and how many before it."""
+    count = -(-steps // most)
     ends = [steps * i // count for i in range(1, count + 1)]
     return [(end - before, before) for before, end in pairwise([0, *ends])]
 
