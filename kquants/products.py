@@ -121,7 +121,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         raised: set[tuple[int, int]] = set()
         scales: list[Values] = []
         whole: Values = (None, None)
-        ahead = asked(b, next_tile, distances_of(fmt), end, onward)
+        ahead = asked(b, next_tile, distances_of(fmt, parts), end, onward)
         requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=8 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):

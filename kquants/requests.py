@@ -32,16 +32,22 @@ PREFILL_DISTANCES = (0, 4096)
 (0,) eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; long prompts are the same.)"""
 
 
-def distances_of(fmt: Format) -> tuple[int, ...]:
-    """How many bytes beyond the next tile decode asks for lines, in this order.
+def distances_of(fmt: Format, parts: int) -> tuple[int, ...]:
+    """How many bytes beyond the next tile of rows in so many parts decode asks for lines, in this order.
 
-    Figures are shares of the memory's bandwidth, two threads of a Zen 5, when large tiles did not come in parts. Lines
-    that are asked for twice at once are dropped less often: instead of (0, 4096, 8192), where memory is slow or fast,
-    Q4_K gains 0.04 and 0.03 (0.99, 0.96), with 8,192 columns 0.05 and 0.05, Q8_0 0.05 and 0.04. Steps of 1 to 12 KB are
-    much the same. Q6_K, which gains nothing from that, gains 0.02 to 0.04 from smaller steps where memory is slow, and
-    loses 0.01 where it is fast; with AVX2 its fourth request costs 3 %, as its unpacking leaves little time, and
-    others' costs nothing.
+    Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
+    GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
+    thread. Lines that are asked for twice at once are dropped less often: instead of (0, 4096, 8192) Q4_K gains 0.04
+    and 0.03 (0.99, 0.96), with 8,192 columns 0.05 and 0.05, Q8_0 0.05 and 0.04. Steps of 1 to 12 KB are much the same.
+    Q6_K, which gains nothing from that, gains 0.02 to 0.04 from smaller steps where cores share the way, and else loses
+    0.01; with AVX2 its fourth request costs 3 %, as its unpacking leaves little time, and others' costs nothing.
+
+    Where weights of 5 and 6 bits come in parts, tiles are so small (6 KB) that what lies next is asked for too late:
+    from further on, they gain 0.02 to 0.08, and 0.03 to 0.1 where each core has its own way. Q8_0 (9 KB) loses 0.01
+    there, or gains 0.03.
     """
+    if fmt.BITS in (5, 6) and parts > 1:
+        return (8192, 4096, 0, 4096) if has("avx512f") else (8192, 4096, 0)
     if fmt.BITS == 6:
         return (0, 2048, 4096, 0) if has("avx512f") else (0, 2048, 4096)
     return 0, 4096, 0, 4096

@@ -16,6 +16,7 @@ from edgellm.home import cache_folder
 from kquants import requests, tiled_decode, tiled_prefill
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
+from kquants.parts import PARTS
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
 
@@ -76,20 +77,20 @@ def lines(fmt: Format, *starts: int) -> list[int]:
     return sorted(start + at for start in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
 
 
-@pytest.mark.parametrize("name", ["Q4_K", "Q6_K"])
+@pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", PARTS)])
 def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
-    name: str, asked: Callable[[], list[int]]
+    name: str, parts: int, asked: Callable[[], list[int]]
 ) -> None:
     fmt: Any = QUANTIZED[name.lower()]
-    multiply, (zeros, store) = multiply_tile(fmt, 1, 1), sums_of(1)
-    w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024, np.uint8)
+    multiply, (zeros, store) = multiply_tile(fmt, 1, parts), sums_of(1)
+    w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024 * parts, np.uint8)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
     @numba.njit  # type: ignore[untyped-decorator]
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
-    end, onward, distances = 1_000_000, 7_000_000, requests.distances_of(fmt)
+    end, onward, distances = 1_000_000, 7_000_000, requests.distances_of(fmt, parts)
     assert min(distances) == 0, "the next tile is asked for where it is"
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
