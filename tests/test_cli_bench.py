@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import ModelFile
 
-from edgellm import cli
+from edgellm import OptionError, cli
 from edgellm.bench import peer, rounds
 from edgellm.cli.bench import command
 from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
@@ -194,12 +194,29 @@ def test_more_than_the_context_is_a_line(
 ) -> None:
     path = str(model_file(**TINY))
     monkeypatch.setattr(sys, "argv", ["edgellm", "bench", path, "-d", "500", "-p", "13", "-n", "2"])
-    assert cli.run() == 1
-    said = capsys.readouterr().err
-    assert (
-        said
-        == f"edgellm: {path}: 513 tokens (-d and the larger of -p and -n) are more than its context of 512; give less\n"
-    )
+    assert cli.run() == 2
+    told = "edgellm: 513 tokens (-d and the larger of -p and -n) are more than the model's context of 512; give less\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(
+    ("options", "amounts"),
+    [
+        ("-d 500", (12, 12)),
+        ("-d 500 -n 2", (12, 2)),
+        ("-d 100 -p 7", (7, 64)),
+        ("-d 511 -p 0", (0, 1)),
+        ("", (512, 64)),
+    ],
+)
+def test_what_nobody_chose_fits_the_context(bench: Bench, options: str, amounts: tuple[int, int]) -> None:
+    found = json.loads(bench(*options.split(), "--threads", 1, "--rounds", 1, "--json").stdout)
+    assert (found["prompt_tokens"], found["tokens"]) == amounts
+
+
+def test_no_amount_fits_behind_a_whole_context(bench: Bench) -> None:
+    with pytest.raises(OptionError, match="513 tokens"):
+        bench("-d", 512)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from edgellm.bench.load import Load, warm_up
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
-from edgellm.errors import ContextOverflowError
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import counted, printable
+from edgellm.gguf.printable import counted
 from edgellm.model import Model
 from kquants import QUANTIZED_FORMATS
 from kquants.jit import Progress
@@ -186,12 +185,11 @@ def _turns(steps: int, most: int) -> list[tuple[int, int]]:
 def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say: Say) -> Iterator[Bench]:
     """A benchmark that is ready for its rounds; what was measured of the machine is kept.
 
-    Raises EdgeLLMError in its kinds; ContextOverflowError for more tokens than the model's context holds.
+    Raises EdgeLLMError in its kinds.
     """
     with ExitStack() as stack:
         options: dict[str, Any] = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
         model = stack.enter_context(Model.open(path, progress=compiling, **options))
-        _check_fits(model, setting)
         traffic = Traffic.of(describe(model.file), setting.kv_type)
         result = Result(setting, threads, traffic, _int8_products(model.file))
         say(f"{counted(threads, 'thread')}: warming up")
@@ -205,14 +203,6 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
         read = stack.enter_context(memory_reads(threads, progress=compiling))
         yield Bench(path, result, sides, prompt, model.engine, read)
-
-
-def _check_fits(model: Model, setting: Setting) -> None:
-    if setting.longest > model.ctx:
-        raise ContextOverflowError(
-            f"{printable(str(model.file.path), 400)}: {setting.longest} tokens (-d and the larger of -p and -n) are "
-            f"more than its context of {model.ctx}; give less"
-        )
 
 
 def _int8_products(file: GGUFFile) -> int:

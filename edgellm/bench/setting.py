@@ -1,7 +1,9 @@
 """What a benchmark measures; light, as the command line reads its defaults here."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
+from edgellm.errors import OptionError
 from edgellm.options import LoadOptions
 
 OURS, PEER = "edgellm", "llama.cpp"
@@ -28,3 +30,20 @@ class Setting:
     def longest(self) -> int:
         """The most tokens that a sequence holds: prompt and decoded steps begin at the same depth."""
         return self.depth + max(self.prompt_tokens, self.tokens)
+
+    def fitted(self, context: int, chosen: Collection[str]) -> "Setting":
+        """The same for a model of such a context: amounts that nobody chose are smaller if need be.
+
+        Raises OptionError where what was chosen does not fit.
+        """
+        room = max(0, context - self.depth)
+        amounts = {name: getattr(self, name) for name in ("prompt_tokens", "tokens")}
+        fitted = {name: n if name in chosen else min(n, room) for name, n in amounts.items()}
+        fits = replace(self, **fitted)
+        if fits.longest > context or room == 0:
+            longest = max(fits.longest, self.depth + 1)
+            raise OptionError(
+                f"{longest} tokens (-d and the larger of -p and -n) are more than the model's context of {context}; "
+                "give less"
+            )
+        return fits

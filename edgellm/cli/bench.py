@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
 from edgellm.cli.screen import Progress, notices
@@ -60,14 +61,16 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     """
     load = LoadOptions.from_kwargs(kv_type=given.pop("kv_type"), gpu_layers=given.pop("gpu_layers"))
     setting = Setting(**given, kv_type=load.kv_type, gpu_layers=load.gpu_layers)
+    chosen = [name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
     if setting.against:
         from edgellm.bench.peer import check_peer
 
         check_peer()
-    context.exit(_bench(model, setting, threads, as_json))
+    context.exit(_bench(model, setting, chosen, threads, as_json))
 
 
-def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool) -> int:
+def _bench(name: str, setting: Setting, chosen: list[str], threads: list[int] | None, as_json: bool) -> int:
+    from edgellm.arch import describe
     from edgellm.bench.figures import figures  # after the options were checked: they bring numpy and more
     from edgellm.gguf import GGUFFile
     from edgellm.machine import default_threads
@@ -77,6 +80,7 @@ def _bench(name: str, setting: Setting, threads: list[int] | None, as_json: bool
     path, interrupted = resolve(name), False
     try:
         with GGUFFile.open(path) as file:
+            setting = setting.fitted(describe(file).context_length, chosen)
             threads = threads or [default_threads(file.nbytes)]
         _measure(path, setting, threads, results)
     except KeyboardInterrupt:

@@ -81,7 +81,7 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
 def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     """A row for each figure: the median of the rounds and their spread, for each side and the ratio."""
     peer = run.get("against")
-    span = f"min{glyphs.dash}max"
+    span = f"min{glyphs.dash}max" if len(run["rounds"]["bandwidth"]) > 1 else ""
     rows = [["", _OURS, span, *([peer["engine"], span, "ratio", span] if peer else [])]]
     for name in (name for name in _ROWS if name in run["rounds"]):
         row = [_ROWS[name], *_cells(run["rounds"][name], glyphs)]
