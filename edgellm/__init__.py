@@ -9,8 +9,8 @@ The public names load on first use, so that `edgellm --help` stays instant.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # typing's own would take a third of the time until Ctrl-C is looked after
 if TYPE_CHECKING:
     from edgellm.chat import Chat
     from edgellm.errors import (

@@ -1,5 +1,5 @@
 """`python -m edgellm` is the `edgellm` command."""
 
-from edgellm.cli import main
+from edgellm.entry import main
 
 main()

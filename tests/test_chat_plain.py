@@ -235,7 +235,7 @@ import tui.start
 from chat_fakes import FakeBackend, FakeModel
 reply = ["red \\x1b[31m bell \\x07", " home \\x1b[H", "\\x9b2J end"]
 tui.start.EdgeBackend = lambda: FakeBackend(FakeModel(replies=[reply]))
-from edgellm.cli import main
+from edgellm.entry import main
 main()
 """
 

@@ -164,7 +164,7 @@ def breaks(self):
     secret = "not for the screen"
     raise ValueError("a widget broke")
 StatusLine.on_click = breaks
-from edgellm.cli import main
+from edgellm.entry import main
 main()
 """
 
@@ -197,7 +197,7 @@ def noisily(act):
         return act(*args)
     return run
 EdgeBackend.open, EdgeModel.reply = noisily(EdgeBackend.open), noisily(EdgeModel.reply)
-from edgellm.cli import main
+from edgellm.entry import main
 main()
 """
 

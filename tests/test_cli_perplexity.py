@@ -145,7 +145,7 @@ def test_wrong_options(complaint: Complain, model_file: ModelFile, text_file: Pa
     path = model_file(**TINY)
     assert "--ctx" in complaint(2, path, text_file, "--ctx", "4")
     assert "made for up to 512 tokens" in complaint(2, path, text_file, "--ctx", "513")
-    assert "kv_type" in complaint(2, path, text_file, "--kv-type", "q5")
+    assert "--kv-type cannot be" in complaint(2, path, text_file, "--kv-type", "q5")
     assert "MODEL" in complaint(2)
     assert "FILE" in complaint(2, path)
 

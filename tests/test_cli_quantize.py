@@ -60,7 +60,7 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
         ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
-        ([source, out, "--threads", "0"], 2, "option threads cannot be 0"),
+        ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),
         ([source, tmp_path / "there.gguf"], 1, "exists; choose another name, or replace it with --force"),
         ([source, source, "--force"], 1, "is what is read"),
         ([source, tmp_path / "no" / "out.gguf"], 1, "there is no folder"),

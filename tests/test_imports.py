@@ -42,7 +42,7 @@ def test_a_lower_floor_never_imports_a_higher_one() -> None:
 
 @pytest.mark.parametrize("command", ["'--help'", "'--version'", "'generate', '--help'"])
 def test_help_loads_nothing_heavy(command: str) -> None:
-    modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.cli import main; main()")
+    modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.entry import main; main()")
     assert "edgellm.cli" in modules
     assert not modules & HEAVY
 

@@ -180,8 +180,8 @@ def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatc
         (("--ctx", 513), 2, "ctx cannot be 513"),
         (("--ctx", 0), 2, "ctx"),
         (("--threads", 0), 2, "threads"),
-        (("--kv-type", "f8"), 2, "kv_type"),
-        (("--gpu-layers", "some"), 2, "gpu_layers"),
+        (("--kv-type", "f8"), 2, "--kv-type cannot be"),
+        (("--gpu-layers", "some"), 2, "--gpu-layers cannot be"),
     ],
 )
 def test_what_cannot_be_planned_is_told_in_one_line(

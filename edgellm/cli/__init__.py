@@ -1,7 +1,6 @@
 """The `edgellm` command. Each subcommand is a module here, imported only when it is called."""
 
 import os
-import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ import click
 
 from edgellm import __version__
 from edgellm.cli.shell import VARIABLE, answer
+from edgellm.entry import INTERRUPTED
 from edgellm.errors import EdgeLLMError, OptionError
 
 if TYPE_CHECKING:
@@ -67,16 +67,8 @@ def cli() -> None:
     """Run GGUF language models on this machine, fast, from Python."""
 
 
-def main() -> None:
-    """Run the command line and leave with the documented exit code, never with a traceback.
-
-    0 done, 1 an error its message explains, 2 wrong usage, 130 interrupted, 141 the pipe was closed.
-    """
-    sys.exit(run())
-
-
 def run() -> int:
-    """Run the command line; return its exit code."""
+    """Run the command line; return its exit code (see `edgellm.entry`)."""
     try:
         if instruction := os.environ.get(VARIABLE):
             return answer(cli, instruction)
@@ -88,12 +80,14 @@ def run() -> int:
         command = error.ctx.command_path if error.ctx else "edgellm"
         return _complain(f"{' '.join(error.format_message().split())} (see {command} --help)", 2)
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return INTERRUPTED
     except BrokenPipeError:
         _discard_stdout()
         return 128 + 13
+    except OptionError as error:
+        return _complain(_as_flag(str(error)), 2)
     except EdgeLLMError as error:
-        return _complain(str(error), 2 if isinstance(error, OptionError) else 1)
+        return _complain(str(error), 1)
     except OSError as error:  # most often a full disk under stdout
         _discard_stdout()
         return _complain(f"{error.filename or 'stdout'}: {error.strerror or error}; make room, or write elsewhere", 1)
@@ -107,6 +101,14 @@ def _invoke(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     return 0
+
+
+def _as_flag(message: str) -> str:
+    """A message about an option, by its name here."""
+    name, *rest = message.removeprefix("option ").split(" ", 1)
+    if not message.startswith("option ") or not rest:
+        return message
+    return " ".join(["-n" if name == "max_tokens" else f"--{name.replace('_', '-')}", *rest])
 
 
 def _complain(message: str, code: int) -> int:

@@ -1,0 +1,24 @@
+"""Where the `edgellm` command begins: Ctrl-C ends it without a traceback while it is imported, too."""
+
+import sys
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+
+def main() -> None:
+    """Run the command line and leave with the documented exit code, never with a traceback.
+
+    0 done, 1 an error its message explains, 2 wrong usage, 130 interrupted, 141 the pipe was closed.
+    """
+    try:
+        from edgellm.cli import run
+
+        code = run()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, KeyboardInterrupt):  # one that came while a class was made
+            raise
+        code = INTERRUPTED
+    sys.exit(code)
