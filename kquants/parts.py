@@ -1,28 +1,32 @@
-"""Rows of W in four parts, whose sums are added up in their order: y = ((part 0 + part 1) + part 2) + part 3.
+"""Rows of W in parts, whose sums are added up in their order: y = ((part 0 + part 1) + part 2) + part 3.
 
-That is, rows whose tiles are larger than `LARGE`, with as many groups of columns in each part; other numbers of columns
-stay whole. Decode then reads tiles of 16 parts, those of four rows, which lie behind each other in the file, instead
-of 16 rows: what it asks for ahead stays in the first-level cache until it is read, or more of it. Of tiles of 27 to 139
-KB it does not, and a load from the second level waits for room that requests take: a Zen 5 with slow memory read them
-at 0.82 to 0.93 of its bandwidth, and steps of decode gained 3 to 5 %.
+That is, rows whose tiles are larger than `LARGE`, in four parts or, of eight bits, if those are too large, too, in
+eight, with as many groups of columns in each part; other numbers of columns stay whole. Decode then reads tiles of 16
+parts, those of four rows or two, which lie behind each other in the file, instead of 16 rows: what it asks for ahead
+stays in the first-level cache until it is read, or more of it. Of tiles of 27 to 139 KB it does not, and a load from
+the second level waits for room that requests take: a Zen 5 with slow memory read them at 0.82 to 0.93 of its bandwidth,
+and steps of decode gained 3 to 5 %. Of Q8_0 with 8,192 columns it read parts of 35 KB at 0.87, those of 17 KB at 0.94.
 
-Lane i then holds part i % 4 of a row, and meets that part of x. So the words of 4 bytes of a row of x are interleaved:
-one from each part, side by side.
+Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
+interleaved: one from each part, side by side.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 
 from kquants.decorators import inline
 from kquants.layout import TILE_ROWS, X_GROUP
+from kquants.pieces import Format
 from kquants.quads import Value
 from kquants.simd import F32, I32, VectorType, at, define, load, pointer, times
 
-PARTS = 4
-"""Parts of a row. With eight, tiles become so small that their beginnings and ends cost more than the rest gains."""
+FEW, MANY = 4, 8
+"""Parts of a row. Eight are for formats of eight bits alone: tiles of others are small enough with four, or lose by
+beginnings and ends as much as they gain; and to compile both takes a third longer."""
 
 LARGE = 20 << 10
 """Bytes of the largest tile that stays in a first-level cache of 48 KB, with what is asked for beside it."""
@@ -30,15 +34,28 @@ LARGE = 20 << 10
 _INT = ir.IntType(32)
 
 
-@inline
-def come_in_parts(columns: int, row_bytes: int) -> bool:
-    """Whether rows of W do."""
-    return TILE_ROWS * row_bytes > LARGE and columns % (PARTS * X_GROUP) == 0
+def may_be_many(fmt: Format) -> bool:
+    """Whether rows of a format may come in MANY parts."""
+    return fmt.BITS == 8
+
+
+def parts_of(fmt: Format) -> Any:
+    """`parts_of(columns, row_bytes)`: in how many parts rows of W come; 1 for whole ones."""
+    many = may_be_many(fmt)
+
+    @inline
+    def parts_of(columns: int, row_bytes: int) -> int:
+        tile_bytes = TILE_ROWS * row_bytes
+        if many and tile_bytes > FEW * LARGE and columns % (MANY * X_GROUP) == 0:
+            return MANY
+        return FEW if tile_bytes > LARGE and columns % (FEW * X_GROUP) == 0 else 1
+
+    return parts_of
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where a row of x lies, of one part or of PARTS whose words are interleaved; offsets are those in each part."""
+    """Where a row of x lies, of one part or of several whose words are interleaved; offsets are those in each part."""
 
     b: ir.IRBuilder
     address: Value
@@ -54,34 +71,55 @@ class Spread:
         return _pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
 
 
-def _pick(b: ir.IRBuilder, first: Value, second: Value, lanes: list[int]) -> Value:
+def _pick(b: ir.IRBuilder, first: Value, second: Value, lanes: Iterable[int]) -> Value:
     """A vector of these lanes of two, those of the second behind those of the first."""
-    return b.shuffle_vector(first, second, ir.Constant(ir.VectorType(_INT, len(lanes)), lanes))
+    mask = [_INT(lane) for lane in lanes]
+    return b.shuffle_vector(first, second, ir.Constant(ir.VectorType(_INT, len(mask)), mask))
 
 
-def _load_parts(b: ir.IRBuilder, address: Value, stride: Value, element: VectorType) -> list[Value]:
-    return [load(b, at(b, address, times(b, stride, k)), element.vector) for k in range(PARTS)]
+def _load_apart(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:
+    return [load(b, at(b, address, times(b, stride, k)), element.vector) for k in range(count)]
 
 
-@define(types.none, *[types.int64] * 3)
-def interleave(b: ir.IRBuilder, to: Value, words: Value, stride: Value) -> None:
-    """Store 16 words of each of PARTS parts, `stride` bytes apart, in turn: [16][PARTS]."""
-    first, second, third, fourth = _load_parts(b, words, stride, I32)
-    for i in range(TILE_ROWS // PARTS):
-        # Words 4i … 4i + 3 of two parts each, in turn; then pairs of these in turn.
-        pairs = [lane + 16 * part for lane in range(4 * i, 4 * i + 4) for part in range(2)]
-        low, high = _pick(b, first, second, pairs), _pick(b, third, fourth, pairs)
-        turns = [2 * word + part % 2 + 8 * (part // 2) for word in range(4) for part in range(PARTS)]
-        b.store(_pick(b, low, high, turns), pointer(b, at(b, to, 64 * i), I32.vector), align=64)
+def _in_turn(b: ir.IRBuilder, vectors: list[Value], first: int, count: int) -> Value:
+    """So many words of each vector from the first on: one of each, then the next of each."""
+    if len(vectors) == 1:
+        return _pick(b, vectors[0], vectors[0], range(first, first + count))
+    half = len(vectors) // 2
+    low, high = (_in_turn(b, some, first, count) for some in (vectors[:half], vectors[half:]))
+    lanes = [half * word + lane + side for word in range(count) for side in (0, half * count) for lane in range(half)]
+    return _pick(b, low, high, lanes)
 
 
-@define(types.none, *[types.int64] * 3)
-def add_parts(b: ir.IRBuilder, y: Value, sums: Value, stride: Value) -> None:
-    """Store the sums of 16 rows, given those of their parts, four rows in each of four vectors `stride` bytes apart."""
-    first, second, third, fourth = _load_parts(b, sums, stride, F32)
-    total: Value = None
-    for part in range(PARTS):
-        rows = [PARTS * row + part for row in range(8)]  # of two vectors
-        of_part = _pick(b, _pick(b, first, second, rows), _pick(b, third, fourth, rows), list(range(TILE_ROWS)))
-        total = b.fadd(total, of_part) if part else of_part
-    b.store(total, pointer(b, y, F32.vector), align=64)
+def interleave(parts: int) -> Any:
+    """An operation: store 16 words of each part in turn, [16][parts]. Arguments: to, words, bytes between the parts."""
+
+    @define(types.none, *[types.int64] * 3)
+    def store(b: ir.IRBuilder, to: Value, words: Value, stride: Value) -> None:
+        vectors, count = _load_apart(b, words, stride, parts, I32), TILE_ROWS // parts
+        for i in range(parts):
+            mixed = _in_turn(b, vectors, count * i, count)
+            b.store(mixed, pointer(b, at(b, to, 64 * i), I32.vector), align=64)
+
+    return store
+
+
+def add_parts(parts: int) -> Any:
+    """An operation: store the sums of 16 rows, given those of their parts.
+
+    Arguments: y, the sums, bytes between their vectors, each of which has all parts of 16 / parts rows.
+    """
+
+    @define(types.none, *[types.int64] * 3)
+    def store(b: ir.IRBuilder, y: Value, sums: Value, stride: Value) -> None:
+        vectors = _load_apart(b, sums, stride, parts, F32)
+        total: Value = None
+        for part in range(parts):
+            pieces = [_pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
+            while len(pieces) > 1:
+                both = range(2 * pieces[0].type.count)
+                pieces = [_pick(b, x, y, both) for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
+            total = b.fadd(total, pieces[0]) if part else pieces[0]
+        b.store(total, pointer(b, y, F32.vector), align=64)
+
+    return store

@@ -21,8 +21,7 @@ from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_at
 from kquants.interpreter import argument, row_count
 from kquants.layout import DECODE_ROWS, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
-from kquants.parts import come_in_parts
-from kquants.products import scaling_of
+from kquants.parts import FEW, MANY, may_be_many, parts_of
 from kquants.simd import (
     add_f32,
     copy,
@@ -49,17 +48,22 @@ def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
     whole_1, whole_2, prefill = decode_whole(fmt, 1), decode_whole(fmt, 2), prefill_of(fmt)
-    parts_1, parts_2, x_bytes = decode_in_parts(fmt, 1), decode_in_parts(fmt, 2), scaling_of(fmt).X_GROUP_BYTES
+    in_parts, many = parts_of(fmt), may_be_many(fmt)
+    few_1, few_2, spread_few = decode_in_parts(fmt, 1, FEW), decode_in_parts(fmt, 2, FEW), spread_x(fmt, FEW)
+    many_1, many_2, spread_many = decode_in_parts(fmt, 1, MANY), decode_in_parts(fmt, 2, MANY), spread_x(fmt, MANY)
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, row_bytes = row_count(op, batch), argument(op, 3)
-        in_parts, (end, onward) = come_in_parts(argument(op, 2), row_bytes), reads_on(op, scratch)
+        parts, (end, onward) = in_parts(argument(op, 2), row_bytes), reads_on(op, scratch)
         sums = scratch + SHARE_BYTES + 63 & ~63
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + UNPACKED) + DOTS_BYTES
         x = last_rows + TILE_ROWS * row_bytes + 63 & ~63
-        if rows <= DECODE_ROWS and in_parts and load_i64(scratch + PREPARED) == 0:
-            spread_x(op, rows, x_bytes, x)
+        if rows <= DECODE_ROWS and parts > 1 and load_i64(scratch + PREPARED) == 0:
+            if many and parts == MANY:
+                spread_many(op, rows, x)
+            else:
+                spread_few(op, rows, x)
             store_i64(scratch + PREPARED, 1)
         unit = first
         while unit < last:
@@ -73,12 +77,16 @@ def _define(name: str, fmt: Any) -> None:
                 # A tile is read whole: put the last rows where reading past them does no harm.
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
-            if rows == 1 and in_parts:
-                parts_1(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+            if rows == 1 and parts == FEW:
+                few_1(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+            elif many and rows == 1 and parts == MANY:
+                many_1(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             elif rows == 1:
                 whole_1(op, w, row_bytes, sums, tile_at(op, unit + 1), end, onward)
-            elif rows == 2 and in_parts:
-                parts_2(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+            elif rows == 2 and parts == FEW:
+                few_2(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+            elif many and rows == 2 and parts == MANY:
+                many_2(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             elif rows == 2:
                 whole_2(op, w, row_bytes, sums, tile_at(op, unit + 1), end, onward)
             else:

@@ -1,6 +1,6 @@
 """One or two rows of x times a tile of W, which is multiplied straight from W: it is the memory that they wait for.
 
-Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of four rows, which lie behind
+Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of a few rows, which lie behind
 each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the
 words of its parts side by side.
 
@@ -14,7 +14,7 @@ from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x, tile_at
 from kquants.interpreter import argument, fixed_units, share_start
 from kquants.layout import NEXT_PRODUCT, SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
-from kquants.parts import PARTS, add_parts, interleave
+from kquants.parts import add_parts, interleave
 from kquants.products import multiply_tile, scaling_of, sums_of
 from kquants.simd import load_i64
 
@@ -55,36 +55,41 @@ def decode_whole(fmt: Any, rows: int) -> Any:
     return decode
 
 
-@inline
-def spread_x(op: int, rows: int, x_bytes: int, to: int) -> None:
-    """Put x, groups of so many bytes, where `decode_in_parts` finds it: with the words of its parts interleaved."""
-    part_bytes = argument(op, 2) // X_GROUP // PARTS * rows * x_bytes
-    for k in range(0, part_bytes, 64):
-        interleave(to + PARTS * k, argument(op, 4) + k, part_bytes)
+def spread_x(fmt: Any, parts: int) -> Any:
+    """`spread(op, rows, to)`: put x where `decode_in_parts` finds it, with the words of its parts interleaved."""
+    store, x_bytes = interleave(parts), scaling_of(fmt).X_GROUP_BYTES
+
+    @inline
+    def spread(op: int, rows: int, to: int) -> None:
+        part_bytes = argument(op, 2) // X_GROUP // parts * rows * x_bytes
+        for k in range(0, part_bytes, 64):
+            store(to + parts * k, argument(op, 4) + k, part_bytes)
+
+    return spread
 
 
-def decode_in_parts(fmt: Any, rows: int) -> Any:
+def decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
     """`decode(op, w, row_bytes, sums, x, place, end, onward)`: the same for rows of W in parts, with spread x.
 
     `place` is where the tile lies in the file, w or what it was copied from. Behind the sums are those of the parts,
-    [PARTS][rows][16].
+    [parts][rows][16].
     """
     group, _ = in_groups(fmt)
-    group_bytes, x_bytes = group.BLOCK_BYTES, PARTS * scaling_of(fmt).X_GROUP_BYTES
-    multiply, (zeros, store_sums) = multiply_tile(group, rows, PARTS), sums_of(rows)
+    group_bytes, x_bytes = group.BLOCK_BYTES, parts * scaling_of(fmt).X_GROUP_BYTES
+    multiply, (zeros, store_sums), add = multiply_tile(group, rows, parts), sums_of(rows), add_parts(parts)
 
     @inline
     def decode(op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int) -> None:
-        groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // PARTS, row_bytes // PARTS, sums + 64 * rows
-        for k in range(PARTS):
+        groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // parts, row_bytes // parts, sums + 64 * rows
+        for k in range(parts):
             tile, y = w + k * TILE_ROWS * part_bytes, zeros()
             next_tile = place + (k + 1) * TILE_ROWS * part_bytes
             for i in range(groups):
                 done, to_x = i * group_bytes, x + i * rows * x_bytes
-                to_scales = to_x + PARTS * X_GROUP
+                to_scales = to_x + parts * X_GROUP
                 y = multiply(y, tile + done, part_bytes, next_tile + TILE_ROWS * done, end, onward, to_x, to_scales)
             store_sums(of_parts + 64 * rows * k, y)
         for t in range(rows):
-            add_parts(sums + 64 * t, of_parts + 64 * t, 64 * rows)
+            add(sums + 64 * t, of_parts + 64 * t, 64 * rows)
 
     return decode

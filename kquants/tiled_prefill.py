@@ -18,7 +18,7 @@ from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x
 from kquants.interpreter import argument
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS
-from kquants.parts import PARTS, come_in_parts
+from kquants.parts import parts_of
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
     TILES,
@@ -111,7 +111,7 @@ def prefill_of(fmt: Any) -> Any:
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, in_groups(fmt)
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
-    most = 1 if AMX else TILES
+    most, in_parts = 1 if AMX else TILES, parts_of(fmt)
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
@@ -155,13 +155,13 @@ def prefill_of(fmt: Any) -> Any:
             store_f32x16(sums + k, splat_f32(nb.float32(0)))
 
     @inline
-    def end_part(sums: int, size: int, part: int) -> None:
+    def end_part(sums: int, size: int, part: int, parts: int) -> None:
         """Add the sums of a part to those before it; after the last one all are where those of a whole row would be."""
         for k in range(0, size, 64):
             v = load_f32x16(sums + k)
             total = v if part == 0 else add_f32(load_f32x16(sums + size + k), v)
-            store_f32x16(sums + k if part == PARTS - 1 else sums + size + k, total)
-        if part < PARTS - 1:
+            store_f32x16(sums + k if part == parts - 1 else sums + size + k, total)
+        if part < parts - 1:
             clear(sums, size)
 
     @inline
@@ -173,7 +173,7 @@ def prefill_of(fmt: Any) -> Any:
             set_up_8(unpacked)
         elif AMX:
             set_up_16(unpacked)
-        b, count, in_parts = 0, argument(op, 2) // 32, come_in_parts(argument(op, 2), row_bytes)
+        b, count, parts = 0, argument(op, 2) // 32, in_parts(argument(op, 2), row_bytes)
         while b < count:
             last = b + (GROUP if b + GROUP <= count else blocks)
             done = b // blocks * super_bytes
@@ -182,8 +182,8 @@ def prefill_of(fmt: Any) -> Any:
                 ahead = at + tiles * tile_bytes + TILE_ROWS * done
                 unpack(at + done, row_bytes, ahead, unpacked + k * UNPACKED, last - b)
             multiply(op, b, rows, tiles, y, unpacked, sums, last)
-            if in_parts and last * PARTS % count == 0:
-                end_part(sums, size, last * PARTS // count - 1)
+            if parts > 1 and last * parts % count == 0:
+                end_part(sums, size, last * parts // count - 1, parts)
             b = last
         if AMX:
             release()

@@ -1,6 +1,7 @@
 """Matrix products: quantized ones equal their documented expression to the bit, float ones the exact sum closely."""
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import gguf
@@ -156,14 +157,15 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
-    """The documented sum; where tiles are large, that of four sums, each over a fourth of the columns."""
-    columns = x.q.shape[1]
-    if 16 * w.shape[1] > 20 * 1024 and columns % 1024 == 0:
-        fourth, bytes_of_it = columns // 4, w.shape[1] // 4
-        parts = [(w[:, bytes_of_it * i :][:, :bytes_of_it], x.columns(fourth * i, fourth * (i + 1))) for i in range(4)]
-        first, second, third, last = (expression_of_part(name, np.ascontiguousarray(v), u) for v, u in parts)
-        return ((first + second) + third) + last
-    return expression_of_part(name, w, x)
+    """The documented sum; where tiles are large, that of several sums, each over as many columns."""
+    columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
+    parts = 8 if name == "Q8_0" and tile_bytes > 80 * 1024 and columns % 2048 == 0 else 4
+    if tile_bytes <= 20 * 1024 or columns % (256 * parts):
+        return expression_of_part(name, w, x)
+    width, size = columns // parts, w.shape[1] // parts
+    of_w = [np.ascontiguousarray(w[:, i * size : (i + 1) * size]) for i in range(parts)]
+    first, *others = [expression_of_part(name, v, x.columns(i * width, (i + 1) * width)) for i, v in enumerate(of_w)]
+    return reduce(np.add, others, first)
 
 
 def expression_of_part(name: str, w: Array, x: Rows) -> Array:
@@ -189,11 +191,12 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
 
 
 # 56 rows are a strip of three tiles, and a part of one. Tiles of 2048 columns are large in some formats, those of 4096
-# in all; 4352 are no four parts.
+# in all; 4352 are no four parts. Those of 8192 may be so large that four parts are, too; 7168 are no eight.
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
 SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
 QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
+QUANTIZED_CASES += [("Q8_0", 37, 8192), ("Q8_0", 17, 7168), ("Q6_K", 17, 8192)]
 
 
 @pytest.mark.parametrize(("name", "rows", "columns"), QUANTIZED_CASES)

@@ -16,7 +16,7 @@ from edgellm.home import cache_folder
 from kquants import requests, tiled_decode, tiled_prefill
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
-from kquants.parts import PARTS
+from kquants.parts import FEW, MANY
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
 
@@ -77,7 +77,7 @@ def lines(fmt: Format, *starts: int) -> list[int]:
     return sorted(start + at for start in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
 
 
-@pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", PARTS)])
+@pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", FEW), ("Q6_K", MANY)])
 def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     name: str, parts: int, asked: Callable[[], list[int]]
 ) -> None:
