@@ -5,6 +5,9 @@ from collections.abc import Sequence as Ids
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgellm.engine.pages import Sequence
 from edgellm.engine.protocol import Segment
 from edgellm.engine.rotations import Rotations
@@ -29,7 +32,6 @@ class Batch:
 
     `lengths`: rows of each segment; `tables`: for each segment the ids of its sequence's pages. For each row, `tokens`
     and how many cells of its sequence it sees, its own the last (`visible`). `wanted`: rows whose logits are wanted.
-    `rotations` float32 [positions, rope_dim/2, 2]: cosine and sine of each pair's angle at each position.
     """
 
     def __init__(self, segments: Ids[Segment[Sequence]], rotations: Rotations) -> None:
@@ -40,8 +42,13 @@ class Batch:
         starts = accumulate(self.lengths, initial=0)
         self.wanted = [start + i for s, start in zip(segments, starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(self.tokens), len(self.wanted)
-        rotations.reach(max(self.visible))
-        self.rotations, self._rotations_at = rotations.table, rotations.address
+        self._rotations = rotations.reach(max(self.visible))
+
+    @property
+    def rotations(self) -> NDArray[np.float32]:
+        """Cosine and sine of each pair's angle at the position of each row: float32 [rows, rope_dim/2, 2]."""
+        rows: NDArray[np.float32] = self._rotations.array[np.array(self.visible) - 1]
+        return rows
 
     def record(self, pages: int) -> Record:
         """The record; `pages` is the address of the addresses of the KV pages.
@@ -57,6 +64,6 @@ class Batch:
         for length, pages_of_one in zip(self.lengths, self.tables, strict=True):
             tables += [table] * length
             table += 4 * len(pages_of_one)
-        words = array("q", [n, self.outputs, tokens, 0, visible, wanted, self._rotations_at, pages, *tables])
+        words = array("q", [n, self.outputs, tokens, 0, visible, wanted, self._rotations.address, pages, *tables])
         words[3] = words.buffer_info()[0] + 8 * (len(words) - n)
         return Record(words, numbers)

@@ -75,9 +75,10 @@ class CPUDevice:
         starts = self._program.starts
         first = starts[blocks.start] if blocks.start else 0
         last = starts[blocks.stop]
-        record = batch.record(self._pages.address)
+        pages = self._pages.addresses
+        record = batch.record(pages.address)
         logits = self._new_logits(batch.outputs) if blocks.stop == len(starts) - 1 else None
-        self._used = batch, record, self._pages.addresses, logits
+        self._used = batch, record, pages, logits
         decodes = batch.rows <= FEW_ROWS  # the ops of more are so long that nobody waits much
         threads, start = self._turnout.threads if decodes else self.threads.count, Moment.now()
         if not self.threads.run(self._program_at + first * OP_WORDS * 8, last - first, record.address, threads):

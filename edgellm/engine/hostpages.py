@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.memory import huge
+from edgellm.engine.memory import Placed, huge
 from edgellm.errors import NoMemoryError
 from kquants.layout import PAGE
 
@@ -12,11 +12,11 @@ CHUNK = 32 << 20
 
 
 class HostPages:
-    """Pages of `page_bytes` in this machine's memory; int64 `addresses`, which begin at `address`, tell where."""
+    """Pages of `page_bytes` in this machine's memory; `addresses` int64 has where each lies."""
 
     def __init__(self, page_bytes: int) -> None:
         self.page_bytes = page_bytes
-        self._keep(np.zeros(64, np.int64))
+        self.addresses = Placed.of(np.zeros(64, np.int64))
         self._pages: list[NDArray[np.uint8]] = []
 
     def hold(self, pages: int) -> None:
@@ -33,13 +33,10 @@ class HostPages:
                 f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
                 "shorten the conversation or choose a smaller --ctx"
             ) from None
-        if held + count > len(self.addresses):
-            self._keep(np.concatenate([self.addresses, np.zeros(held + count, np.int64)]))
-        self.addresses[held : held + count] = [page.ctypes.data for page in new]
+        if held + count > len(self.addresses.array):
+            self.addresses = Placed.of(np.concatenate([self.addresses.array, np.zeros(held + count, np.int64)]))
+        self.addresses.array[held : held + count] = [page.ctypes.data for page in new]
         self._pages.extend(new)
-
-    def _keep(self, addresses: NDArray[np.int64]) -> None:
-        self.addresses, self.address = addresses, int(addresses.ctypes.data)
 
     def copy(self, source: int, target: int) -> None:
         """See `edgellm.engine.pages.PageStore`."""

@@ -1,5 +1,7 @@
 """Memory for kernels: in huge pages where Linux has them, so that the CPU finds it without looking up addresses."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,21 @@ _ASKED_FOR = 4 << 20
 
 LINE = 64
 """Bytes of a cache line, and of the widest vector."""
+
+
+class Placed(NamedTuple):
+    """An array and where it lies: NumPy takes longer to tell that than all else takes that a token needs of it.
+
+    One value, so that an interrupt cannot leave the address of an array that is gone.
+    """
+
+    array: NDArray[Any]
+    address: int
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> "Placed":
+        """An array and its address."""
+        return cls(array, int(array.ctypes.data))
 
 
 def aligned(rows: int, row_bytes: int) -> NDArray[np.uint8]:

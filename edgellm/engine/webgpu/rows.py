@@ -57,7 +57,7 @@ def lay_out(batch: Batch, group: int, most_shared_rows: int) -> Rows:
         "merged rows": batch.rows if spans > 1 else 0,
     }
     tables = np.concatenate([np.array(table, np.uint32) for table in batch.tables])
-    return Rows(header, tables, batch.rotations[rows[: batch.rows, 0] - 1], sizes)
+    return Rows(header, tables, batch.rotations, sizes)
 
 
 def _tiles(lengths: list[int], together: int) -> list[int]:
