@@ -80,6 +80,8 @@ def _checked(name: str, check: Callable[[object], object], value: object) -> obj
 
 def _shown(value: object) -> str:
     """The value on one short line."""
+    if isinstance(value, tuple) and len(value) == 1:  # what was given once of an option that may come several times
+        (value,) = value
     line = " ".join(repr(value).split())
     return line if len(line) <= 60 else f"{line[:57]}..."
 

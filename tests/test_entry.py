@@ -1,12 +1,15 @@
 """Ctrl-C while the command is imported: its exit code, and no traceback."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 INTERRUPTED = """
 import sys
+from pathlib import Path
 
 class Finder:
     def find_spec(self, name, path, target=None):
@@ -37,3 +40,15 @@ def test_what_is_no_interrupt_is_told() -> None:
     done = run("click", "RuntimeError('of its own')")
     assert done.returncode == 1
     assert "of its own" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_stdout_does_not_take_is_told(tmp_path: Path, unbuffered: str) -> None:
+    """Unbuffered, Python itself would leave out what does not fit, without a word."""
+    limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (1000, 1000)); from edgellm.entry import main; main()"
+    command = [sys.executable, "-c", limit, "info", "builtin", "--tokens"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (1, "edgellm: stdout: File too large; make room, or write elsewhere\n")
