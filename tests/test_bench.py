@@ -106,9 +106,9 @@ def result(**setting: Any) -> Result:
     second = {"edgellm": Times(2.0, 4.0), "llama.cpp": Times(5.0, 5.0)}
     third = {"edgellm": Times(2.0, 5.0), "llama.cpp": Times(2.0, 10.0)}
     turns = [
-        [Turn(4, 1820.0, {"edgellm": 1.0, "llama.cpp": 1.0}), Turn(6, 910.0, {"edgellm": 1.0, "llama.cpp": 1.0})],
-        [Turn(10, 1000.0, {"edgellm": 4.0, "llama.cpp": 5.0})],
-        [Turn(10, 455.0, {"edgellm": 5.0, "llama.cpp": 10.0})],
+        [Turn(4, 0, 1730.0, {"edgellm": 1.0, "llama.cpp": 1.0}), Turn(6, 4, 930.0, {"edgellm": 1.0, "llama.cpp": 1.0})],
+        [Turn(10, 0, 1000.0, {"edgellm": 4.0, "llama.cpp": 5.0})],
+        [Turn(10, 0, 455.0, {"edgellm": 5.0, "llama.cpp": 10.0})],
     ]
     rounds = [
         Round(1000.0, 9000.0, first, turns[0]),
@@ -130,8 +130,9 @@ def test_figures_by_hand() -> None:
     assert found["decode"] == pytest.approx(
         {"tps": 5, "min": 4, "max": 10, "peak_tps": 2000 / 91, "mbu": (0.2275 + 0.4) / 2}
     )
-    # The turns: 4 steps a second of 20, 6 of 10, 2.5 of 1000 / 91, 2 of 5; llama.cpp's 4, 6, 2, 1 of these.
-    assert found["against"]["decode"]["mbu"] == pytest.approx((0.2 + 0.2) / 2)
+    # The turns: 4 steps a second of 1730 / (80 + 2 · 2.5) = 20.35, 6 of 930 / (80 + 2 · 7.5) = 9.8, 2.5 of 1000 / 91,
+    # 2 of 5; llama.cpp's 4, 6, 2, 1 of these.
+    assert found["against"]["decode"]["mbu"] == pytest.approx((4 * 85 / 1730 + 0.2) / 2)
     assert found["against"]["prefill"]["tps"] == 25
     assert found["against"]["rounds"]["decode"] == [10, 4, 2]
     assert found["ratio"]["prefill"] == {"median": 2.0, "min": 1.0, "max": 4.0}

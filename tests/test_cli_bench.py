@@ -195,8 +195,8 @@ def test_more_than_the_context_is_a_line(
     path = str(model_file(**TINY))
     monkeypatch.setattr(sys, "argv", ["edgellm", "bench", path, "-d", "500", "-p", "13", "-n", "2"])
     assert cli.run() == 2
-    told = "edgellm: 513 tokens (-d and the larger of -p and -n) are more than the model's context of 512; give less\n"
-    assert capsys.readouterr().err == told
+    told = "-p and -n cannot be more than 12: that is what the model's context of 512 tokens has left behind 500 (-d)"
+    assert capsys.readouterr().err == f"edgellm: {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_what_nobody_chose_fits_the_context(bench: Bench, options: str, amounts:
 
 
 def test_no_amount_fits_behind_a_whole_context(bench: Bench) -> None:
-    with pytest.raises(OptionError, match="513 tokens"):
+    with pytest.raises(OptionError, match="option depth cannot be 512: the model's context has 512 tokens"):
         bench("-d", 512)
 
 

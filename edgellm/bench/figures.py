@@ -50,13 +50,13 @@ def peak_speeds(result: Result, bandwidth: float, int8_peak: float) -> dict[str,
     Prefill: all products of the layers at the int8 peak (the output head works for one token alone and is left out).
     """
     prefill = int8_peak / result.products if result.products else None
-    return {"prefill": prefill, "decode": decode_peak(result, bandwidth)}
+    return {"prefill": prefill, "decode": decode_peak(result, bandwidth, result.setting.tokens)}
 
 
-def decode_peak(result: Result, bandwidth: float) -> float:
+def decode_peak(result: Result, bandwidth: float, steps: int, before: int = 0) -> float:
     """The speed where each step reads the weights once, and the cells of every sequence, at so many bytes a second."""
     traffic, setting = result.traffic, result.setting
-    cells = setting.depth + 1 + (setting.tokens - 1) / 2  # the mean over the steps
+    cells = setting.depth + before + 1 + (steps - 1) / 2  # the mean over the steps
     return setting.parallel * bandwidth / (traffic.weights + setting.parallel * traffic.cell * cells)
 
 
@@ -93,7 +93,7 @@ def _mbu(result: Result, side: str) -> float:
     """
     turns = [turn for each in result.rounds for turn in each.turns]
     speeds = [turn.steps * result.setting.parallel / turn.seconds[side] for turn in turns]
-    peaks = [decode_peak(result, turn.bandwidth) for turn in turns]
+    peaks = [decode_peak(result, turn.bandwidth, turn.steps, turn.before) for turn in turns]
     return median(speed / peak for speed, peak in zip(speeds, peaks, strict=True))
 
 

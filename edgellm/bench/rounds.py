@@ -54,9 +54,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Turn:
-    """Some steps of decoding: bytes a second that the memory gave just before, and the seconds of each side."""
+    """Steps of decoding behind others: bytes a second that the memory gave just then, and the seconds of each side."""
 
     steps: int
+    before: int
     bandwidth: float
     seconds: dict[str, float]
 
@@ -155,7 +156,7 @@ class Bench:
         self._watch.begin()
         for steps, before in _turns(n, max(TURN, TURN_BYTES // self.result.traffic.weights)):
             bandwidth = self._bandwidth(begin)
-            turns.append(Turn(steps, bandwidth, self._one_turn("decode", (steps, before), order, begin)))
+            turns.append(Turn(steps, before, bandwidth, self._one_turn("decode", (steps, before), order, begin)))
         self.result.devices["decode"] = self._watch.end(n * self.result.setting.parallel, n)
         return turns
 

@@ -1,6 +1,6 @@
 """What a benchmark measures; light, as the command line reads its defaults here."""
 
-from collections.abc import Collection
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from edgellm.errors import OptionError
@@ -31,19 +31,19 @@ class Setting:
         """The most tokens that a sequence holds: prompt and decoded steps begin at the same depth."""
         return self.depth + max(self.prompt_tokens, self.tokens)
 
-    def fitted(self, context: int, chosen: Collection[str]) -> "Setting":
+    def fitted(self, context: int, chosen: Set[str]) -> "Setting":
         """The same for a model of such a context: amounts that nobody chose are smaller if need be.
 
         Raises OptionError where what was chosen does not fit.
         """
-        room = max(0, context - self.depth)
+        room = context - self.depth
+        if room < 1 and not chosen >= {"prompt_tokens", "tokens"}:
+            raise OptionError(f"option depth cannot be {self.depth}: the model's context has {context} tokens")
         amounts = {name: getattr(self, name) for name in ("prompt_tokens", "tokens")}
-        fitted = {name: n if name in chosen else min(n, room) for name, n in amounts.items()}
-        fits = replace(self, **fitted)
-        if fits.longest > context or room == 0:
-            longest = max(fits.longest, self.depth + 1)
+        fits = replace(self, **{name: n if name in chosen else min(n, room) for name, n in amounts.items()})
+        if fits.longest > context:
             raise OptionError(
-                f"{longest} tokens (-d and the larger of -p and -n) are more than the model's context of {context}; "
-                "give less"
+                f"-p and -n cannot be more than {room}: that is what the model's context of {context} tokens has left "
+                f"behind {self.depth} (-d)"
             )
         return fits

@@ -61,7 +61,7 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     """
     load = LoadOptions.from_kwargs(kv_type=given.pop("kv_type"), gpu_layers=given.pop("gpu_layers"))
     setting = Setting(**given, kv_type=load.kv_type, gpu_layers=load.gpu_layers)
-    chosen = [name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     if setting.against:
         from edgellm.bench.peer import check_peer
 
@@ -69,7 +69,7 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     context.exit(_bench(model, setting, chosen, threads, as_json))
 
 
-def _bench(name: str, setting: Setting, chosen: list[str], threads: list[int] | None, as_json: bool) -> int:
+def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | None, as_json: bool) -> int:
     from edgellm.arch import describe
     from edgellm.bench.figures import figures  # after the options were checked: they bring numpy and more
     from edgellm.gguf import GGUFFile
