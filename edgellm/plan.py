@@ -12,6 +12,7 @@ from edgellm.engine.kinds import kind, worth_asking
 from edgellm.engine.offload import Offload, Sizes, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.program import build
+from edgellm.engine.rotations import table_bytes
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.machine import available_memory, default_threads
@@ -123,7 +124,8 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         traffic=Traffic.of(model, options.kv_type),
         weights=devices[0]["bytes"],
         kv_cache=-(-ctx // PAGE) * program.page_bytes,
-        activations=sum((b.rows or buffered) * b.row_bytes for b in program.buffers if b != program.logits),
+        activations=sum((b.rows or buffered) * b.row_bytes for b in program.buffers if b != program.logits)
+        + table_bytes(model.rope, ctx),
         scratch=threads * program.scratch_bytes + logits,
         available=available_memory(),
         devices=devices,

@@ -1,4 +1,4 @@
-"""Rows of W in parts, whose sums are added up in their order: y = ((part 0 + part 1) + part 2) + part 3.
+"""Rows of W in parts, whose sums are added up in their order: y = ((part 0 + part 1) + part 2) + part 3 …
 
 That is, rows whose tiles are larger than `LARGE`, in four parts or, of eight bits, if those are too large, too, in
 eight, with as many groups of columns in each part; other numbers of columns stay whole. Decode then reads tiles of 16

@@ -77,7 +77,7 @@ def lines(fmt: Format, *starts: int) -> list[int]:
     return sorted(start + at for start in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
 
 
-@pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", FEW), ("Q6_K", MANY)])
+@pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", FEW), ("Q8_0", MANY)])
 def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     name: str, parts: int, asked: Callable[[], list[int]]
 ) -> None:

@@ -2,8 +2,9 @@
 
 from array import array
 from collections.abc import Sequence as Ids
+from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,8 @@ class Batch:
 
     The cells that its rows write must be reserved. Row i of the logits belongs to the i-th wanted token.
 
-    `lengths`: rows of each segment; `tables`: for each segment the ids of its sequence's pages. For each row, `tokens`
+    `lengths`: rows of each segment; `tables`: for each segment the ids of its sequence's pages, the list that it goes
+    on to use. For each row, `tokens`
     and how many cells of its sequence it sees, its own the last (`visible`). `wanted`: rows whose logits are wanted.
     """
 
@@ -42,13 +44,19 @@ class Batch:
         starts = accumulate(self.lengths, initial=0)
         self.wanted = [start + i for s, start in zip(segments, starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(self.tokens), len(self.wanted)
-        self._rotations = rotations.reach(max(self.visible))
+        self._table = rotations.reach(max(self.visible))
 
-    @property
+    @cached_property
     def rotations(self) -> NDArray[np.float32]:
         """Cosine and sine of each pair's angle at the position of each row: float32 [rows, rope_dim/2, 2]."""
-        rows: NDArray[np.float32] = self._rotations.array[np.array(self.visible) - 1]
+        rows: NDArray[np.float32] = self._table.array[np.array(self.visible) - 1]
         return rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs, where no address holds: the rotations of the rows, not those of all positions."""
+        state = {**vars(self), "rotations": self.rotations}
+        del state["_table"]
+        return state
 
     def record(self, pages: int) -> Record:
         """The record; `pages` is the address of the addresses of the KV pages.
@@ -64,6 +72,6 @@ class Batch:
         for length, pages_of_one in zip(self.lengths, self.tables, strict=True):
             tables += [table] * length
             table += 4 * len(pages_of_one)
-        words = array("q", [n, self.outputs, tokens, 0, visible, wanted, self._rotations.address, pages, *tables])
+        words = array("q", [n, self.outputs, tokens, 0, visible, wanted, self._table.address, pages, *tables])
         words[3] = words.buffer_info()[0] + 8 * (len(words) - n)
         return Record(words, numbers)

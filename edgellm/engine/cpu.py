@@ -33,10 +33,10 @@ class CPUDevice:
     def __init__(
         self, program: Program, vocab: int, rows: int, threads: int, cache: Path, progress: jit.Progress | None
     ) -> None:
+        lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
-            lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
             self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, b.row_bytes) for b in lasting}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)
@@ -56,7 +56,7 @@ class CPUDevice:
             assert len(program.ops[i].arguments) == NEXT_PRODUCT
             self._ops[i, FIRST_ARGUMENT + NEXT_PRODUCT] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
-        self._vocab, self._logits_at = vocab, None
+        self._vocab, self._logits_at, self._used = vocab, None, tuple[object, ...]()
         if program.logits in program.buffers:  # the output head is the last op
             place = FIRST_ARGUMENT + program.ops[-1].arguments.index(program.logits)
             self._logits_at = self._ops[-1, place : place + 1].data
@@ -91,13 +91,20 @@ class CPUDevice:
         """End the threads and let go of buffers, pages and tensors. Nothing may be running."""
         self.threads.close()
         self._pages.clear()
-        del self._buffers, self._x, self._program
+        del self._buffers, self._x, self._program, self._used
 
     def _new_logits(self, outputs: int) -> Logits | None:
         """Where the output head, if it is here, now puts its logits: float32 [outputs, padded vocab]."""
         if not self._logits_at:
             return None
-        logits = np.empty((outputs, self._program.logits.row_bytes // 4), np.float32)
+        row_bytes = self._program.logits.row_bytes
+        try:
+            logits = np.empty((outputs, row_bytes // 4), np.float32)
+        except MemoryError:
+            needed = outputs * row_bytes >> 20
+            raise EdgeLLMError(
+                f"no memory for {needed} MiB of logits; ask for fewer, or close other programs"
+            ) from None
         if outputs:
             self._logits_at[0] = addressof(c_char.from_buffer(logits.data))  # NumPy takes ten times as long to tell it
         return logits

@@ -53,8 +53,8 @@ class Device(Protocol):
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """Compute consecutive blocks for the rows of a batch: float32 [rows, width], in place in `hidden`.
 
-        Returns a float32 copy [outputs, vocab] of the logits where the output head is among the blocks. Raises
-        Stopped after `stop`; what is in the batch's own cells and in `hidden` is then undefined.
+        Returns the logits, float32 [outputs, vocab], where the output head is among the blocks; the device changes
+        them no more. Raises Stopped after `stop`; what is in the batch's own cells and in `hidden` is then undefined.
         """
 
     def hold(self, pages: int) -> None:

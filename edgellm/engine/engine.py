@@ -75,7 +75,7 @@ class Engine:
         self.ctx = context(file, model, ctx)
         self.vocab = model.vocab
         self.max_rows = batch_rows(build(model, kv_type), self.ctx)
-        self._options: dict[str, Any] = {"kv_type": kv_type, "rows": self.max_rows, "threads": threads}
+        self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress}
         self._opening = Opening.of(file, Sizes(self.max_rows, self.ctx, kv_type), offload)
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())

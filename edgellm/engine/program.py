@@ -119,7 +119,7 @@ class Program:
 
 
 def floats(name: str, width: int) -> Buffer:
-    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero)."""
+    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero, but for logits)."""
     # An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
     return Buffer(name, 64 * (-(-4 * width // 64) | 1))
 

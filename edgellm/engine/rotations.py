@@ -4,37 +4,49 @@ import numpy as np
 
 from edgellm.arch.description import Rope
 from edgellm.engine.memory import Placed
-from edgellm.errors import NoMemoryError
+from edgellm.errors import EdgeLLMError
 from kquants.layout import PAGE
 
 
-class Rotations:
-    """Cosine and sine of each pair's angle, computed once for each position, a page of them at a time."""
+def table_bytes(rope: Rope, ctx: int) -> int:
+    """Bytes of the table of a full context."""
+    return _whole_pages(ctx) * 8 * len(rope.frequencies)
 
-    def __init__(self, rope: Rope) -> None:
-        self._rope, self._known = rope, 0
+
+def _whole_pages(count: int) -> int:
+    return -(-count // PAGE) * PAGE
+
+
+class Rotations:
+    """Cosine and sine of each pair's angle for up to `ctx` positions, computed once, a page of them at a time."""
+
+    def __init__(self, rope: Rope, ctx: int) -> None:
+        self._rope, self._most, self._known = rope, _whole_pages(ctx), 0
         self._table = self._make(PAGE)
 
     def reach(self, count: int) -> Placed:
-        """A table with the first `count` positions at least: float32 [room, rope_dim/2, 2]. Raises NoMemoryError.
+        """A table with the first `count` positions at least: float32 [room, rope_dim/2, 2].
 
         Those behind are undefined. A larger table takes the place of one that is full, so who uses one must hold it.
+        Raises EdgeLLMError without memory.
         """
-        table = self._table
         if count > self._known:
-            known = -(-count // PAGE) * PAGE
-            if known > len(table.array):
-                table = self._make(max(known, 2 * len(table.array)))
-                table.array[: self._known] = self._table.array[: self._known]
-            table.array[self._known : known] = self._rope.rotations(np.arange(self._known, known))
-            self._table = table  # an interrupt between these two only lets a page be computed again
-            self._known = known
-        return table
+            try:
+                self._compute(_whole_pages(count))
+            except MemoryError:
+                raise EdgeLLMError(
+                    f"no memory for the rotations of {count} tokens; shorten the conversation or choose a smaller --ctx"
+                ) from None
+        return self._table
+
+    def _compute(self, known: int) -> None:
+        table = self._table
+        if known > len(table.array):
+            table = self._make(max(known, min(2 * len(table.array), self._most)))
+            table.array[: self._known] = self._table.array[: self._known]
+        table.array[self._known : known] = self._rope.rotations(np.arange(self._known, known))
+        self._table = table  # an interrupt between these two only lets a page be computed again
+        self._known = known
 
     def _make(self, room: int) -> Placed:
-        try:
-            return Placed.of(np.empty((room, len(self._rope.frequencies), 2), np.float32))
-        except MemoryError:
-            raise NoMemoryError(
-                f"no memory for the rotations of {room} tokens; shorten the conversation or choose a smaller --ctx"
-            ) from None
+        return Placed.of(np.empty((room, len(self._rope.frequencies), 2), np.float32))

@@ -19,7 +19,7 @@ from kquants.jit import Progress
 class Runner:
     """The CPU and perhaps a GPU, with the pages that sequences share on them. Raises EdgeLLMError.
 
-    `rows` is the most rows of a batch.
+    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class Runner:
         gpu: Device | None,
         *,
         kv_type: str,
+        ctx: int,
         rows: int,
         threads: int,
         cache: Path,
@@ -40,7 +41,7 @@ class Runner:
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._parts = parts(placement)
         self.pool = PagePool(self.devices)
-        self._rotations = Rotations(model.rope)
+        self._rotations = Rotations(model.rope, ctx)
 
     def run(self, segments: Ids[Segment[Sequence]]) -> Logits:
         """The logits that segments want; their sequences then hold their tokens. Raises Stopped and DeviceFault.
@@ -64,4 +65,4 @@ class Runner:
         """Let go of all memory, and of what holds tensors. Nothing may be running."""
         for device in self.devices:
             device.close()
-        del self.devices[1:], self.gpu, self._model
+        del self.devices[1:], self.gpu, self._model, self._rotations
