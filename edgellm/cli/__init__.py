@@ -3,7 +3,6 @@
 import os
 import sys
 from importlib import import_module
-from io import BufferedWriter, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -71,7 +70,6 @@ def cli() -> None:
 def run() -> int:
     """Run the command line; return its exit code (see `edgellm.entry`)."""
     try:
-        _write_all()
         if instruction := os.environ.get(VARIABLE):
             return answer(cli, instruction)
         code = _invoke(sys.argv[1:] or ["--help"])
@@ -116,13 +114,6 @@ def _as_flag(message: str) -> str:
 def _complain(message: str, code: int) -> int:
     click.echo(f"edgellm: {message}", err=True)
     return code
-
-
-def _write_all() -> None:
-    """Have stdout written as a whole: unbuffered, Python leaves out what a pipe or a disk did not take at once."""
-    if isinstance(sys.stdout, TextIOWrapper) and isinstance(sys.stdout.buffer, RawIOBase):
-        encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout = TextIOWrapper(BufferedWriter(sys.stdout.detach()), encoding, errors, write_through=True)
 
 
 def _discard_stdout() -> None:
