@@ -1,8 +1,10 @@
 """What products ask the memory for: all of what comes next, where it is, and the next product's share after a share."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.parts import FEW, MANY
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
+from kquants.simd import ask
 
 reads_on = numba.njit(lambda op, scratch: tiled_decode.reads_on(op, scratch))
 
@@ -50,6 +53,24 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
     for address in starts:
         assert [a for turn in turned for a in turn if 0 <= a - address < 1_000_000] == [address + at for at in lines]
     assert max(map(len, turned)) - min(map(len, turned)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instruction"), [("znver5", "prefetcht0"), ("znver4", "prefetcht1"), ("sapphirerapids", "prefetcht1")]
+)
+def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
+    cpu: str, instruction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CPU_NAME", cpu)
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
+    b = ir.IRBuilder(function.append_basic_block())
+    ask(b, function.args[0])
+    b.ret_void()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu)
+    assert re.findall(r"prefetch\w+", machine.emit_assembly(llvm.parse_assembly(str(module)))) == [instruction]
 
 
 @pytest.fixture

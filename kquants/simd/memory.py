@@ -8,11 +8,15 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kquants.cpu import asks_first_level
 from kquants.simd.floats import float_to_half, half_to_float
 from kquants.simd.vectors import Emit, call, define
 
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
+
+_SECOND_LEVEL, _FIRST_LEVEL = _INT(2), _INT(3)
+"""How near a line is asked for, in LLVM's terms."""
 
 
 def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
@@ -71,11 +75,9 @@ store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
 def ask(b: ir.IRBuilder, address: Any) -> None:
-    """Ask for a cache line that will be read soon, into all caches; any address is allowed.
-
-    Decode of a Zen 5 reached 0.88 of the memory's bandwidth so, and 0.80 where it asked for the second-level cache.
-    """
-    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(3), _INT(1))
+    """Ask for a cache line that will be read soon; any address is allowed."""
+    level = _FIRST_LEVEL if asks_first_level() else _SECOND_LEVEL
+    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), level, _INT(1))
 
 
 prefetch = define(types.none, types.int64)(ask)
