@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
+from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError
 from edgellm.turns import GivenUp, Turns
 
@@ -69,14 +69,14 @@ class Session:
         if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
-    def check_fits(self, ids: Ids[int], advice: str = "shorten it, or raise ctx if the model allows more") -> None:
+    def check_fits(self, ids: Ids[int], advice: str = TOO_LONG_ADVICE) -> None:
         """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
         over = len(ids) - self.engine.ctx
         if over > 0:
             told = f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}"
             raise ContextOverflowError(f"{told}: {advice}")
         if not ids:
-            raise EdgeLLMError("the prompt is empty, and this model has no BOS token to begin with: give some text")
+            raise EdgeLLMError("the prompt is empty, and this model's texts begin with no BOS token: give some text")
 
     def rewind(self, sequence: Sequence, ids: Ids[int], cancel: Cancel) -> int:
         """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left. Stopped after `cancel`."""

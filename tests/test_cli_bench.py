@@ -231,6 +231,15 @@ def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(("words", "named"), [("bench --against", "edgellm bench"), ("--version=1", "edgellm")])
+def test_wrong_usage_names_the_help_to_read(
+    words: str, named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", *words.split()])
+    assert cli.run() == 2
+    assert capsys.readouterr().err.endswith(f"(see {named} --help)\n")
+
+
 def test_help_is_light() -> None:
     code = (
         "import sys; sys.argv = ['edgellm', 'bench', '--help']; from edgellm.cli import run; run(); print(*sys.modules)"

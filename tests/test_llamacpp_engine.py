@@ -162,7 +162,7 @@ def test_bad_batches_are_refused(engine: LlamaCppEngine) -> None:
     for tokens in ([engine.vocab], [-1], [], [1] * (engine.max_rows + 1)):
         with pytest.raises(EdgeLLMError):
             engine.forward([Segment(sequence, tokens)])
-    with pytest.raises(ContextOverflowError, match="raise ctx"):
+    with pytest.raises(ContextOverflowError, match="larger context"):
         engine.forward([Segment(sequence, [1] * 100)])
         engine.forward([Segment(sequence, [1] * 29)])
     assert len(sequence) == 100

@@ -77,8 +77,7 @@ def run() -> int:
             sys.stdout.flush()
         return code
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "edgellm"
-        return _complain(f"{' '.join(error.format_message().split())} (see {command} --help)", 2)
+        return _complain(f"{' '.join(error.format_message().split())} (see {_command(error)} --help)", 2)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -101,6 +100,13 @@ def _invoke(arguments: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     return 0
+
+
+def _command(error: click.UsageError) -> str:
+    """The command that was used in a wrong way; click does not tell where the last option lacks its value."""
+    if error.ctx:
+        return error.ctx.command_path
+    return " ".join(["edgellm", *(name for name in sys.argv[1:2] if name in COMMANDS)])
 
 
 def _as_flag(message: str) -> str:
