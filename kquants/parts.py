@@ -6,6 +6,7 @@ parts, those of four rows or two, which lie behind each other in the file, inste
 stays in the first-level cache until it is read, or more of it. Of tiles of 27 to 139 KB it does not, and a load from
 the second level waits for room that requests take: a Zen 5 with slow memory read them at 0.82 to 0.93 of its bandwidth,
 and steps of decode gained 3 to 5 %. Of Q8_0 with 8,192 columns it read parts of 35 KB at 0.87, those of 17 KB at 0.94.
+A Zen 4, which asks for the second level, gains as well: with slow memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing.
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side.
