@@ -76,7 +76,7 @@ class Session:
             told = f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}"
             raise ContextOverflowError(f"{told}: {advice}")
         if not ids:
-            raise EdgeLLMError("the prompt is empty, and this model's texts begin with no BOS token: give some text")
+            raise EdgeLLMError("the prompt is empty, without even a BOS token to begin with: give some text")
 
     def rewind(self, sequence: Sequence, ids: Ids[int], cancel: Cancel) -> int:
         """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left. Stopped after `cancel`."""

@@ -36,12 +36,14 @@ def is_arm() -> bool:
     return str(llvm.get_default_triple()).startswith(("aarch64", "arm64"))
 
 
-def asks_first_level() -> bool:
+@cache
+def wants_first_level() -> bool:
     """Whether lines that will be read soon are best asked for into the first-level cache, not the second-level one.
 
-    Such a request may hold one of the buffers that loads wait for, until the memory answers. Shares of the memory's
-    bandwidth at which Q4_K_M files decode, first and second level: Zen 4 0.70 and 0.95, Zen 5 0.88 and 0.80. A Sapphire
-    Rapids is faster with the second level, too, and so others are taken to be.
+    A request into the first level may hold one of the buffers that loads wait for, until the memory answers. Shares of
+    the memory's bandwidth at which Q4_K_M files decode, first and second level: Zen 4 0.70 and 0.95; Zen 5, before
+    rows came in parts, 0.88 and 0.80. A Sapphire Rapids is faster with the second level, too. So others are taken to
+    be, Arm among them, which was not measured. (Where another CPU is pretended, it is that one's level.)
     """
     return jit.cpu_name() == "znver5"
 

@@ -2,11 +2,12 @@
 
 That is, rows whose tiles are larger than `LARGE`, in four parts or, of eight bits, if those are too large, too, in
 eight, with as many groups of columns in each part; other numbers of columns stay whole. Decode then reads tiles of 16
-parts, those of four rows or two, which lie behind each other in the file, instead of 16 rows: what it asks for ahead
-stays in the first-level cache until it is read, or more of it. Of tiles of 27 to 139 KB it does not, and a load from
-the second level waits for room that requests take: a Zen 5 with slow memory read them at 0.82 to 0.93 of its bandwidth,
-and steps of decode gained 3 to 5 %. Of Q8_0 with 8,192 columns it read parts of 35 KB at 0.87, those of 17 KB at 0.94.
-A Zen 4, which asks for the second level, gains as well: with slow memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing.
+parts, those of four rows or two, which lie behind each other in the file, instead of 16 rows. What a Zen 5 asks for
+ahead, into the first-level cache, then stays there until it is read, or more of it. Of tiles of 27 to 139 KB it does
+not, and a load from the second level waits for room that requests take: with slow memory it read them at 0.82 to 0.93
+of its bandwidth, and steps of decode gained 3 to 5 %. Of Q8_0 with 8,192 columns it read parts of 35 KB at 0.87, those
+of 17 KB at 0.94. A Zen 4, where lines are asked for into the second level, gains as well, it is not known why: with
+slow memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing.
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side.
@@ -30,7 +31,7 @@ FEW, MANY = 4, 8
 beginnings and ends as much as they gain; and to compile both takes a third longer."""
 
 LARGE = 20 << 10
-"""Bytes of the largest tile that stays in a first-level cache of 48 KB, with what is asked for beside it."""
+"""Bytes of the largest tile that stays in a Zen 5's first-level cache of 48 KB, with what is asked for beside it."""
 
 _INT = ir.IntType(32)
 

@@ -231,7 +231,10 @@ def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize(("words", "named"), [("bench --against", "edgellm bench"), ("--version=1", "edgellm")])
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [("bench --against", "edgellm bench"), ("-- bench --json=1", "edgellm bench"), ("--version=1", "edgellm")],
+)
 def test_wrong_usage_names_the_help_to_read(
     words: str, named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,7 +215,7 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
     assert "No such file" in only_line(generate(path, "-f", tmp_path / "none"), 1)
     assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
     assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)
-    assert "begin with no BOS token" in only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
+    assert "without even a BOS token" in only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
 
 
 def test_what_this_version_does_not_have(path: Path, model_file: ModelFile) -> None:

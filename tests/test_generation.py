@@ -122,7 +122,7 @@ def test_a_prompt_that_does_not_fit_is_refused_at_once(model_file: ModelFile, mo
 def test_an_empty_prompt(model: Model, model_file: ModelFile) -> None:
     assert model.generate("", max_tokens=1, logit_bias=NO_END).stats.prompt_tokens == 1  # BOS
     with Model.open(model_file(**TINY, tokenizer="gpt2"), threads=1) as without:
-        with pytest.raises(EdgeLLMError, match=r"prompt is empty, and .* begin with no BOS"):
+        with pytest.raises(EdgeLLMError, match="prompt is empty, without even a BOS"):
             without.stream("")
         assert without.generate("in", max_tokens=1).stats.prompt_tokens == 1
 

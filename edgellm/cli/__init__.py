@@ -77,7 +77,9 @@ def run() -> int:
             sys.stdout.flush()
         return code
     except click.UsageError as error:
-        return _complain(f"{' '.join(error.format_message().split())} (see {_command(error)} --help)", 2)
+        names = [error.ctx.command_path, error.ctx.invoked_subcommand] if error.ctx else ["edgellm"]
+        command = " ".join(name for name in names if name)
+        return _complain(f"{' '.join(error.format_message().split())} (see {command} --help)", 2)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -96,17 +98,14 @@ def _invoke(arguments: list[str]) -> int:
     # Not through `cli.main`, which has exit codes and words of its own for Ctrl-C and a closed pipe.
     try:
         with cli.make_context("edgellm", arguments) as context:
-            cli.invoke(context)
+            try:
+                cli.invoke(context)
+            except click.UsageError as error:
+                error.ctx = error.ctx or context  # where an option lacks its value, click tells no command
+                raise
     except click.exceptions.Exit as stop:
         return stop.exit_code
     return 0
-
-
-def _command(error: click.UsageError) -> str:
-    """The command that was used in a wrong way; click does not tell where the last option lacks its value."""
-    if error.ctx:
-        return error.ctx.command_path
-    return " ".join(["edgellm", *(name for name in sys.argv[1:2] if name in COMMANDS)])
 
 
 def _as_flag(message: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import asks_first_level
+from kquants import cpu
 from kquants.simd.floats import float_to_half, half_to_float
 from kquants.simd.vectors import Emit, call, define
 
@@ -76,7 +76,7 @@ store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 def ask(b: ir.IRBuilder, address: Any) -> None:
     """Ask for a cache line that will be read soon; any address is allowed."""
-    level = _FIRST_LEVEL if asks_first_level() else _SECOND_LEVEL
+    level = _FIRST_LEVEL if cpu.wants_first_level() else _SECOND_LEVEL
     call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), level, _INT(1))
 
 
