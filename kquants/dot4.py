@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.cpu import has, lowering
-from kquants.simd import call, computed_here, joined, opaque, split
+from kquants.simd import call, computed_here, joined, opaque, pick, split
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 
@@ -176,9 +176,7 @@ class _Plain(Dot4):
         self._sums[i] = b.add(self._sums[i], self._neighbours(self._neighbours(products)))
 
     def _neighbours(self, x: Any) -> Any:
-        every_other = [list(range(k, x.type.count, 2)) for k in (0, 1)]
-        masks = [ir.Constant(ir.VectorType(_INT, len(lanes)), lanes) for lanes in every_other]
-        return self._b.add(*(self._b.shuffle_vector(x, x, mask) for mask in masks))
+        return self._b.add(*(pick(self._b, x, x, range(k, x.type.count, 2)) for k in (0, 1)))
 
 
 _LOWERINGS: dict[str, Callable[..., Dot4]] = {

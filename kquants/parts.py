@@ -13,7 +13,7 @@ Lane i then holds part i % parts of a row, and meets that part of x. So the word
 interleaved: one from each part, side by side.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from kquants.decorators import inline
 from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.pieces import Format
 from kquants.quads import Value
-from kquants.simd import F32, I32, VectorType, at, define, load, pointer, times
+from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
 
 FEW, MANY = 4, 8
 """Parts of a row. Eight are for formats of eight bits alone: tiles of others are small enough with four, or lose by
@@ -32,8 +32,6 @@ beginnings and ends as much as they gain; and to compile both takes a third long
 
 LARGE = 20 << 10
 """Bytes of the largest tile that stays in a Zen 5's first-level cache of 48 KB, with what is asked for beside it."""
-
-_INT = ir.IntType(32)
 
 
 def may_be_many(fmt: Format) -> bool:
@@ -70,13 +68,7 @@ class Spread:
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
         """For each lane the word that it meets, or what `of` makes of that: lane i has part i % parts of a row of W."""
         words = of(load(self.b, self.address, ir.VectorType(word, self.parts)))
-        return _pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
-
-
-def _pick(b: ir.IRBuilder, first: Value, second: Value, lanes: Iterable[int]) -> Value:
-    """A vector of these lanes of two, those of the second behind those of the first."""
-    mask = [_INT(lane) for lane in lanes]
-    return b.shuffle_vector(first, second, ir.Constant(ir.VectorType(_INT, len(mask)), mask))
+        return pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
 
 
 def _load_apart(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:
@@ -86,11 +78,11 @@ def _load_apart(b: ir.IRBuilder, address: Value, stride: Value, count: int, elem
 def _in_turn(b: ir.IRBuilder, vectors: list[Value], first: int, count: int) -> Value:
     """So many words of each vector from the first on: one of each, then the next of each."""
     if len(vectors) == 1:
-        return _pick(b, vectors[0], vectors[0], range(first, first + count))
+        return pick(b, vectors[0], vectors[0], range(first, first + count))
     half = len(vectors) // 2
     low, high = (_in_turn(b, some, first, count) for some in (vectors[:half], vectors[half:]))
     lanes = [half * word + lane + side for word in range(count) for side in (0, half * count) for lane in range(half)]
-    return _pick(b, low, high, lanes)
+    return pick(b, low, high, lanes)
 
 
 def interleave(parts: int) -> Any:
@@ -117,10 +109,10 @@ def add_parts(parts: int) -> Any:
         vectors = _load_apart(b, sums, stride, parts, F32)
         total: Value = None
         for part in range(parts):
-            pieces = [_pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
+            pieces = [pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
             while len(pieces) > 1:
                 both = range(2 * pieces[0].type.count)
-                pieces = [_pick(b, x, y, both) for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
+                pieces = [pick(b, x, y, both) for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
             total = b.fadd(total, pieces[0]) if part else pieces[0]
         b.store(total, pointer(b, y, F32.vector), align=64)
 

@@ -2,18 +2,13 @@
 
 from typing import Any
 
-from llvmlite import ir
-
 from kquants.decorators import inline
-from kquants.simd import F32, add_f32, define, load_f32x16_part, mul_f32, store_f32x16_part, sub_f32
-
-_INT = ir.IntType(32)
+from kquants.simd import F32, add_f32, define, load_f32x16_part, mul_f32, pick, store_f32x16_part, sub_f32
 
 
 def _lanes(*lanes: int) -> Any:
     """The operation that takes these lanes of two vectors: 0 … 15 of the first, 16 … 31 of the second."""
-    mask = ir.Constant(ir.VectorType(_INT, 16), list(lanes))
-    return define(F32, F32, F32)(lambda b, x, y: b.shuffle_vector(x, y, mask))
+    return define(F32, F32, F32)(lambda b, x, y: pick(b, x, y, lanes))
 
 
 _even, _odd = _lanes(*range(0, 32, 2)), _lanes(*range(1, 32, 2))

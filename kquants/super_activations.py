@@ -33,7 +33,7 @@ from numba import types
 
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, call, define, fold, load, pointer, saturated_i8, splat
+from kquants.simd import F32, I32, at, call, define, fold, load, pick, pointer, saturated_i8, splat
 
 _BYTE, _SHORT, _INT, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
 
@@ -54,17 +54,13 @@ def _all(value: float) -> Value:
     return ir.Constant(F32.vector, [value] * 16)
 
 
-def _shuffle(b: ir.IRBuilder, x: Value, y: Value, lanes: list[int]) -> Value:
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(lanes)), lanes))
-
-
 def _of_each(b: ir.IRBuilder, vectors: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
     """All lanes of vector i combined, in lane i; in one fixed order."""
     while len(vectors) > 1:
         # Of two vectors, neighbours meet: first those of x, then those of y. After four times lanes are in order.
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
         even, odd = list(range(0, 32, 2)), list(range(1, 32, 2))
-        vectors = [combine(_shuffle(b, x, y, even), _shuffle(b, x, y, odd)) for x, y in pairs]
+        vectors = [combine(pick(b, x, y, even), pick(b, x, y, odd)) for x, y in pairs]
     return vectors[0]
 
 
@@ -78,7 +74,7 @@ def _needed(b: ir.IRBuilder, values: list[Value]) -> Value:
     largest = b.fmul(_of_each(b, sizes, partial(_largest, b)), _all(1 / 127))
     sums = b.fmul(_of_each(b, sizes, b.fadd), _all(1 / (LARGEST_SUM - _ROUNDING - 1)))
     needed = _largest(b, largest, sums)
-    return _largest(b, needed, _shuffle(b, needed, needed, [i ^ 1 for i in range(16)]))
+    return _largest(b, needed, pick(b, needed, needed, [i ^ 1 for i in range(16)]))
 
 
 def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
@@ -107,7 +103,7 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     inverse = b.select(splat(b, b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST))), inverse, _all(0.0))
     wholes = []
     for i, v in enumerate(values):
-        scaled = b.fmul(v, _shuffle(b, inverse, inverse, [i] * 16))
+        scaled = b.fmul(v, pick(b, inverse, inverse, [i] * 16))
         wholes.append(call(b, "llvm.rint.v16f32", F32.vector, scaled))
         _store(b, group, 16 * i, saturated_i8(b, wholes[-1]), _BYTE)
     # The largest value passes over NaN, but the sums keep it (and Inf · 0 is NaN, too).
@@ -117,8 +113,8 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     b.store(b.select(is_nan, _FLOAT(float("nan")), d), pointer(b, record, _FLOAT), align=1)
     halves = b.fptosi(b.select(splat(b, is_nan), _all(0.0), sums), I32.vector)
     even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
-    blocks = b.add(_shuffle(b, halves, halves, even), _shuffle(b, halves, halves, odd))
-    e = _shuffle(b, exponents, exponents, even)
+    blocks = b.add(pick(b, halves, halves, even), pick(b, halves, halves, odd))
+    e = pick(b, exponents, exponents, even)
     _store(b, record, EXPONENTS_TWICE, exponents, _SHORT)
     _store(b, record, EXPONENTS, e, _SHORT)
     _store(b, record, BLOCK_SUMS, b.shl(blocks, e), _SHORT)

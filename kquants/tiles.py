@@ -1,13 +1,12 @@
 """A tile: 16 rows of W, loaded so that each is in a lane of its own."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from llvmlite import ir
 
 from kquants.cpu import has
 from kquants.quads import Floats, Quads, Value, Words
-from kquants.simd import I8_64, I32, at, call, computed_here, load, opaque, times
+from kquants.simd import I8_64, I32, at, call, computed_here, load, opaque, pick, times
 
 _INT = ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
@@ -97,10 +96,10 @@ class Tile:
     def _transposed_pairs(self, rows: list[Value]) -> list[Value]:
         # Rows r and r + 4 in the halves of a vector, and a transpose in each quarter: then the first four words of rows
         # are in the even quarters, the others in the odd ones.
-        pairs = [self._shuffle(rows[r], rows[r + 4], range(16)) for r in (*range(4), *range(8, 12))]
+        pairs = [pick(self.b, rows[r], rows[r + 4], range(16)) for r in (*range(4), *range(8, 12))]
         above, below = self._quarters_transposed(pairs[:4]), self._quarters_transposed(pairs[4:])
         chosen = [[4 * quarter + i for quarter in range(odd, 8, 2) for i in range(4)] for odd in (0, 1)]
-        return [self._shuffle(x, y, lanes) for lanes in chosen for x, y in zip(above, below, strict=True)]
+        return [pick(self.b, x, y, lanes) for lanes in chosen for x, y in zip(above, below, strict=True)]
 
     def _quarters_transposed(self, vectors: list[Value]) -> list[Value]:
         a, b, c, d = vectors
@@ -112,14 +111,10 @@ class Tile:
 
     def _joined(self, quarters: list[Value]) -> Value:
         a, b, c, d = quarters
-        return self._shuffle(self._shuffle(a, b, range(8)), self._shuffle(c, d, range(8)), range(16))
+        return pick(self.b, pick(self.b, a, b, range(8)), pick(self.b, c, d, range(8)), range(16))
 
     def _in_quarters(self, x: Value, y: Value, low: bool) -> Value:
         """The low or high two words of each quarter of x and y, alternating."""
         first = 0 if low else 2
         lanes = [q + i + 16 * of_y for q in range(0, 16, 4) for i in (first, first + 1) for of_y in (0, 1)]
-        return self._shuffle(x, y, lanes)
-
-    def _shuffle(self, x: Value, y: Value, lanes: Any) -> Value:
-        mask = [_INT(lane) for lane in lanes]
-        return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(mask)), mask))
+        return pick(self.b, x, y, lanes)

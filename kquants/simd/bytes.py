@@ -6,9 +6,9 @@ from llvmlite import ir
 from numba import types
 
 from kquants import cpu
-from kquants.simd.vectors import F32, I8, I32, call, define, joined, splat, split
+from kquants.simd.vectors import F32, I8, I32, call, define, joined, pick, splat, split
 
-_BOOL, _BYTE, _INT = (ir.IntType(n) for n in (1, 8, 32))
+_BOOL, _BYTE = ir.IntType(1), ir.IntType(8)
 
 
 and_i8 = define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, splat(b, b.trunc(bits, _BYTE), 32)))
@@ -84,8 +84,7 @@ def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
         starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
         return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), wanted)
     bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
-    bytes_of_bits = ir.Constant(ir.VectorType(_INT, 64), [4 * (i // 4) + first // 8 for i in range(64)])
-    mine = b.and_(b.shuffle_vector(words, words, bytes_of_bits), bits)
+    mine = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.select(b.icmp_unsigned("!=", mine, zero), wanted, zero)
 
 
@@ -96,8 +95,7 @@ def lookup_i8(table: tuple[int, ...]) -> Any:
 
 def _half_to_f32(first: int) -> Any:
     """16 of the 32 int8, from lane `first` on, as float32."""
-    lanes = ir.Constant(ir.VectorType(_INT, 16), list(range(first, first + 16)))
-    return define(F32, I8)(lambda b, x: b.sitofp(b.shuffle_vector(x, x, lanes), F32.vector))
+    return define(F32, I8)(lambda b, x: b.sitofp(pick(b, x, x, range(first, first + 16)), F32.vector))
 
 
 low_i8_to_f32 = _half_to_f32(0)

@@ -9,7 +9,7 @@ from numba.core import cgutils
 from kquants import cpu
 from kquants.simd.floats import float_to_half, half_to_float, saturated_i8
 from kquants.simd.memory import pointer
-from kquants.simd.vectors import F32, I8, I32, Emit, call, define, lanes_below
+from kquants.simd.vectors import F32, I8, I32, Emit, call, define, joined, lanes_below
 
 _BOOL, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 _FLOAT = ir.FloatType()
@@ -143,7 +143,7 @@ def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     half = ir.VectorType(_BYTE, 16)
     packed = b.load(pointer(b, address, half), align=1)
     low, high = b.and_(packed, ir.Constant(half, [15] * 16)), b.lshr(packed, ir.Constant(half, [4] * 16))
-    return b.shuffle_vector(low, high, ir.Constant(ir.VectorType(_INT, 32), list(range(32))))
+    return joined(b, [low, high])
 
 
 @define(types.none, types.int64, F32)

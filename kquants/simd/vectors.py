@@ -1,6 +1,6 @@
 """Vector types, and what operations on them are made with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from llvmlite import ir
@@ -77,7 +77,7 @@ def call(b: ir.IRBuilder, name: str, result: ir.Type, *values: Any) -> Any:
 def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
     """A value in all lanes."""
     one = b.insert_element(ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), value, _INT(0))
-    return b.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INT, lanes), [0] * lanes))
+    return pick(b, one, one, [0] * lanes)
 
 
 def opaque(b: ir.IRBuilder, v: Any) -> Any:
@@ -101,19 +101,21 @@ def _through_assembly(b: ir.IRBuilder, v: Any, is_ordered: bool) -> Any:
 def split(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
     """A vector in so many equal parts."""
     n = v.type.count // count
-    return [_lanes(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
+    return [pick(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
 
 
 def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
     """What `split` took apart; a power of two of them."""
     while len(parts) > 1:
         lanes = range(2 * parts[0].type.count)
-        parts = [_lanes(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
+        parts = [pick(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
     return parts[0]
 
 
-def _lanes(b: ir.IRBuilder, x: Any, y: Any, lanes: range) -> Any:
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes)))
+def pick(b: ir.IRBuilder, x: Any, y: Any, lanes: Iterable[int]) -> Any:
+    """A vector of these lanes of two, those of the second behind those of the first."""
+    mask = [_INT(lane) for lane in lanes]
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(mask)), mask))
 
 
 def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
@@ -121,9 +123,7 @@ def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     n = v.type.count
     while n > 1:
         n //= 2
-        low = ir.Constant(ir.VectorType(_INT, n), list(range(n)))
-        high = ir.Constant(ir.VectorType(_INT, n), list(range(n, 2 * n)))
-        v = combine(b.shuffle_vector(v, v, low), b.shuffle_vector(v, v, high))
+        v = combine(pick(b, v, v, range(n)), pick(b, v, v, range(n, 2 * n)))
     return b.extract_element(v, _INT(0))
 
 
