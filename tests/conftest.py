@@ -10,6 +10,9 @@ from chat_fakes import FakeModel
 from desk_front import Front, MakeFront
 from make_gguf import Spec, write_model
 from platformdirs import user_cache_path
+from thread_chains import new_pool
+
+from edgellm.engine.threads import ThreadPool
 
 ModelFile = Callable[..., Path]
 
@@ -46,6 +49,15 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared data folder beside the project")
     return folder
+
+
+@pytest.fixture(params=[1, 2, 3, 8])
+def any_pool(request: pytest.FixtureRequest) -> Iterator[ThreadPool]:
+    """A thread pool, of one thread or of several."""
+    pool = new_pool(request.param)
+    assert pool.count == request.param
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
