@@ -14,7 +14,7 @@ from edgellm.options import ChatOptions, check_text
 from edgellm.overflow import Overflow, pinned
 from edgellm.session import PrefillProgress
 from edgellm.text.inspection import Inspection, inspect
-from edgellm.text.prompts import ChatPrompts, template_for
+from edgellm.text.prompts import ChatPrompts, own_template, template_for
 from edgellm.text.template import Message, check_messages
 from edgellm.writer import Writer
 
@@ -43,12 +43,7 @@ class Chat:
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
         tokenizer = writer.tokenizer
-        source = template if template is not None else tokenizer.chat_template
-        if source is None:
-            raise EdgeLLMError(
-                f"{writer.session.name} has no chat template: it may not be a chat model; "
-                "`edgellm generate --chat --template NAME|FILE` takes one"
-            )
+        source = own_template(writer.session.name, tokenizer.chat_template) if template is None else template
         writer.options(**options)
         self._overflow = ChatOptions.from_kwargs(overflow=overflow).overflow
         self._writer, self._args, self._options = writer, dict(template_args or {}), options

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from chat_fakes import FakeBackend, FakeModel, FakeReply
+from conftest import ModelFile
 
-from tui.core.backend import EdgeModel
+from edgellm import EdgeLLMError
+from tui.core.backend import EdgeBackend, EdgeModel
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
 from tui.core.worker import Request, Worker
@@ -124,6 +126,13 @@ def test_blocks_on_the_gpu_are_those_of_now(desk: Desk, monkeypatch: pytest.Monk
     assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (30, 33)
     engine.devices = on_cpu
     assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (0, 33)
+
+
+def test_a_file_without_a_chat_template_takes_no_models_place(model_file: ModelFile) -> None:
+    backend = EdgeBackend()
+    backend.check("builtin", no_options)
+    with pytest.raises(EdgeLLMError, match="has no chat template"):
+        backend.check(str(model_file(types="Q8_0")), no_options)
 
 
 def test_without_a_model_a_reply_says_so(desk: Desk) -> None:

@@ -14,6 +14,16 @@ _REMEMBERED = 2048
 """Texts between control tokens whose ids are kept: a conversation comes again with every turn."""
 
 
+def own_template(model: str, source: str | None) -> str:
+    """The chat template of a model's file. Raises EdgeLLMError if it has none."""
+    if source is None:
+        raise EdgeLLMError(
+            f"{model} has no chat template: it may not be a chat model; "
+            "`edgellm generate --chat --template NAME|FILE` takes one"
+        )
+    return source
+
+
 def template_for(tokenizer: Tokenizer, source: str) -> ChatTemplate:
     """A chat template that knows BOS and EOS as the tokenizer writes them. Raises EdgeLLMError if it is not valid."""
     ids = (tokenizer.bos_id, tokenizer.eos_id)

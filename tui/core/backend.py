@@ -152,10 +152,13 @@ class EdgeBackend:
         from edgellm.models import name_of, resolve
         from edgellm.options import LoadOptions
         from edgellm.plan import make_plan
+        from edgellm.text.prompts import own_template
 
         path = resolve(model)
+        name = name_of(path.absolute())
         with GGUFFile.open(path) as file:
-            make_plan(file, LoadOptions.from_kwargs(**{**options(name_of(path.absolute())), "gpu_layers": 0}))
+            own_template(name, file.get_str("tokenizer.chat_template", None))
+            make_plan(file, LoadOptions.from_kwargs(**{**options(name), "gpu_layers": 0}))
 
     def names(self) -> Sequence[str]:
         """As `edgellm list` shows them."""
