@@ -122,7 +122,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         scales: list[Values] = []
         whole: Values = (None, None)
         ahead = asked(b, next_tile, distances_of(fmt, parts), end, onward)
-        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=8 * fmt.BLOCKS)
+        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=8 * fmt.BLOCKS, once=True)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
@@ -186,7 +186,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
         ahead = [at(b, next_tiles, distance) for distance in PREFILL_DISTANCES]
-        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=2 * fmt.BLOCKS)
+        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=2 * fmt.BLOCKS, once=False)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u

@@ -1,5 +1,6 @@
 """What products ask the memory for: all of what comes next, where it is, and the next product's share after a share."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -38,9 +39,9 @@ class Sums:
 @pytest.mark.parametrize(("size", "turns"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
 def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     turned: list[list[int]] = []
-    monkeypatch.setattr(requests, "ask", lambda b, address: turned[-1].append(address))
+    monkeypatch.setattr(requests, "ask", lambda b, address, once: turned[-1].append(address))
     starts, builder = [3_000_000, 5_000_032], Sums()
-    given: Any = requests.Requests(builder, size, starts, turns)  # type: ignore[arg-type]
+    given: Any = requests.Requests(builder, size, starts, turns, once=True)  # type: ignore[arg-type]
     for _ in range(turns):
         with pytest.raises(AssertionError):
             given.end()
@@ -53,15 +54,18 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
     assert max(map(len, turned)) - min(map(len, turned)) <= 1
 
 
-@pytest.mark.parametrize(("name", "level"), [("znver5", 3), ("znver4", 2), ("sapphirerapids", 2)])
+@pytest.mark.parametrize(("name", "level", "once"), [("znver5", 3, 0), ("znver4", 2, 2), ("sapphirerapids", 2, 2)])
 def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
-    name: str, level: int, monkeypatch: pytest.MonkeyPatch
+    name: str, level: int, once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu, "wants_first_level", cpu.wants_first_level.__wrapped__)
     monkeypatch.setenv("NUMBA_CPU_NAME", name)
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
-    ask(ir.IRBuilder(function.append_basic_block()), function.args[0])
-    assert f"i32 0, i32 {level}, i32 1)" in str(function)  # LLVM: to read, how near (3 is nearest), data
+    builder = ir.IRBuilder(function.append_basic_block())
+    ask(builder, function.args[0])
+    ask(builder, function.args[0], once=True)
+    asked = re.findall(r"i32 0, i32 (\d), i32 1\)", str(function))  # LLVM: to read, how near (3 is nearest), data
+    assert asked == [str(level), str(once)]
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
     """What compiled code asks for goes to a list, which is read and emptied."""
     log = np.zeros(10_000, np.int64)  # how many there are, then their addresses
 
-    def note(b: ir.IRBuilder, address: Any) -> None:
+    def note(b: ir.IRBuilder, address: Any, once: bool) -> None:
         long, log_address = ir.IntType(64), ir.IntType(64)(log.ctypes.data)
         count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
         b.store(count, b.inttoptr(log_address, long.as_pointer()))

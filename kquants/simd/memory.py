@@ -15,8 +15,8 @@ from kquants.simd.vectors import Emit, call, define
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
 
-_SECOND_LEVEL, _FIRST_LEVEL = _INT(2), _INT(3)
-"""How near a line is asked for, in LLVM's terms."""
+_FOR_ONCE, _SECOND_LEVEL, _FIRST_LEVEL = _INT(0), _INT(2), _INT(3)
+"""How near a line is asked for, and for how long, in LLVM's terms."""
 
 
 def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
@@ -74,13 +74,18 @@ store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
-def ask(b: ir.IRBuilder, address: Any) -> None:
-    """Ask for a cache line that will be read soon; any address is allowed."""
-    level = _FIRST_LEVEL if cpu.wants_first_level() else _SECOND_LEVEL
+def ask(b: ir.IRBuilder, address: Any, once: bool = False) -> None:
+    """Ask for a cache line that will be read soon; any address is allowed. See `kquants.cpu.wants_first_level`.
+
+    `once`: not again before much else was read. Out of the first level, such a line goes to no other.
+    """
+    near = _FOR_ONCE if once else _FIRST_LEVEL
+    level = near if cpu.wants_first_level() else _SECOND_LEVEL
     call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), level, _INT(1))
 
 
 prefetch = define(types.none, types.int64)(ask)
+prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, once=True))
 
 
 @define(types.none, types.int64, types.int64, types.int64)
