@@ -19,6 +19,7 @@ KEYS = {
     "enter": "\r",
     "escape": "\x1b",
     "ctrl+b": "\x02",
+    "ctrl+c": "\x03",
     "ctrl+n": "\x0e",
     "ctrl+p": "\x10",
     "ctrl+q": "\x11",

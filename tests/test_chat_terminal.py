@@ -140,6 +140,26 @@ def test_it_can_be_put_aside_and_taken_up_again(chat: Terminal) -> None:
     chat.until("stopped by you")
 
 
+_CHANGING = """
+from tui.app import ChatApp
+begin = ChatApp.on_mount
+def on_mount(self):
+    begin(self)
+    self.set_interval(0.1, lambda: [row.refresh() for row in self.screen.query("Panel Row")])
+ChatApp.on_mount = on_mount
+from edgellm.entry import main
+main()
+"""
+
+
+def test_a_notice_leaves_nothing_behind_while_hidden_figures_change(home: Path) -> None:
+    with chat_in_terminal("one", home=home, program=("-c", _CHANGING)) as chat:
+        chat.until("● ready")
+        chat.press("ctrl+c")
+        chat.until("Ctrl+Q leaves the chat")
+        chat.until(lambda: "Ctrl+Q leaves the chat" not in chat.text, 20)
+
+
 def test_it_follows_the_size_of_the_terminal(chat: Terminal) -> None:
     for columns, rows in ((20, 5), (140, 40), (1, 1), (80, 24)):
         chat.resize(columns, rows)

@@ -8,6 +8,7 @@ from textual.binding import BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.notifications import SeverityLevel
+from textual.screen import Screen
 
 from edgellm.errors import EdgeLLMError
 from edgellm.home import config_file
@@ -60,6 +61,7 @@ class ChatApp(LastingApp):
         self.desk = Desk(store, backend, self._tell)
         self.desk.first, self._chat = model, chat
         self._coming: set[str] = set()
+        self._notices = 0
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -102,7 +104,22 @@ class ChatApp(LastingApp):
         if text not in self._coming and all(notice.message != text for notice in self._notifications):
             self._coming.add(text)
             super().notify(text, title=title, severity=severity, timeout=timeout, markup=False)
-            self.call_later(lambda: self._coming.discard(text))  # by then it is among the others
+            self.call_later(self._has_come, text)
+
+    def _has_come(self, notice: str) -> None:
+        """A notice is among the others, on this screen."""
+        self._coming.discard(notice)
+        layouts = self.screen.screen_layout_refresh_signal
+        layouts.unsubscribe(self)
+        layouts.subscribe(self, self._wipe)
+
+    def _wipe(self, screen: Screen[object]) -> None:
+        """Paint all anew when a notice has gone: Textual may have forgotten where it was (8.2.8: when a hidden widget
+        changed meanwhile, the map of widgets is made anew once the notice is out of it, and nothing is seen to go)."""
+        notices = len(screen.query("Toast"))
+        if notices < self._notices:
+            screen.refresh()
+        self._notices = notices
 
     def action_help_quit(self) -> None:
         """Ctrl+C: stop what is written, as in a shell; else say how to leave."""
