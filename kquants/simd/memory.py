@@ -77,7 +77,8 @@ store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 def ask(b: ir.IRBuilder, address: Any, once: bool = False) -> None:
     """Ask for a cache line that will be read soon; any address is allowed. See `kquants.cpu.wants_first_level`.
 
-    `once`: not again before much else was read. Out of the first level, such a line goes to no other.
+    `once`: not again before much else was read. A Zen 5 keeps such a line in its first level alone; others, where that
+    is not measured, are asked for it as for any.
     """
     near = _FOR_ONCE if once else _FIRST_LEVEL
     level = near if cpu.wants_first_level() else _SECOND_LEVEL
