@@ -24,6 +24,7 @@ KEYS = {
     "ctrl+p": "\x10",
     "ctrl+q": "\x11",
     "ctrl+r": "\x12",
+    "f1": "\x1bOP",
     "f2": "\x1bOQ",
     "f3": "\x1bOR",
     "alt+left": "\x1b[1;3D",

@@ -145,19 +145,21 @@ from tui.app import ChatApp
 begin = ChatApp.on_mount
 def on_mount(self):
     begin(self)
-    self.set_interval(0.1, lambda: [row.refresh() for row in self.screen.query("Panel Row")])
+    self.set_interval(0.1, lambda: [hidden.refresh() for hidden in self.screen.query("ToastRack")])
+    self.screen_change_signal.subscribe(self, lambda _: self.set_timer(1, lambda: self.notify("You are elsewhere")))
 ChatApp.on_mount = on_mount
 from edgellm.entry import main
 main()
 """
 
 
-def test_a_notice_leaves_nothing_behind_while_hidden_figures_change(home: Path) -> None:
+@pytest.mark.parametrize(("key", "notice"), [("ctrl+c", "Ctrl+Q leaves the chat"), ("f1", "You are elsewhere")])
+def test_a_notice_leaves_nothing_behind_while_hidden_widgets_change(home: Path, key: str, notice: str) -> None:
     with chat_in_terminal("one", home=home, program=("-c", _CHANGING)) as chat:
         chat.until("● ready")
-        chat.press("ctrl+c")
-        chat.until("Ctrl+Q leaves the chat")
-        chat.until(lambda: "Ctrl+Q leaves the chat" not in chat.text, 20)
+        chat.press(key)
+        chat.until(notice)
+        chat.until(lambda: notice not in chat.text, 20)
 
 
 def test_it_follows_the_size_of_the_terminal(chat: Terminal) -> None:

@@ -7,8 +7,6 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.message import Message
-from textual.notifications import SeverityLevel
-from textual.screen import Screen
 
 from edgellm.errors import EdgeLLMError
 from edgellm.home import config_file
@@ -18,8 +16,7 @@ from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
 from tui.core.store import Store
-from tui.lasting import LastingApp
-from tui.transcript.clean import clean
+from tui.notices import NoticingApp
 from tui.views.keymap import read_keys, remarks
 from tui.views.themes import DARK, LIGHT, first_theme
 from tui.views.view import View
@@ -31,7 +28,7 @@ def _palette() -> type[Provider]:
     return Palette
 
 
-class ChatApp(LastingApp):
+class ChatApp(NoticingApp):
     """Made with what it works on, so that tests can give it a store and a model of their own."""
 
     TITLE = "edgellm"
@@ -60,8 +57,6 @@ class ChatApp(LastingApp):
         super().__init__()
         self.desk = Desk(store, backend, self._tell)
         self.desk.first, self._chat = model, chat
-        self._coming: set[str] = set()
-        self._notices = 0
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -89,37 +84,6 @@ class ChatApp(LastingApp):
         """Say what is wrong in the config file. To know all keys, all screens are loaded: only once this one stands."""
         for problem in [*self._problems, *(remarks(self.keys) if self.keys else ())]:
             self.notify(problem, severity="warning", timeout=15)
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,
-    ) -> None:
-        """Show a notice, unless it is there. Whatever it quotes is text, and harmless to the terminal."""
-        text = clean(message)
-        if text not in self._coming and all(notice.message != text for notice in self._notifications):
-            self._coming.add(text)
-            super().notify(text, title=title, severity=severity, timeout=timeout, markup=False)
-            self.call_later(self._has_come, text)
-
-    def _has_come(self, notice: str) -> None:
-        """A notice is among the others, on this screen."""
-        self._coming.discard(notice)
-        layouts = self.screen.screen_layout_refresh_signal
-        layouts.unsubscribe(self)
-        layouts.subscribe(self, self._wipe)
-
-    def _wipe(self, screen: Screen[object]) -> None:
-        """Paint all anew when a notice has gone: Textual may have forgotten where it was (8.2.8: when a hidden widget
-        changed meanwhile, the map of widgets is made anew once the notice is out of it, and nothing is seen to go)."""
-        notices = len(screen.query("Toast"))
-        if notices < self._notices:
-            screen.refresh()
-        self._notices = notices
 
     def action_help_quit(self) -> None:
         """Ctrl+C: stop what is written, as in a shell; else say how to leave."""
