@@ -238,6 +238,11 @@ def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
     assert log.count("NOISE of another") == 2
 
 
+def words(terminal: Terminal) -> list[str]:
+    """The words of a reply that stand where no notice lies over them."""
+    return re.findall(r"w\d+", "\n".join(terminal.screen.display[6:]))
+
+
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_kill_takes_nothing_but_the_last_second(home: Path, attempt: int) -> None:
     """The moments are drawn anew in each run, so that in time all are tried."""
@@ -246,8 +251,9 @@ def test_a_kill_takes_nothing_but_the_last_second(home: Path, attempt: int) -> N
         chat.say("hello")
         chat.until("▼ writing")
         chat.type("half a thou")
+        chat.until(lambda: len(words(chat)) > 1)
         chat.read(uniform(0, 1))
-        shown = re.findall(r"w\d+", "".join(chat.screen.display[6:]))  # over the first lines a notice may lie
+        shown = words(chat)
         chat.read(1)
         chat.signal(signal.SIGKILL)
         assert chat.process.wait() == -signal.SIGKILL

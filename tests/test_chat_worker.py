@@ -128,11 +128,19 @@ def test_blocks_on_the_gpu_are_those_of_now(desk: Desk, monkeypatch: pytest.Monk
     assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (0, 33)
 
 
-def test_a_file_without_a_chat_template_takes_no_models_place(model_file: ModelFile) -> None:
-    backend = EdgeBackend()
-    backend.check("builtin", no_options)
-    with pytest.raises(EdgeLLMError, match="has no chat template"):
-        backend.check(str(model_file(types="Q8_0")), no_options)
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"types": "Q8_0"}, "has no chat template"),
+        ({"types": "Q8_0", "chat_template": "{% for"}, "chat template is not valid"),
+        ({"types": "Q8_0", "arch": "bert"}, "architecture bert is not supported"),
+    ],
+)
+def test_a_file_that_cannot_chat_is_refused_before_the_open_model_goes(
+    model_file: ModelFile, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(EdgeLLMError, match=problem):
+        EdgeBackend().check(str(model_file(**options)), no_options)
 
 
 def test_without_a_model_a_reply_says_so(desk: Desk) -> None:

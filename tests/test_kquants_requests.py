@@ -1,7 +1,6 @@
 """What products ask the memory for: all of what comes next, where it is, and the next product's share after a share."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -36,12 +35,16 @@ class Sums:
         """Nothing."""
 
 
+@pytest.mark.parametrize("once", [True, False])
 @pytest.mark.parametrize(("size", "turns"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
-def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_line_is_asked_for_once_from_each_address(
+    size: int, turns: int, once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turned: list[list[int]] = []
-    monkeypatch.setattr(requests, "ask", lambda b, address, once: turned[-1].append(address))
+    kinds: set[bool] = set()
+    monkeypatch.setattr(requests, "ask", lambda b, address, once: (turned[-1].append(address), kinds.add(once)))
     starts, builder = [3_000_000, 5_000_032], Sums()
-    given: Any = requests.Requests(builder, size, starts, turns, once=True)  # type: ignore[arg-type]
+    given: Any = requests.Requests(builder, size, starts, turns, once)  # type: ignore[arg-type]
     for _ in range(turns):
         with pytest.raises(AssertionError):
             given.end()
@@ -52,6 +55,7 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
     for address in starts:
         assert [a for turn in turned for a in turn if 0 <= a - address < 1_000_000] == [address + at for at in lines]
     assert max(map(len, turned)) - min(map(len, turned)) <= 1
+    assert kinds == {once}
 
 
 @pytest.mark.parametrize(("name", "level", "once"), [("znver5", 3, 0), ("znver4", 2, 2), ("sapphirerapids", 2, 2)])
@@ -68,24 +72,34 @@ def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
     assert asked == [str(level), str(once)]
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
-    """What compiled code asks for goes to a list, which is read and emptied."""
-    log = np.zeros(10_000, np.int64)  # how many there are, then their addresses
+class Asked:
+    """What compiled code asks for."""
 
-    def note(b: ir.IRBuilder, address: Any, once: bool) -> None:
-        long, log_address = ir.IntType(64), ir.IntType(64)(log.ctypes.data)
+    def __init__(self) -> None:
+        self._log = np.zeros(10_000, np.int64)  # how many there are, then their addresses
+        self.once: set[bool] = set()
+
+    def note(self, b: ir.IRBuilder, address: Any, once: bool) -> None:
+        """Compile that it is noted, in place of a request."""
+        self.once.add(once)
+        long, log_address = ir.IntType(64), ir.IntType(64)(self._log.ctypes.data)
         count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
         b.store(count, b.inttoptr(log_address, long.as_pointer()))
         b.store(address, b.inttoptr(b.add(log_address, b.mul(count, long(8))), long.as_pointer()))
 
-    def read() -> list[int]:
-        found = log[1 : log[0] + 1].tolist()
-        log[0] = 0
+    def addresses(self) -> list[int]:
+        """Those since the last call."""
+        found = self._log[1 : self._log[0] + 1].tolist()
+        self._log[0] = 0
         return found
 
-    monkeypatch.setattr(requests, "ask", note)
-    return read
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Notes all requests."""
+    found = Asked()
+    monkeypatch.setattr(requests, "ask", found.note)
+    return found
 
 
 def lines(fmt: Format, *starts: int) -> list[int]:
@@ -95,7 +109,7 @@ def lines(fmt: Format, *starts: int) -> list[int]:
 
 @pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", FEW), ("Q8_0", MANY)])
 def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
-    name: str, parts: int, asked: Callable[[], list[int]]
+    name: str, parts: int, asked: Asked
 ) -> None:
     fmt: Any = QUANTIZED[name.lower()]
     multiply, (zeros, store) = multiply_tile(fmt, 1, parts), sums_of(1)
@@ -112,10 +126,11 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
         run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
         starts = [near + d + (onward if near + d >= end else 0) for d in distances]
-        assert sorted(asked()) == lines(fmt, *starts)
+        assert sorted(asked.addresses()) == lines(fmt, *starts)
+    assert asked.once == {True}, "weights are read once in a step"
 
 
-def test_prefill_asks_for_the_next_tiles(asked: Callable[[], list[int]]) -> None:
+def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     fmt: Any = QUANTIZED["q4_k"]
     store = store_tile(fmt, signed=False)
     w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
@@ -126,7 +141,8 @@ def test_prefill_asks_for_the_next_tiles(asked: Callable[[], list[int]]) -> None
         store(w, stride, near, weights, scales)
 
     run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled_prefill.SCALES)
-    assert sorted(asked()) == lines(fmt, *(1_000_000 + distance for distance in requests.PREFILL_DISTANCES))
+    assert sorted(asked.addresses()) == lines(fmt, *(1_000_000 + distance for distance in requests.PREFILL_DISTANCES))
+    assert asked.once == {False}, "eight sequences decode slower with the other"
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

@@ -147,18 +147,20 @@ class EdgeBackend:
         return EdgeModel(name, Model.open(path, progress=compiling, **options(name)))
 
     def check(self, model: str, options: Options) -> None:
-        """Read the header of its file, and plan, but for a GPU."""
+        """Read the header of its file, plan but for a GPU, and read its chat template."""
         from edgellm.gguf import GGUFFile
+        from edgellm.gguf.printable import printable
         from edgellm.models import name_of, resolve
         from edgellm.options import LoadOptions
         from edgellm.plan import make_plan
         from edgellm.text.prompts import own_template
+        from edgellm.text.template import ChatTemplate
 
         path = resolve(model)
-        name = name_of(path.absolute())
         with GGUFFile.open(path) as file:
-            own_template(name, file.get_str("tokenizer.chat_template", None))
-            make_plan(file, LoadOptions.from_kwargs(**{**options(name), "gpu_layers": 0}))
+            make_plan(file, LoadOptions.from_kwargs(**{**options(name_of(path.absolute())), "gpu_layers": 0}))
+            source = own_template(printable(str(path), 400), file.get_str("tokenizer.chat_template", None))
+            ChatTemplate(source, bos="", eos="")  # whether it is valid does not depend on these
 
     def names(self) -> Sequence[str]:
         """As `edgellm list` shows them."""
