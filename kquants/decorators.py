@@ -1,18 +1,11 @@
-"""All compiler flags in one place, and the list of kernels."""
+"""What marks the parts of kernels, and the list of kernels."""
 
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit, types
+from numba import types
 
-_FLAGS: dict[str, Any] = {
-    "nogil": True,
-    "error_model": "numpy",  # a division by zero gives Inf or NaN and never raises
-    "boundscheck": False,
-    "fastmath": False,  # the same bits, always: see edgellm's promise in the README
-    "no_cpython_wrapper": True,  # nothing here is called from Python: no glue, half the compile time
-    "no_cfunc_wrapper": True,
-}
+from kquants.target import Function
 
 KERNELS: dict[str, tuple[Any, Any]] = {}
 """Name to (Numba function, its signature), for every kernel that `kquants.jit` can load."""
@@ -28,7 +21,7 @@ Decorated = Callable[[Callable[..., Any]], Any]
 
 def inline(function: Callable[..., Any]) -> Any:
     """A part of kernels: compiled into each kernel that calls it."""
-    return njit(**_FLAGS)(function)
+    return Function(function)
 
 
 def kernel(name: str, arguments: int = 5) -> Decorated:
@@ -40,7 +33,7 @@ def kernel(name: str, arguments: int = 5) -> Decorated:
     """
 
     def register(function: Callable[..., Any]) -> Any:
-        compiled = njit(**_FLAGS)(function)
+        compiled = Function(function)
         KERNELS[name] = compiled, types.void(*[types.int64] * arguments)
         return compiled
 

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -28,6 +30,10 @@ Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels to compile) now and then while a first use compiles; may raise to end it."""
 
 _TELL_S = 0.2
+
+_LONG = ("attention", "matmul")
+"""How the names of kernels begin that take seconds, where others take tenths. They go first: every core is busy to
+the end."""
 
 
 class KernelError(RuntimeError):
@@ -117,15 +123,15 @@ def _read(folder: Path, name: str) -> bytes | None:
 def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
     progress(0, len(names))
     done, told = 0, SimpleQueue[str | Future[None]]()
+    waiting = deque(sorted(names, key=lambda name: not name.startswith(_LONG)))
+    cores = min(os.cpu_count() or 1, len(names))
     children: list[subprocess.Popen[str]] = []
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        # More groups than cores: every core stays busy to the end, and no process compiles only one kernel.
-        groups = [group for i in range(2 * pool._max_workers) if (group := names[i :: 2 * pool._max_workers])]
-        waiting = {pool.submit(_compile_in_child, group, folder, told.put, children) for group in groups}
-        for future in list(waiting):
+    with ThreadPoolExecutor(cores) as pool:
+        compilers = {pool.submit(_compile_in_child, waiting, folder, told.put, children) for _ in range(cores)}
+        for future in list(compilers):
             future.add_done_callback(told.put)
         try:
-            while waiting:
+            while compilers:
                 try:
                     word = told.get(timeout=_TELL_S)
                 except Empty:
@@ -134,37 +140,44 @@ def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
                     done += bool(word)
                     progress(done, len(names))
                 else:
-                    waiting.remove(word)
+                    compilers.remove(word)
                     word.result()
         finally:  # after an error or Ctrl-C, what has not begun need not begin, and what has need not end
-            for future in waiting:
-                future.cancel()
+            waiting.clear()
             for child in children:
                 child.terminate()
 
 
 def _compile_in_child(
-    names: Sequence[str], folder: Path, tell: Callable[[str], None], children: list[subprocess.Popen[str]]
+    waiting: deque[str], folder: Path, tell: Callable[[str], None], children: list[subprocess.Popen[str]]
 ) -> None:
-    """Compile kernels in a process of their own, added to `children`; `tell(name)` when one is done."""
+    """Compile those that wait, one by one, in a process of its own, added to `children`; `tell(name)` of each."""
     # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", "kquants.compile", str(folder), *names]
+    command = [sys.executable, "-P", "-m", "kquants.compile", str(folder)]
     root = str(Path(__file__).parent.parent)
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # What this process found out about the CPU holds there, too.
     cpu = {"NUMBA_CPU_NAME": cpu_name(), "NUMBA_CPU_FEATURES": cpu_features()}
     environment = {**os.environ, "PYTHONPATH": paths, **cpu}
+    name, pipe = "", subprocess.PIPE
     with tempfile.TemporaryFile("w+") as errors:
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+        with (
+            suppress(IndexError, BrokenPipeError),  # none waits any more, or the child has ended
+            subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=errors, text=True) as child,
+        ):
             children.append(child)
-            for line in child.stdout or ():
-                tell(line)
+            done = True
+            while done:
+                name = waiting.popleft()
+                print(name, file=child.stdin, flush=True)
+                if done := bool(child.stdout and child.stdout.readline()):
+                    tell(name)
         errors.seek(0)
         last = (errors.read().strip().splitlines() or ["no message"])[-1]
     if child.returncode == NOT_KEPT:
         raise NotKeptError(f"{folder} cannot be written")
     if child.returncode != 0:
-        raise KernelError(f"compiling {', '.join(names)} failed: {last}")
+        raise KernelError(f"compiling {name} failed: {last}")
 
 
 def _private_folder(folder: Path) -> Path | None:

@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 import struct
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,19 @@ def call_address(address: int, *arguments: int) -> None:
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * len(arguments))
     spare = ctypes.c_int64()
     assert prototype(address)(ctypes.addressof(spare), None, *arguments) == 0
+
+
+def made(function: Callable[..., None]) -> Callable[..., None]:
+    """A function of int64, compiled as a kernel that only its test has."""
+    from kquants import compile, decorators  # here, as they take a second to import
+
+    name = function.__name__
+    decorators.kernel(name, arguments=function.__code__.co_argcount)(function)
+    try:
+        address = jit._link(compile.object_code(name), name)
+    finally:
+        del decorators.KERNELS[name]
+    return lambda *arguments: call_address(address, *arguments)
 
 
 def call(name: str, *arguments: int) -> None:

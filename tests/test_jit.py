@@ -1,6 +1,8 @@
 """Compiled kernels: made once, loaded without the compiler, and never trusted blindly."""
 
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from kernels import KINDS, NAMES, cache_folder, call_address, random_blocks, same_bits
+from kernels import KINDS, NAMES, cache_folder, call_address, made, random_blocks, same_bits
 
 import kquants
 from kquants import jit
@@ -139,6 +141,27 @@ def test_an_object_that_cannot_be_written(compiled: Path, fresh: None, monkeypat
 def test_a_kernel_that_does_not_compile(tmp_path: Path, fresh: None) -> None:
     with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: .*no_such_kernel"):
         jit.load(["no_such_kernel"], tmp_path)
+
+
+def test_a_kernel_that_calls_what_is_not_its_own() -> None:
+    from kquants.simd import store_f32
+
+    def outward(to: int) -> None:
+        store_f32(to, math.erf(to))
+
+    with pytest.raises(jit.KernelError, match=r"^outward calls .*erf.*, which a kernel must not"):
+        made(outward)
+
+
+def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
+    """Where a part did, LLVM left out an access at an offset of 0, or could not make it part of another."""
+    from kquants import compile
+
+    code = str(compile.optimized("rope_store_q8_0", jit.target_machine()))
+    groups = dict(re.findall(r"^attributes (#\d+) = \{(.*)\}", code, re.MULTILINE))
+    parts = re.findall(r"^define .*@.*(#\d+) ", code, re.MULTILINE)
+    assert parts
+    assert all("null_pointer_is_valid" in groups[part] for part in parts)
 
 
 def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from kernels import batch_record, call_address, guarded, op_record, padded_rows, run_op, same_bits
+from kernels import batch_record, guarded, made, op_record, padded_rows, run_op, same_bits
 from numpy.typing import NDArray
 from quantized_rows import BlockRows, SuperRows
 
@@ -189,22 +189,17 @@ def test_swiglu_at_the_edges() -> None:
 @pytest.fixture(scope="module")
 def exp() -> Any:
     """`kquants.functions.exp` as a kernel of its own, over float32 arrays of 16 n values."""
-    from kquants import compile, jit
-    from kquants.decorators import KERNELS, kernel
     from kquants.functions import exp as exp_of_lanes
     from kquants.simd import load_f32x16, store_f32x16
 
-    @kernel("exp", arguments=3)
+    @made
     def every_lane(x: int, n: int, y: int) -> None:
         for k in range(0, 4 * n, 64):
             store_f32x16(y + k, exp_of_lanes(load_f32x16(x + k)))
 
-    address = jit._link(compile.object_code("exp"), "exp")
-    del KERNELS["exp"]
-
     def call(x: Array) -> Array:
         y = np.empty_like(x)
-        call_address(address, x.ctypes.data, len(x), y.ctypes.data)
+        every_lane(x.ctypes.data, len(x), y.ctypes.data)
         return y
 
     return call

@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from conftest import ModelFile
+from kernels import made
 from llvmlite import ir
 
 from edgellm.engine.engine import Engine
@@ -19,9 +19,21 @@ from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.parts import FEW, MANY
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
-from kquants.simd import ask
+from kquants.simd import ask, store_i64
 
-reads_on = numba.njit(lambda op, scratch: tiled_decode.reads_on(op, scratch))
+
+@made
+def reading(op: int, scratch: int, result: int) -> None:
+    end, onward = tiled_decode.reads_on(op, scratch)
+    store_i64(result, end)
+    store_i64(result + 8, onward)
+
+
+def reads_on(op: int, scratch: int) -> tuple[int, int]:
+    """Where a thread's share of an op ends, and how far from there it reads on."""
+    result = np.zeros(2, np.int64)
+    reading(op, scratch, result.ctypes.data)
+    return int(result[0]), int(result[1])
 
 
 class Sums:
@@ -116,7 +128,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024 * parts, np.uint8)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
-    @numba.njit  # type: ignore[untyped-decorator]
+    @made
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
@@ -136,7 +148,7 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
     weights = unpacked.ctypes.data
 
-    @numba.njit  # type: ignore[untyped-decorator]
+    @made
     def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
         store(w, stride, near, weights, scales)
 

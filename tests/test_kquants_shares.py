@@ -3,16 +3,26 @@
 import ctypes
 import threading
 
-import numba
 import numpy as np
 import pytest
-from kernels import addresses, batch_record
+from kernels import addresses, batch_record, made
 
 from edgellm.engine.threads import ThreadPool
 from kquants import interpreter
 from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
+from kquants.simd import store_i64
 
-chunk_of = numba.njit(lambda left, share, rows: interpreter._chunk(left, share, rows))
+
+@made
+def chunk(left: int, share: int, rows: int, result: int) -> None:
+    store_i64(result, interpreter._chunk(left, share, rows))
+
+
+def chunk_of(left: int, share: int, rows: int) -> int:
+    """How many units a thread takes next, of so many left of its share."""
+    result = ctypes.c_int64()
+    chunk(left, share, rows, ctypes.addressof(result))
+    return result.value
 
 
 def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:

@@ -20,11 +20,7 @@ _NON_TEMPORAL, _SECOND_LEVEL, _FIRST_LEVEL = _INT(0), _INT(2), _INT(3)
 
 
 def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
-    """An address as LLVM's pointer. All addresses must go through here."""
-    # LLVM may turn base + t · stride into an offset from the pointer t · stride. Where t is 0 that is null, and it
-    # would drop the access as impossible, unless told that null is an address like any other: llvmlite's list of
-    # attributes lacks this one.
-    set.add(b.function.attributes, "null_pointer_is_valid")
+    """An address as LLVM's pointer."""
     return b.inttoptr(address, to.as_pointer())
 
 

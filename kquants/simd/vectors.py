@@ -1,6 +1,7 @@
 """Vector types, and what operations on them are made with."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -114,8 +115,13 @@ def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
 
 def pick(b: ir.IRBuilder, x: Any, y: Any, lanes: Iterable[int]) -> Any:
     """A vector of these lanes of two, those of the second behind those of the first."""
-    mask = [_INT(lane) for lane in lanes]
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, len(mask)), mask))
+    return b.shuffle_vector(x, y, _mask(tuple(lanes)))
+
+
+@cache
+def _mask(lanes: tuple[int, ...]) -> ir.Constant:
+    """Lanes as a constant; kept, as to write one down takes time, and kernels have thousands of a few."""
+    return ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes))
 
 
 def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
