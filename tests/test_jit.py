@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -141,6 +142,21 @@ def test_an_object_that_cannot_be_written(compiled: Path, fresh: None, monkeypat
 def test_a_kernel_that_does_not_compile(tmp_path: Path, fresh: None) -> None:
     with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: .*no_such_kernel"):
         jit.load(["no_such_kernel"], tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_a_compiler_that_is_killed(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = subprocess.Popen
+
+    def killed(*arguments: Any, **options: Any) -> "subprocess.Popen[str]":
+        process = started(*arguments, **options)
+        process.kill()
+        return process
+
+    monkeypatch.setattr(jit.subprocess, "Popen", killed)
+    with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: its process was killed$"):
+        jit.load([SMALL], tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_kernel_that_calls_what_is_not_its_own() -> None:
