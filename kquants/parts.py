@@ -1,13 +1,14 @@
 """Rows of W in parts, whose sums are added up in their order: y = ((part 0 + part 1) + part 2) + part 3 …
 
-That is, rows whose tiles are larger than `LARGE`, in four parts or, of eight bits, if those are too large, too, in
-eight, with as many groups of columns in each part; other numbers of columns stay whole. Decode then reads tiles of 16
-parts, those of four rows or two, which lie behind each other in the file, instead of 16 rows. What a Zen 5 asks for
-ahead, into the first-level cache, then stays there until it is read, or more of it. Of tiles of 27 to 139 KB it does
-not, and a load from the second level waits for room that requests take: with slow memory it read them at 0.82 to 0.93
-of its bandwidth, and steps of decode gained 3 to 5 %. Of Q8_0 with 8,192 columns it read parts of 35 KB at 0.87, those
-of 17 KB at 0.94. A Zen 4, where lines are asked for into the second level, gains as well, it is not known why: with
-slow memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing.
+That is, rows whose tiles are larger than `LARGE`, in four parts or, if those are too large, too, in eight or 16 (see
+`choices`), with as many groups of columns in each part; other numbers of columns stay whole. Decode then reads tiles of
+16 parts, those of four rows, two or one, which lie behind each other in the file, instead of 16 rows. What a Zen 5 asks
+for ahead, into the first-level cache, then stays there until it is read, or more of it. Of tiles of 27 to 139 KB it
+does not, and a load from the second level waits for room that requests take: with slow memory it read them at 0.82 to
+0.93 of its bandwidth, and steps of decode gained 3 to 5 %. Rows of 8,192 columns it read so: Q8_0 in four parts (tiles
+of 35 KB) at 0.87, in eight (17 KB) at 0.94; Q6_K in four (27 KB) at 0.86 to 0.92, in 16 (7 KB) at 0.91 to 1.0. A Zen
+4, where lines are asked for into the second level, gains by four and eight as well, it is not known why: with slow
+memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing.
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side.
@@ -26,29 +27,34 @@ from kquants.pieces import Format
 from kquants.quads import Value
 from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
 
-FEW, MANY = 4, 8
-"""Parts of a row. Eight are for formats of eight bits alone: tiles of others are small enough with four, or lose by
-beginnings and ends as much as they gain; and to compile both takes a third longer."""
+FEW = 4
+"""Parts of a row whose tile is large, if they are not too large as well."""
 
 LARGE = 20 << 10
 """Bytes of the largest tile that stays in a Zen 5's first-level cache of 48 KB, with what is asked for beside it."""
 
+_MANY = {5: 16, 6: 16, 8: 8}
+"""By the bits of a format, how many parts come in place of four that are too large. Five and six bits gain nothing by
+eight, eight no more by 16. Of four bits, four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns
+eight and 16 would gain 2 to 6 %, but to compile one more choice takes a third longer.)"""
 
-def may_be_many(fmt: Format) -> bool:
-    """Whether rows of a format may come in MANY parts."""
-    return fmt.BITS == 8
+
+def choices(fmt: Format) -> list[int]:
+    """In how many parts rows of a format may come if they are not whole, most first."""
+    return [_MANY[fmt.BITS], FEW] if fmt.BITS in _MANY else [FEW]
 
 
 def parts_of(fmt: Format) -> Any:
     """`parts_of(columns, row_bytes)`: in how many parts rows of W come; 1 for whole ones."""
-    many = may_be_many(fmt)
+    may_be = tuple(choices(fmt))
 
     @inline
     def parts_of(columns: int, row_bytes: int) -> int:
         tile_bytes = TILE_ROWS * row_bytes
-        if many and tile_bytes > FEW * LARGE and columns % (MANY * X_GROUP) == 0:
-            return MANY
-        return FEW if tile_bytes > LARGE and columns % (FEW * X_GROUP) == 0 else 1
+        for parts in may_be:
+            if tile_bytes > (LARGE if parts == FEW else FEW * LARGE) and columns % (parts * X_GROUP) == 0:
+                return parts
+        return 1
 
     return parts_of
 

@@ -43,11 +43,11 @@ def distances_of(fmt: Format, parts: int) -> tuple[int, ...]:
     0.01; with AVX2 its fourth request costs 3 %, as its unpacking leaves little time, and others' costs nothing.
 
     Where weights of 5 and 6 bits come in parts, tiles are so small (6 KB) that what lies next is asked for too late:
-    from further on, they gain 0.02 to 0.08, and 0.03 to 0.1 where each core has its own way. Q8_0 (9 KB) loses 0.01
-    there, or gains 0.03.
+    from further on, they gain 0.02 to 0.08, and 0.05 to 0.12 where each core has its own way (0.02 less by steps of 4
+    KB). Q8_0 (9 KB) loses 0.01 there, or gains 0.03.
     """
     if fmt.BITS in (5, 6) and parts > 1:
-        return (8192, 4096, 0, 4096) if has("avx512f") else (8192, 4096, 0)
+        return (8192, 0, 8192, 0) if has("avx512f") else (8192, 4096, 0)
     if fmt.BITS == 6:
         return (0, 2048, 4096, 0) if has("avx512f") else (0, 2048, 4096)
     return 0, 4096, 0, 4096

@@ -21,7 +21,7 @@ from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_at
 from kquants.interpreter import argument, row_count
 from kquants.layout import DECODE_ROWS, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
-from kquants.parts import FEW, MANY, may_be_many, parts_of
+from kquants.parts import parts_of
 from kquants.simd import (
     add_f32,
     copy,
@@ -32,7 +32,7 @@ from kquants.simd import (
     store_f32x16_part,
     store_i64,
 )
-from kquants.tiled_decode import decode_in_parts, decode_whole, reads_on, spread_x
+from kquants.tiled_decode import decode_of, reads_on, spread_of
 from kquants.tiled_prefill import UNPACKED, prefill_of, sum_bytes
 
 
@@ -47,10 +47,8 @@ def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
 
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
-    whole_1, whole_2, prefill = decode_whole(fmt, 1), decode_whole(fmt, 2), prefill_of(fmt)
-    in_parts, many = parts_of(fmt), may_be_many(fmt)
-    few_1, few_2, spread_few = decode_in_parts(fmt, 1, FEW), decode_in_parts(fmt, 2, FEW), spread_x(fmt, FEW)
-    many_1, many_2, spread_many = decode_in_parts(fmt, 1, MANY), decode_in_parts(fmt, 2, MANY), spread_x(fmt, MANY)
+    in_parts, spread, prefill = parts_of(fmt), spread_of(fmt), prefill_of(fmt)
+    decode_1, decode_2 = decode_of(fmt, 1), decode_of(fmt, 2)
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
@@ -60,10 +58,7 @@ def _define(name: str, fmt: Any) -> None:
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + UNPACKED) + DOTS_BYTES
         x = last_rows + TILE_ROWS * row_bytes + 63 & ~63
         if rows <= DECODE_ROWS and parts > 1 and load_i64(scratch + PREPARED) == 0:
-            if many and parts == MANY:
-                spread_many(op, rows, x)
-            else:
-                spread_few(op, rows, x)
+            spread(parts, op, rows, x)
             store_i64(scratch + PREPARED, 1)
         unit = first
         while unit < last:
@@ -77,18 +72,10 @@ def _define(name: str, fmt: Any) -> None:
                 # A tile is read whole: put the last rows where reading past them does no harm.
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
-            if rows == 1 and parts == FEW:
-                few_1(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
-            elif many and rows == 1 and parts == MANY:
-                many_1(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
-            elif rows == 1:
-                whole_1(op, w, row_bytes, sums, tile_at(op, unit + 1), end, onward)
-            elif rows == 2 and parts == FEW:
-                few_2(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
-            elif many and rows == 2 and parts == MANY:
-                many_2(op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+            if rows == 1:
+                decode_1(parts, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             elif rows == 2:
-                whole_2(op, w, row_bytes, sums, tile_at(op, unit + 1), end, onward)
+                decode_2(parts, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             else:
                 prefill(op, rows, w, row_bytes, tiles, y, sums)
             for t in range(rows):

@@ -14,7 +14,7 @@ from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x, tile_at
 from kquants.interpreter import argument, fixed_units, share_start
 from kquants.layout import NEXT_PRODUCT, SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
-from kquants.parts import add_parts, interleave
+from kquants.parts import add_parts, choices, interleave
 from kquants.products import multiply_tile, scaling_of, sums_of
 from kquants.simd import load_i64
 
@@ -29,11 +29,52 @@ def reads_on(op: int, scratch: int) -> tuple[int, int]:
     return end, tile_at(then, start) - end
 
 
-def decode_whole(fmt: Any, rows: int) -> Any:
-    """`decode(op, w, row_bytes, sums, next_tile, end, onward)`: the sums of a tile with `rows` rows of x.
+def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:
+    """`call(n, …)`: what is for rows in so many parts, or what is for others."""
 
-    Of the last three, for what is asked for ahead, see `reads_on`.
+    @inline
+    def call(n: int, *arguments: int) -> None:
+        if n == parts:
+            in_parts(*arguments)
+        else:
+            otherwise(n, *arguments)
+
+    return call
+
+
+def decode_of(fmt: Any, rows: int) -> Any:
+    """`decode(parts, op, w, row_bytes, sums, x, place, end, onward)`: the sums of a tile with `rows` rows of x.
+
+    `x` is where it was spread, for rows in several parts; `place` where the tile lies in the file, w or what it was
+    copied from. For what is asked for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows][16].
     """
+    whole = _decode_whole(fmt, rows)
+
+    @inline
+    def decode(
+        parts: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+    ) -> None:
+        whole(op, w, row_bytes, sums, place + TILE_ROWS * row_bytes, end, onward)
+
+    for parts in choices(fmt):
+        decode = _or_in_parts(parts, _decode_in_parts(fmt, rows, parts), decode)
+    return decode
+
+
+def spread_of(fmt: Any) -> Any:
+    """`spread(parts, op, rows, to)`: put x where decode finds it, with the words of its parts interleaved."""
+
+    @inline
+    def spread(parts: int, op: int, rows: int, to: int) -> None:
+        pass
+
+    for parts in choices(fmt):
+        spread = _or_in_parts(parts, _spread_x(fmt, parts), spread)
+    return spread
+
+
+def _decode_whole(fmt: Any, rows: int) -> Any:
+    """`decode(op, w, row_bytes, sums, next_tile, end, onward)`: the sums with whole rows of W."""
     group, may_rest = in_groups(fmt)
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
     multiply_group, multiply_last = multiply_tile(group, rows, 1), multiply_tile(fmt, rows, 1)
@@ -55,8 +96,8 @@ def decode_whole(fmt: Any, rows: int) -> Any:
     return decode
 
 
-def spread_x(fmt: Any, parts: int) -> Any:
-    """`spread(op, rows, to)`: put x where `decode_in_parts` finds it, with the words of its parts interleaved."""
+def _spread_x(fmt: Any, parts: int) -> Any:
+    """`spread(op, rows, to)`: put x there for so many parts."""
     store, x_bytes = interleave(parts), scaling_of(fmt).X_GROUP_BYTES
 
     @inline
@@ -68,12 +109,8 @@ def spread_x(fmt: Any, parts: int) -> Any:
     return spread
 
 
-def decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
-    """`decode(op, w, row_bytes, sums, x, place, end, onward)`: the same for rows of W in parts, with spread x.
-
-    `place` is where the tile lies in the file, w or what it was copied from. Behind the sums are those of the parts,
-    [parts][rows][16].
-    """
+def _decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
+    """`decode(op, w, row_bytes, sums, x, place, end, onward)`: the sums with rows of W in so many parts."""
     group, _ = in_groups(fmt)
     group_bytes, x_bytes = group.BLOCK_BYTES, parts * scaling_of(fmt).X_GROUP_BYTES
     multiply, (zeros, store_sums), add = multiply_tile(group, rows, parts), sums_of(rows), add_parts(parts)
