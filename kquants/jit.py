@@ -173,8 +173,8 @@ def _compile_in_child(
                 if done := bool(child.stdout and child.stdout.readline()):
                     tell(name)
         errors.seek(0)
-        killed = "its process was killed" if child.returncode < 0 else "no message"
-        last = (errors.read().strip().splitlines() or [killed])[-1]
+        killed = "its process was killed, perhaps for lack of memory: close other programs and try again"
+        last = (errors.read().strip().splitlines() or [killed if child.returncode < 0 else "no message"])[-1]
     if child.returncode == NOT_KEPT:
         raise NotKeptError(f"{folder} cannot be written")
     if child.returncode != 0:

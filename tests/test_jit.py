@@ -154,7 +154,7 @@ def test_a_compiler_that_is_killed(tmp_path: Path, fresh: None, monkeypatch: pyt
         return process
 
     monkeypatch.setattr(jit.subprocess, "Popen", killed)
-    with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: its process was killed$"):
+    with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: its process was killed, .* try again$"):
         jit.load([SMALL], tmp_path)
     assert not list(tmp_path.iterdir())
 
