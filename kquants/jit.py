@@ -148,6 +148,13 @@ def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
                 child.terminate()
 
 
+def _end(returncode: int) -> str:
+    """How a compiler ended that said nothing."""
+    if returncode == -9:  # SIGKILL, which Windows does not name
+        return "its process was killed, perhaps for lack of memory: close other programs and try again"
+    return f"its process ended with signal {-returncode}" if returncode < 0 else "no message"
+
+
 def _compile_in_child(
     waiting: deque[str], folder: Path, tell: Callable[[str], None], children: list[subprocess.Popen[str]]
 ) -> None:
@@ -173,8 +180,7 @@ def _compile_in_child(
                 if done := bool(child.stdout and child.stdout.readline()):
                     tell(name)
         errors.seek(0)
-        killed = "its process was killed, perhaps for lack of memory: close other programs and try again"
-        last = (errors.read().strip().splitlines() or [killed if child.returncode < 0 else "no message"])[-1]
+        last = (errors.read().strip().splitlines() or [_end(child.returncode)])[-1]
     if child.returncode == NOT_KEPT:
         raise NotKeptError(f"{folder} cannot be written")
     if child.returncode != 0:

@@ -96,7 +96,7 @@ def super_quantized_bytes(n: int) -> int:
 def matmul_scratch(columns: int) -> int:
     """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`.
 
-    Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: spread x needs seven.
+    Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
     sums, unpacked, dots = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
     return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)

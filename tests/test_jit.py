@@ -145,16 +145,21 @@ def test_a_kernel_that_does_not_compile(tmp_path: Path, fresh: None) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
-def test_a_compiler_that_is_killed(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "told"), [(9, "its process was killed, .* try again"), (11, "its process ended with signal 11")]
+)
+def test_a_compiler_that_is_killed(
+    number: int, told: str, tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = subprocess.Popen
 
     def killed(*arguments: Any, **options: Any) -> "subprocess.Popen[str]":
         process = started(*arguments, **options)
-        process.kill()
+        process.send_signal(number)
         return process
 
     monkeypatch.setattr(jit.subprocess, "Popen", killed)
-    with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: its process was killed, .* try again$"):
+    with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: {told}$"):
         jit.load([SMALL], tmp_path)
     assert not list(tmp_path.iterdir())
 

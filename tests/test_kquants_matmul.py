@@ -156,10 +156,13 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
+MANY_PARTS = {"Q8_0": 8, "IQ4_NL": 8, "IQ4_XS": 8} | dict.fromkeys(("Q6_K", "Q5_K", "Q5_1", "Q5_0", "MXFP4"), 16)
+
+
 def expression(name: str, w: Array, x: Rows) -> Array:
     """The documented sum; where tiles are large, that of several sums, each over as many columns."""
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
-    many = {"Q8_0": 8, "Q6_K": 16, "Q5_K": 16, "Q5_0": 16, "Q5_1": 16}.get(name, 4)
+    many = MANY_PARTS.get(name, 4)
     parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
     if tile_bytes <= 20 * 1024 or columns % (256 * parts):
         return expression_of_part(name, w, x)
@@ -193,12 +196,13 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
 
 # 56 rows are a strip of three tiles, and a part of one. Tiles of 2048 columns are large in some formats, those of 4096
 # in all; 4352 are no four parts. Those of 8192 may be so large that four parts are, too: 7168 are no eight and 10240 no
-# 16.
+# 16. Those of 12288 are so large in all of four bits and more, of which some stay in four.
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
 SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
 QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
-QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1", "Q4_1")]
+QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
+QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
 QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 
 

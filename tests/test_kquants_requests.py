@@ -124,7 +124,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
 ) -> None:
     fmt: Any = QUANTIZED[name.lower()]
     multiply, (zeros, store) = multiply_tile(fmt, 1, parts), sums_of(1)
-    w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), np.zeros(1024 * parts, np.uint8)
+    w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, 1024 * parts)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
     @made
