@@ -1,5 +1,6 @@
 """What the CPU that kernels are compiled for can do. Imports no compiler."""
 
+from enum import IntEnum
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -15,6 +16,9 @@ _LOWERINGS = {
     "Arm dot product": "dotprod",
 }
 """Ways to multiply bytes, best first, and the feature each needs."""
+
+_NOT_INTEL = ("x86-64", "generic", "znver", "bdver", "btver", "amdfam", "barcelona", "k8", "opteron", "athlon")
+"""How LLVM's names begin for x86 CPUs of AMD, and of no certain maker."""
 
 
 @cache
@@ -36,15 +40,42 @@ def is_arm() -> bool:
     return str(llvm.get_default_triple()).startswith(("aarch64", "arm64"))
 
 
-@cache
-def wants_first_level() -> bool:
-    """Whether lines that will be read soon are best asked for into the first-level cache, not the second-level one.
+def is_intel() -> bool:
+    """Whether it is one of Intel's: any x86 CPU that LLVM knows by a name of its own, which no other maker's is."""
+    return is_x86() and not jit.cpu_name().startswith(_NOT_INTEL)
+
+
+class Level(IntEnum):
+    """How near a cache line is asked for, in LLVM's terms."""
+
+    ONCE = 0
+    """Non-temporal: it will not be read again before much else was."""
+    SECOND = 2
+    """Into the second-level cache."""
+    FIRST = 3
+    """Into the first-level cache."""
+
+
+def soon() -> Level:
+    """How near a line that will be read soon is best asked for.
 
     A request into the first level may hold one of the buffers that loads wait for, until the memory answers. Shares of
     the memory's bandwidth at which Q4_K_M files decode, first and second level: Zen 4 0.70 and 0.95; Zen 5, before
-    rows came in parts, 0.88 and 0.80. A Sapphire Rapids is faster with the second level, too. So others are taken to
-    be, Arm among them, which was not measured. (Where another CPU is pretended, it is that one's level.)
+    rows came in parts, 0.88 and 0.80. So others are taken to be like a Zen 4, Arm among them, which was not measured.
+    (Where another CPU is pretended, it is that one's level.)
     """
+    return Level.FIRST if _is_zen_5() else Level.SECOND
+
+
+def once() -> Level:
+    """How near a line is best asked for that is read once.
+
+    A Zen 5 then has it in no cache but the first-level one. A Granite Rapids reads 12 GB/s of such lines, 20 of others.
+    """
+    return Level.ONCE if _is_zen_5() else Level.SECOND
+
+
+def _is_zen_5() -> bool:
     return jit.cpu_name() == "znver5"
 
 

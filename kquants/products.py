@@ -29,7 +29,7 @@ from kquants.pieces import (
     offset_of,
 )
 from kquants.quads import Value
-from kquants.requests import PREFILL_DISTANCES, Requests, asked, distances_of
+from kquants.requests import Requests, beyond, decode_ahead, moved, prefill_ahead
 from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
@@ -121,8 +121,8 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         raised: set[tuple[int, int]] = set()
         scales: list[Values] = []
         whole: Values = (None, None)
-        ahead = asked(b, next_tile, distances_of(fmt, parts), end, onward)
-        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=8 * fmt.BLOCKS, once=True)
+        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, parts)), end, onward)
+        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
@@ -185,8 +185,8 @@ def store_tile(fmt: Format, signed: bool) -> Any:
 
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
-        ahead = [at(b, next_tiles, distance) for distance in PREFILL_DISTANCES]
-        requests = Requests(b, fmt.BLOCK_BYTES, ahead, turns=2 * fmt.BLOCKS, once=False)
+        asked = beyond(b, next_tiles, prefill_ahead())
+        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u

@@ -10,9 +10,11 @@ Lines are asked for in order of their addresses, though a tile is read row besid
 super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98.
 """
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
-from kquants.cpu import has
+from kquants.cpu import Level, has, is_intel, once, soon
 from kquants.decorators import inline
 from kquants.layout import TILE_ROWS
 from kquants.pieces import Format
@@ -27,13 +29,44 @@ def fetch_lines(address: int, count: int, stride: int) -> None:
         prefetch(address + i * stride)
 
 
-PREFILL_DISTANCES = (0, 4096)
-"""How many bytes beyond the next tile, or strip of tiles, products of three and more rows of x ask for lines. (With
-(0,) eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; long prompts are the same.)"""
+@dataclass(frozen=True)
+class Ahead:
+    """So many bytes beyond the next tile, or strip of tiles, lines are asked for, and how near."""
+
+    distance: int
+    level: Level
 
 
-def distances_of(fmt: Format, parts: int) -> tuple[int, ...]:
-    """How many bytes beyond the next tile of rows in so many parts decode asks for lines, in this order.
+Requested = tuple[Value, Level]
+"""An address of the compiler, and how near the lines from there on are asked for."""
+
+
+def prefill_ahead() -> list[Ahead]:
+    """From where on products of three and more rows of x ask for lines.
+
+    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; on a Granite Rapids 4 to 7 %,
+    and as fast with what decode asks for there. Long prompts are the same.
+    """
+    return [Ahead(distance, soon()) for distance in (0, 4096)]
+
+
+def decode_ahead(fmt: Format, parts: int) -> list[Ahead]:
+    """From where on decode asks for lines, in this order, if rows come in so many parts.
+
+    An Intel CPU drops what it is asked for into the second-level cache and has no room for, as others do, but waits
+    with what it is asked for into the first. So there each line is asked for twice: 3 KB too far into the second level,
+    where the CPU's own prefetchers go on with it, and then into the first. A Granite Rapids, one thread, Q4_K_M and
+    Q8_0, shares of the memory's bandwidth in steps: (0, 4096, 0, 4096) into the second level 0.79 and 0.88, (0,) 0.86,
+    (0, 4096) 0.88; 0 into the first alone 0.82; with 1 KB too far into the second 0.89, 2 KB 0.93 and 0.94, 3 KB 0.95
+    and 0.965, 4 KB 0.92, 6 KB 0.91 and 0.90, one more request 0.89 to 0.94. Two lines at once into each: 0.90 and 0.92.
+    """
+    if is_intel():
+        return [Ahead(0, Level.FIRST), Ahead(3072, Level.SECOND)]
+    return [Ahead(distance, once()) for distance in _decode_distances(fmt, parts)]
+
+
+def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
+    """For other CPUs.
 
     Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
     GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
@@ -54,34 +87,40 @@ def distances_of(fmt: Format, parts: int) -> tuple[int, ...]:
     return 0, 4096, 0, 4096
 
 
-def asked(b: ir.IRBuilder, near: Value, distances: tuple[int, ...], end: Value, onward: Value) -> list[Value]:
-    """Addresses at these distances from `near`; those from `end` on, where a share of W ends, are moved by `onward`."""
-    addresses = [at(b, near, distance) for distance in distances]
+def beyond(b: ir.IRBuilder, near: Value, ahead: list[Ahead]) -> list[Requested]:
+    """Where to ask for lines, given where the next tiles are."""
+    return [(at(b, near, one.distance), one.level) for one in ahead]
+
+
+def moved(b: ir.IRBuilder, asked: list[Requested], end: Value, onward: Value) -> list[Requested]:
+    """The same, but `onward` bytes on for addresses from `end` on, where a share of W ends."""
     nowhere = ir.IntType(64)(0)
-    return [b.add(address, b.select(b.icmp_signed(">=", address, end), onward, nowhere)) for address in addresses]
+    ends = [b.select(b.icmp_signed(">=", address, end), onward, nowhere) for address, _ in asked]
+    return [(b.add(address, far), level) for (address, level), far in zip(asked, ends, strict=True)]
 
 
 class Requests:
     """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many.
 
-    `once`: these weights are not read again in this step. On a Zen 5 they then take no room but in the first-level
-    cache, and all else that steps need stays in the others, such as Python's code: between two steps of a large model
-    70 µs pass instead of 120, and it reads faster. Decode gains 2 to 3 %; with models of 8 to 24 MB, which fit into the
-    third-level cache, it stays within 2 %. (With such requests of prefill eight sequences decode 2 to 3 % slower; long
-    prompts are the same.)
+    Those of decode are for weights that are not read again in this step. On a Zen 5 they then take no room but in the
+    first-level cache, and all else that steps need stays in the others, such as Python's code: between two steps of a
+    large model 70 µs pass instead of 120, and it reads faster. Decode gains 2 to 3 %; with models of 8 to 24 MB, which
+    fit into the third-level cache, it stays within 2 %. (With such requests of prefill eight sequences decode 2 to 3 %
+    slower; long prompts are the same.)
     """
 
-    def __init__(self, b: ir.IRBuilder, size: int, ahead: list[Value], turns: int, once: bool) -> None:
-        self._b, self._turns, self._turn, self._once = b, turns, 0, once
-        self._addresses = [at(b, address, line) for line in range(0, TILE_ROWS * size, 64) for address in ahead]
+    def __init__(self, b: ir.IRBuilder, size: int, asked: list[Requested], turns: int) -> None:
+        self._b, self._turns, self._turn = b, turns, 0
+        lines = range(0, TILE_ROWS * size, 64)
+        self._requests = [(at(b, address, line), level) for line in lines for address, level in asked]
 
     def turn(self) -> None:
         """Ask for the next part, here: after what was loaded so far, before what is loaded later."""
         # No instruction: it keeps the compiler from moving all the requests to one place.
         self._b.fence("seq_cst", "singlethread")
-        first, last = (len(self._addresses) * turn // self._turns for turn in (self._turn, self._turn + 1))
-        for address in self._addresses[first:last]:
-            ask(self._b, address, self._once)
+        first, last = (len(self._requests) * turn // self._turns for turn in (self._turn, self._turn + 1))
+        for address, level in self._requests[first:last]:
+            ask(self._b, address, level)
         self._turn += 1
 
     def end(self) -> None:

@@ -14,6 +14,7 @@ from edgellm.engine.memory import aligned
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
 from kquants import cpu, requests, tiled_decode, tiled_prefill
+from kquants.cpu import Level
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
@@ -46,16 +47,12 @@ class Sums:
         """Nothing."""
 
 
-@pytest.mark.parametrize("once", [True, False])
 @pytest.mark.parametrize(("size", "turns"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
-def test_every_line_is_asked_for_once_from_each_address(
-    size: int, turns: int, once: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    turned: list[list[int]] = []
-    kinds: set[bool] = set()
-    monkeypatch.setattr(requests, "ask", lambda b, address, once: (turned[-1].append(address), kinds.add(once)))
-    starts, builder = [3_000_000, 5_000_032], Sums()
-    given: Any = requests.Requests(builder, size, starts, turns, once)  # type: ignore[arg-type]
+def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    turned: list[list[tuple[int, Level]]] = []
+    monkeypatch.setattr(requests, "ask", lambda b, address, level: turned[-1].append((address, level)))
+    starts, builder = [(3_000_000, Level.FIRST), (5_000_032, Level.SECOND)], Sums()
+    given: Any = requests.Requests(builder, size, starts, turns)  # type: ignore[arg-type]
     for _ in range(turns):
         with pytest.raises(AssertionError):
             given.end()
@@ -63,24 +60,36 @@ def test_every_line_is_asked_for_once_from_each_address(
         given.turn()
     given.end()
     lines = range(0, TILE_ROWS * size, 64)
-    for address in starts:
-        assert [a for turn in turned for a in turn if 0 <= a - address < 1_000_000] == [address + at for at in lines]
+    for address, level in starts:
+        found = [asked for turn in turned for asked in turn if 0 <= asked[0] - address < 1_000_000]
+        assert found == [(address + at, level) for at in lines]
     assert max(map(len, turned)) - min(map(len, turned)) <= 1
-    assert kinds == {once}
 
 
-@pytest.mark.parametrize(("name", "level", "once"), [("znver5", 3, 0), ("znver4", 2, 2), ("sapphirerapids", 2, 2)])
+@pytest.mark.skipif(not cpu.is_x86(), reason="pretends other x86 CPUs")
+@pytest.mark.parametrize(
+    ("name", "read_soon", "read_once", "next_tile", "beyond"),
+    [
+        ("znver5", 3, 0, 0, 0),
+        ("znver4", 2, 2, 2, 2),
+        ("x86-64-v3", 2, 2, 2, 2),
+        ("sapphirerapids", 2, 2, 3, 2),
+        ("alderlake", 2, 2, 3, 2),
+    ],
+)
 def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
-    name: str, level: int, once: int, monkeypatch: pytest.MonkeyPatch
+    name: str, read_soon: int, read_once: int, next_tile: int, beyond: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "wants_first_level", cpu.wants_first_level.__wrapped__)
     monkeypatch.setenv("NUMBA_CPU_NAME", name)
+    ahead = {one.distance: one.level for one in requests.decode_ahead(QUANTIZED["q4_k"], 1)}
+    assert (ahead.pop(0), {*ahead.values()}) == (next_tile, {beyond})
+    assert {one.level for one in requests.prefill_ahead()} == {read_soon}
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
-    ask(builder, function.args[0])
-    ask(builder, function.args[0], once=True)
+    for level in (cpu.soon(), cpu.once()):
+        ask(builder, function.args[0], level)
     asked = re.findall(r"i32 0, i32 (\d), i32 1\)", str(function))  # LLVM: to read, how near (3 is nearest), data
-    assert asked == [str(level), str(once)]
+    assert asked == [str(read_soon), str(read_once)]
 
 
 class Asked:
@@ -88,11 +97,11 @@ class Asked:
 
     def __init__(self) -> None:
         self._log = np.zeros(10_000, np.int64)  # how many there are, then their addresses
-        self.once: set[bool] = set()
+        self.levels: set[Level] = set()
 
-    def note(self, b: ir.IRBuilder, address: Any, once: bool) -> None:
+    def note(self, b: ir.IRBuilder, address: Any, level: Level) -> None:
         """Compile that it is noted, in place of a request."""
-        self.once.add(once)
+        self.levels.add(level)
         long, log_address = ir.IntType(64), ir.IntType(64)(self._log.ctypes.data)
         count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
         b.store(count, b.inttoptr(log_address, long.as_pointer()))
@@ -131,14 +140,15 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
-    end, onward, distances = 1_000_000, 7_000_000, requests.distances_of(fmt, parts)
+    end, onward, ahead = 1_000_000, 7_000_000, requests.decode_ahead(fmt, parts)
+    distances = [one.distance for one in ahead]
     assert min(distances) == 0, "the next tile is asked for where it is"
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
         run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
         starts = [near + d + (onward if near + d >= end else 0) for d in distances]
         assert sorted(asked.addresses()) == lines(fmt, *starts)
-    assert asked.once == {True}, "weights are read once in a step"
+    assert asked.levels == {one.level for one in ahead}
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
@@ -152,8 +162,8 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
         store(w, stride, near, weights, scales)
 
     run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled_prefill.SCALES)
-    assert sorted(asked.addresses()) == lines(fmt, *(1_000_000 + distance for distance in requests.PREFILL_DISTANCES))
-    assert asked.once == {False}, "eight sequences decode slower with the other"
+    assert sorted(asked.addresses()) == lines(fmt, *(1_000_000 + one.distance for one in requests.prefill_ahead()))
+    assert asked.levels == {cpu.soon()}, "eight sequences decode slower with the other"
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

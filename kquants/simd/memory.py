@@ -8,15 +8,12 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants import cpu
+from kquants.cpu import Level, once, soon
 from kquants.simd.floats import float_to_half, half_to_float
 from kquants.simd.vectors import Emit, call, define
 
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
-
-_NON_TEMPORAL, _SECOND_LEVEL, _FIRST_LEVEL = _INT(0), _INT(2), _INT(3)
-"""How near a line is asked for, and for how long, in LLVM's terms."""
 
 
 def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
@@ -70,19 +67,13 @@ store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
-def ask(b: ir.IRBuilder, address: Any, once: bool = False) -> None:
-    """Ask for a cache line that will be read soon; any address is allowed. See `kquants.cpu.wants_first_level`.
-
-    `once`: not again before much else was read. A Zen 5 is asked for such a line as non-temporal: it is in no cache but
-    the first-level one. Others, where that is not measured, are asked for it as for any.
-    """
-    near = _NON_TEMPORAL if once else _FIRST_LEVEL
-    level = near if cpu.wants_first_level() else _SECOND_LEVEL
-    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), level, _INT(1))
+def ask(b: ir.IRBuilder, address: Any, level: Level) -> None:
+    """Ask for a cache line that will be read; any address is allowed."""
+    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(level), _INT(1))
 
 
-prefetch = define(types.none, types.int64)(ask)
-prefetch_non_temporal = define(types.none, types.int64)(lambda b, address: ask(b, address, once=True))
+prefetch = define(types.none, types.int64)(lambda b, address: ask(b, address, soon()))
+prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, once()))
 
 
 @define(types.none, types.int64, types.int64, types.int64)
