@@ -98,7 +98,7 @@ def matmul_scratch(columns: int) -> int:
 
     Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
-    sums, unpacked, dots = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 4 * 16 * 64
+    sums, unpacked, dots = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 8 * 16 * 64
     return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
 
 
