@@ -33,15 +33,25 @@ from kquants.layout import PAGE
 if TYPE_CHECKING:
     from kquants.jit import Progress
 
-LAYER_S = 20e-6
-"""Seconds that a layer takes beside reading: barriers, norms, activations. Measured: one thread 6 µs, two 20."""
 
-TOKEN_S = 100e-6
-"""Seconds that a token takes beside its layers, in Python above all. Measured: 60 to 100 µs."""
+@dataclass(frozen=True)
+class Costs:
+    """What decoding takes beside reading: seconds of a layer (barriers, norms, activations) and of a token (Python).
 
-MULTIPLIED = 80e9
-"""Bytes of weights that a thread multiplies in a second where it need not wait for them. Measured on a Zen 5 with
-AVX-512 VNNI: Q6_K 61, Q4_K 74, Q8_0 88 GB; with AVX2 half of that."""
+    `multiplied`: bytes of weights that a thread multiplies in a second where it need not wait for them.
+    """
+
+    layer_s: float
+    token_s: float
+    multiplied: float
+
+
+ZEN_5 = Costs(layer_s=20e-6, token_s=100e-6, multiplied=80e9)
+"""Measured with AVX-512 VNNI: Q6_K 61, Q4_K 74, Q8_0 88 GB/s, with AVX2 half of that; a layer 6 µs with one thread, 20
+with two; a token 60 to 100 µs."""
+
+INTEL = Costs(layer_s=40e-6, token_s=200e-6, multiplied=45e9)
+"""Measured on a Granite Rapids with AVX-512 VNNI: Q6_K 37, Q4_K 43, Q8_0 52 GB/s; a layer 30 to 40 µs, a token 230."""
 
 _MEASURING_S = 4.0
 """How long the memory is read. Two seconds with twice the speed are two thirds of the reads: not three quarters."""
@@ -134,11 +144,12 @@ def decode_tps(traffic: Traffic, layers: int, bandwidth: float, threads: int, de
     """The tokens per second to expect, `depth` tokens in, where memory gives `bandwidth` bytes per second for long.
 
     Weights and KV cells are read as fast as that, and multiplied meanwhile; the faster memory is, the less of the
-    multiplying it hides. How the two add up is what fits. Measured on a Zen 5, with one thread and two, where memory
-    gave as much as before, 42 to 85 GB/s: 0.93 to 1.06 of it.
+    multiplying it hides. How the two add up is what fits. With one thread and two, where memory gave as much as before,
+    was measured: on a Zen 5, 42 to 85 GB/s, 0.93 to 1.06 of it; on a Granite Rapids, 18 to 38 GB/s, 0.95 to 0.99.
     """
-    read = traffic.per_token(depth)
-    return 1 / (hypot(read / bandwidth, read / (MULTIPLIED * threads)) + layers * LAYER_S + TOKEN_S)
+    read, costs = traffic.per_token(depth), INTEL if "Intel" in cpu_name() else ZEN_5
+    multiplying = read / (costs.multiplied * threads)
+    return 1 / (hypot(read / bandwidth, multiplying) + layers * costs.layer_s + costs.token_s)
 
 
 def kept(threads: int) -> float | None:

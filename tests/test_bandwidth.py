@@ -169,8 +169,18 @@ def test_a_prediction_stays_below_what_the_memory_gives(
     )
 
 
-def test_what_was_measured_is_expected() -> None:
-    # Weights of 16 layers, bytes per second and threads of a Zen 5, and the median of bench.
-    q4, q8 = Traffic(803_000_000, 65_536), Traffic(1_316_500_000, 65_536)
-    for model, speed, threads, tps in [(q4, 45.2e9, 2, 54.4), (q4, 41.8e9, 1, 48.3), (q8, 81.1e9, 2, 52.1)]:
-        assert decode_tps(model, 16, speed, threads) == pytest.approx(tps, rel=0.08)
+@pytest.mark.parametrize(
+    ("cpu", "measured"),
+    [
+        ("AMD EPYC", [("Q4_K_M", 45.2e9, 2, 54.4), ("Q4_K_M", 41.8e9, 1, 48.3), ("Q8_0", 81.1e9, 2, 52.1)]),
+        ("Intel(R) Xeon(R)", [("Q4_K_M", 37.2e9, 2, 39.4), ("Q4_K_M", 18.0e9, 1, 20.3), ("Q8_0", 37.0e9, 2, 25.2)]),
+    ],
+)
+def test_what_was_measured_is_expected(
+    cpu: str, measured: list[tuple[str, float, int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Bytes per second and threads, of a Zen 5 and a Granite Rapids, and the median of bench; weights of 16 layers.
+    monkeypatch.setattr(bandwidth, "cpu_name", lambda: cpu)
+    weights = {"Q4_K_M": Traffic(803_000_000, 65_536), "Q8_0": Traffic(1_316_500_000, 65_536)}
+    for kind, speed, threads, tps in measured:
+        assert decode_tps(weights[kind], 16, speed, threads) == pytest.approx(tps, rel=0.08)
