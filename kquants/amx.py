@@ -3,7 +3,7 @@
 The same expressions as in `kquants.blocks` and `kquants.super_blocks`, and the same bits. One instruction makes the
 int32 dot products of a span for 16 × 16 rows, but it takes its time, and so do the way of the products through memory
 and the arithmetic that follows. They overlap when they are about different spans: while span k is multiplied, the
-products of span k - 1 are stored and those of spans up to k - 4 are scaled.
+products of span k - 1 are stored and those of span k - 4, or of a pair that ends there, are scaled.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 """
@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.cpu import has
+from kquants.layout import DOTS_BYTES
 from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, Format, Values
 from kquants.products import load_scales, scaling_of
@@ -27,12 +28,13 @@ _BYTE, _LONG = ir.IntType(8), ir.IntType(64)
 _X, _W, _DOTS = (0, 1), (2, 3), (4, 5, 6, 7)
 """Tile registers: rows of x, weights, products. They take turns, so that one need not wait for the one before."""
 
-_LATER = 4
-"""Products that were only just stored cannot be loaded yet: with 2, Q6_K is multiplied 7 to 12 % slower, Q8_0 5 %."""
+_DELAY = 4
+"""Spans after which products are scaled: those that were only just stored cannot be loaded yet. With 2, Q6_K is
+multiplied 7 to 12 % slower, Q8_0 5 %, and Q4_K as fast; 5 gain nothing."""
 
-_DOT_BYTES, _PLACES = 16 * 64, 8
-DOTS_BYTES = _PLACES * _DOT_BYTES
-"""Scratch for products on their way."""
+_DOT_BYTES = 16 * 64
+_PLACES = DOTS_BYTES // _DOT_BYTES
+"""Spans whose products are kept: pairs of spans wait for their second, so five would do."""
 
 _PALETTE, _ROW_BYTES, _ROW_COUNTS = 0, 16, 48
 """Where things lie in the 64 bytes of a tile configuration: a palette number, 16 × uint16, 16 × uint8."""
@@ -86,14 +88,14 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
         of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
         totals = [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in y]
         of_units: list[Values] = []
-        for step in range(steps + _LATER):
+        for step in range(steps + _DELAY):
             if step < steps:
                 to_x, to_weights = at(b, x, 32 // fmt.SPANS * step), at(b, weights, BLOCK_WEIGHTS // fmt.SPANS * step)
                 _multiply(b, fmt, step, to_x, _LONG(scaling.X_GROUP_BYTES), to_weights)
             if 0 < step <= steps:
                 register, place = _DOTS[(step - 1) % len(_DOTS)], dots[(step - 1) % _PLACES]
                 _tile(b, "tilestored64", _BYTE(register), pointer(b, place, _BYTE), _LONG(64))
-            ready = step - _LATER + 1
+            ready = step - _DELAY + 1
             if ready > 0 and ready % scaling.SPANS == 0:
                 unit, spans = ready // scaling.SPANS - 1, range(ready - scaling.SPANS, ready)
                 of_units.append(load_scales(b, fmt, scales, unit, scaling.SUMS))
@@ -109,7 +111,7 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
 
 
 def _multiply(b: ir.IRBuilder, fmt: Format, step: int, x: Value, stride: Value, weights: Value) -> None:
-    x_tile, w_tile, dots = _BYTE(_X[step % 2]), _BYTE(_W[step % 2]), _BYTE(_DOTS[step % 4])
+    x_tile, w_tile, dots = (_BYTE(tiles[step % len(tiles)]) for tiles in (_X, _W, _DOTS))
     _tile(b, "tileloadd64", x_tile, pointer(b, x, _BYTE), stride)
     _tile(b, "tileloadd64", w_tile, pointer(b, weights, _BYTE), _LONG(64))
     _tile(b, "tilezero", dots)

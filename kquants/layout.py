@@ -22,6 +22,9 @@ DECODE_ROWS = 2
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
+DOTS_BYTES = 8 * 16 * 64
+"""Scratch for products of matrix tiles on their way: see `kquants.amx`."""
+
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 
@@ -98,8 +101,8 @@ def matmul_scratch(columns: int) -> int:
 
     Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
-    sums, unpacked, dots = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64, 8 * 16 * 64
-    return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + dots + TILE_ROWS * 4 * (columns + 16)
+    sums, unpacked = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64
+    return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
 
 
 def padded(head_dim: int) -> int:

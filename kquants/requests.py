@@ -3,8 +3,9 @@
 That is, while it works on a super-block, so that what comes next is there in time: as many bytes as 16 rows of the
 super-block have, in order of their addresses, from where the next tile has them and from further on. A CPU's own
 prefetchers help little where 16 rows are read side by side, and it drops requests that it has no room for. So a product
-asks for each line several times, and all requests go out one by one between the products of its numbers, after the
-loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
+asks for each line several times (an Intel CPU once into each of two levels), and all requests go out one by one between
+the products of its numbers, after the loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s
+before the loads, 16.7 after them).
 
 Lines are asked for in order of their addresses, though a tile is read row beside row: in the order of reading, some
 super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kquants.cpu import Level, has, is_intel, once, soon
+from kquants.cpu import Level, has, is_intel, level_once, level_soon
 from kquants.decorators import inline
 from kquants.layout import TILE_ROWS
 from kquants.pieces import Format
@@ -44,29 +45,41 @@ Requested = tuple[Value, Level]
 def prefill_ahead() -> list[Ahead]:
     """From where on products of three and more rows of x ask for lines.
 
-    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; on a Granite Rapids 4 to 7 %,
-    and as fast with what decode asks for there. Long prompts are the same.
+    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; on a Granite Rapids 4 to 7 %.
+    (Decode's requests are as fast as these there.) Long prompts are the same.
     """
-    return [Ahead(distance, soon()) for distance in (0, 4096)]
+    return [Ahead(distance, level_soon()) for distance in (0, 4096)]
 
 
 def decode_ahead(fmt: Format, parts: int) -> list[Ahead]:
     """From where on decode asks for lines, in this order, if rows come in so many parts.
 
-    An Intel CPU drops what it is asked for into the second-level cache and has no room for, as others do, but waits
-    with what it is asked for into the first. So there each line is asked for twice: 3 KB too far into the second level,
-    where the CPU's own prefetchers go on with it, and then into the first. A Granite Rapids, one thread, Q4_K_M and
-    Q8_0, shares of the memory's bandwidth in steps: (0, 4096, 0, 4096) into the second level 0.79 and 0.88, (0,) 0.86,
-    (0, 4096) 0.88; 0 into the first alone 0.82; with 1 KB too far into the second 0.89, 2 KB 0.93 and 0.94, 3 KB 0.95
-    and 0.965, 4 KB 0.92, 6 KB 0.91 and 0.90, one more request 0.89 to 0.94. Two lines at once into each: 0.90 and 0.92.
+    A Granite Rapids drops what it is asked for into the second level and has no room for, as others do, but waits with
+    what it is asked for into the first. It is fastest if each line is asked for some 3 KB too far into the second, and
+    then into the first; perhaps as its own prefetchers then go on with the former. Intel's others are taken to be like
+    it, which was not measured. Whole steps of the 1.2B files with one thread, shares of the memory's bandwidth:
+
+        first level    second level             Q4_K_M    Q8_0
+                       0, 4096, 0, 4096         0.79      0.88
+                       0                        0.86
+        0                                       0.82
+        0              1024                     0.89
+        0              2048                     0.93      0.94
+        0              3072                     0.95      0.965
+        0              4096                     0.92
+        0              6144                     0.91      0.90
+        0              3072, two lines each     0.905     0.92
+
+    With two threads Q4_K_M has 0.81 in the first line, 0.92 in that of 3072. Where the same CPU uses AVX2 alone, as
+    laptops have it, decode gains 15 % (Q4_K_M) and 13 % (Q8_0) from the first to the latter, with AVX-VNNI 18 and 4 %.
     """
     if is_intel():
         return [Ahead(0, Level.FIRST), Ahead(3072, Level.SECOND)]
-    return [Ahead(distance, once()) for distance in _decode_distances(fmt, parts)]
+    return [Ahead(distance, level_once()) for distance in _decode_distances(fmt, parts)]
 
 
 def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
-    """For other CPUs.
+    """How many bytes beyond the next tile decode asks other CPUs for lines, in this order.
 
     Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
     GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
@@ -93,21 +106,16 @@ def beyond(b: ir.IRBuilder, near: Value, ahead: list[Ahead]) -> list[Requested]:
 
 
 def moved(b: ir.IRBuilder, asked: list[Requested], end: Value, onward: Value) -> list[Requested]:
-    """The same, but `onward` bytes on for addresses from `end` on, where a share of W ends."""
-    nowhere = ir.IntType(64)(0)
-    ends = [b.select(b.icmp_signed(">=", address, end), onward, nowhere) for address, _ in asked]
-    return [(b.add(address, far), level) for (address, level), far in zip(asked, ends, strict=True)]
+    """Requests whose addresses from `end` on, where a share of W ends, are moved by `onward`."""
+
+    def place(address: Value) -> Value:
+        return b.add(address, b.select(b.icmp_signed(">=", address, end), onward, ir.IntType(64)(0)))
+
+    return [(place(address), level) for address, level in asked]
 
 
 class Requests:
-    """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many.
-
-    Those of decode are for weights that are not read again in this step. On a Zen 5 they then take no room but in the
-    first-level cache, and all else that steps need stays in the others, such as Python's code: between two steps of a
-    large model 70 µs pass instead of 120, and it reads faster. Decode gains 2 to 3 %; with models of 8 to 24 MB, which
-    fit into the third-level cache, it stays within 2 %. (With such requests of prefill eight sequences decode 2 to 3 %
-    slower; long prompts are the same.)
-    """
+    """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many."""
 
     def __init__(self, b: ir.IRBuilder, size: int, asked: list[Requested], turns: int) -> None:
         self._b, self._turns, self._turn = b, turns, 0

@@ -15,12 +15,11 @@ Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in gr
 
 from typing import Any
 
-from kquants.amx import DOTS_BYTES
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_at
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
+from kquants.layout import DECODE_ROWS, DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.parts import parts_of
 from kquants.simd import (
     add_f32,

@@ -66,7 +66,28 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
     assert max(map(len, turned)) - min(map(len, turned)) <= 1
 
 
-@pytest.mark.skipif(not cpu.is_x86(), reason="pretends other x86 CPUs")
+AMDS = ["znver1", "znver5", "bdver4", "btver2", "amdfam10", "barcelona", "k8-sse3", "opteron-sse3", "athlon64"]
+INTELS = ["nocona", "core2", "haswell", "rocketlake", "alderlake", "sapphirerapids", "graniterapids", "sierraforest"]
+
+
+@pytest.mark.parametrize(
+    ("names", "is_x86", "is_intel"),
+    [
+        (INTELS, True, True),
+        (AMDS, True, False),
+        (["generic", "x86-64", "x86-64-v4"], True, False),
+        (["apple-m1", "neoverse-v1"], False, False),
+    ],
+)
+def test_intels_are_known_by_their_names(
+    names: list[str], is_x86: bool, is_intel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "is_x86", lambda: is_x86)
+    for name in names:
+        monkeypatch.setenv("NUMBA_CPU_NAME", name)
+        assert cpu.is_intel() == is_intel, name
+
+
 @pytest.mark.parametrize(
     ("name", "read_soon", "read_once", "next_tile", "beyond"),
     [
@@ -81,37 +102,37 @@ def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
     name: str, read_soon: int, read_once: int, next_tile: int, beyond: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CPU_NAME", name)
-    ahead = {one.distance: one.level for one in requests.decode_ahead(QUANTIZED["q4_k"], 1)}
-    assert (ahead.pop(0), {*ahead.values()}) == (next_tile, {beyond})
+    monkeypatch.setattr(cpu, "is_x86", lambda: True)
+    ahead = requests.decode_ahead(QUANTIZED["q4_k"], 1)
+    assert {(one.distance > 0, one.level) for one in ahead} == {(False, next_tile), (True, beyond)}
     assert {one.level for one in requests.prefill_ahead()} == {read_soon}
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
-    for level in (cpu.soon(), cpu.once()):
+    for level in (cpu.level_soon(), cpu.level_once()):
         ask(builder, function.args[0], level)
     asked = re.findall(r"i32 0, i32 (\d), i32 1\)", str(function))  # LLVM: to read, how near (3 is nearest), data
     assert asked == [str(read_soon), str(read_once)]
 
 
 class Asked:
-    """What compiled code asks for."""
+    """What compiled code asks for: addresses of lines, each and how near it is asked for added up."""
 
     def __init__(self) -> None:
-        self._log = np.zeros(10_000, np.int64)  # how many there are, then their addresses
-        self.levels: set[Level] = set()
+        self._log = np.zeros(10_000, np.int64)  # how many there are, then they
 
     def note(self, b: ir.IRBuilder, address: Any, level: Level) -> None:
         """Compile that it is noted, in place of a request."""
-        self.levels.add(level)
         long, log_address = ir.IntType(64), ir.IntType(64)(self._log.ctypes.data)
         count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
         b.store(count, b.inttoptr(log_address, long.as_pointer()))
-        b.store(address, b.inttoptr(b.add(log_address, b.mul(count, long(8))), long.as_pointer()))
+        place = b.inttoptr(b.add(log_address, b.mul(count, long(8))), long.as_pointer())
+        b.store(b.add(address, long(level)), place)
 
-    def addresses(self) -> list[int]:
+    def lines(self) -> list[int]:
         """Those since the last call."""
         found = self._log[1 : self._log[0] + 1].tolist()
         self._log[0] = 0
-        return found
+        return sorted(found)
 
 
 @pytest.fixture
@@ -122,15 +143,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return found
 
 
-def lines(fmt: Format, *starts: int) -> list[int]:
-    """The cache lines, `super-block × 16 rows` long, from addresses on."""
-    return sorted(start + at for start in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
+def lines(fmt: Format, *starts: tuple[int, Level]) -> list[int]:
+    """What `Asked` notes of the cache lines, `super-block × 16 rows` long, from addresses on."""
+    return sorted(start + at + level for start, level in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
 
 
+@pytest.mark.parametrize("is_intel", [True, False])
 @pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", 4), ("Q6_K", 16), ("Q8_0", 8)])
 def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
-    name: str, parts: int, asked: Asked
+    name: str, parts: int, is_intel: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(requests, "is_intel", lambda: is_intel)
     fmt: Any = QUANTIZED[name.lower()]
     multiply, (zeros, store) = multiply_tile(fmt, 1, parts), sums_of(1)
     w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, 1024 * parts)
@@ -146,9 +169,8 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
         run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
-        starts = [near + d + (onward if near + d >= end else 0) for d in distances]
-        assert sorted(asked.addresses()) == lines(fmt, *starts)
-    assert asked.levels == {one.level for one in ahead}
+        places = [(near + one.distance, one.level) for one in ahead]
+        assert asked.lines() == lines(fmt, *((at + (onward if at >= end else 0), level) for at, level in places))
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
@@ -162,8 +184,8 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
         store(w, stride, near, weights, scales)
 
     run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled_prefill.SCALES)
-    assert sorted(asked.addresses()) == lines(fmt, *(1_000_000 + one.distance for one in requests.prefill_ahead()))
-    assert asked.levels == {cpu.soon()}, "eight sequences decode slower with the other"
+    assert asked.lines() == lines(fmt, *((1_000_000 + one.distance, one.level) for one in requests.prefill_ahead()))
+    assert {one.level for one in requests.prefill_ahead()} == {cpu.level_soon()}, "eight sequences decode faster so"
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import Level, once, soon
+from kquants.cpu import Level, level_once, level_soon
 from kquants.simd.floats import float_to_half, half_to_float
 from kquants.simd.vectors import Emit, call, define
 
@@ -72,8 +72,8 @@ def ask(b: ir.IRBuilder, address: Any, level: Level) -> None:
     call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(level), _INT(1))
 
 
-prefetch = define(types.none, types.int64)(lambda b, address: ask(b, address, soon()))
-prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, once()))
+prefetch = define(types.none, types.int64)(lambda b, address: ask(b, address, level_soon()))
+prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, level_once()))
 
 
 @define(types.none, types.int64, types.int64, types.int64)
