@@ -33,25 +33,16 @@ from kquants.layout import PAGE
 if TYPE_CHECKING:
     from kquants.jit import Progress
 
+LAYER_S = 20e-6
+"""Seconds that a layer takes beside reading: barriers, norms, activations. Measured: one thread 6 µs, two 20."""
 
-@dataclass(frozen=True)
-class Costs:
-    """What decoding takes beside reading: seconds of a layer (barriers, norms, activations) and of a token (Python).
+TOKEN_S = 100e-6
+"""Seconds that a token takes beside its layers, in Python above all. Measured: 60 to 100 µs."""
 
-    `multiplied`: bytes of weights that a thread multiplies in a second where it need not wait for them.
-    """
-
-    layer_s: float
-    token_s: float
-    multiplied: float
-
-
-ZEN_5 = Costs(layer_s=20e-6, token_s=100e-6, multiplied=80e9)
-"""Measured with AVX-512 VNNI: Q6_K 61, Q4_K 74, Q8_0 88 GB/s, with AVX2 half of that; a layer 6 µs with one thread, 20
-with two; a token 60 to 100 µs."""
-
-INTEL = Costs(layer_s=40e-6, token_s=200e-6, multiplied=45e9)
-"""Measured on a Granite Rapids with AVX-512 VNNI: Q6_K 37, Q4_K 43, Q8_0 52 GB/s; a layer 30 to 40 µs, a token 230."""
+MULTIPLIED, MULTIPLIED_BY_INTEL = 80e9, 37e9
+"""Bytes of weights that a thread multiplies in a second where it need not wait for them. Measured with AVX-512 VNNI:
+Q6_K 61, Q4_K 74, Q8_0 88 GB on a Zen 5 (with AVX2 half of that); 37, 43 and 52 GB on a Granite Rapids, whose layers and
+tokens of large models take twice as long as those above: what fits counts that, too."""
 
 _MEASURING_S = 4.0
 """How long the memory is read. Two seconds with twice the speed are two thirds of the reads: not three quarters."""
@@ -145,11 +136,10 @@ def decode_tps(traffic: Traffic, layers: int, bandwidth: float, threads: int, de
 
     Weights and KV cells are read as fast as that, and multiplied meanwhile; the faster memory is, the less of the
     multiplying it hides. How the two add up is what fits. With one thread and two, where memory gave as much as before,
-    was measured: on a Zen 5, 42 to 85 GB/s, 0.93 to 1.06 of it; on a Granite Rapids, 18 to 38 GB/s, 0.95 to 0.99.
+    was measured: on a Zen 5, 42 to 85 GB/s, 0.93 to 1.06 of it; on a Granite Rapids, 18 to 38 GB/s, 0.97 to 1.02.
     """
-    read, costs = traffic.per_token(depth), INTEL if "Intel" in cpu_name() else ZEN_5
-    multiplying = read / (costs.multiplied * threads)
-    return 1 / (hypot(read / bandwidth, multiplying) + layers * costs.layer_s + costs.token_s)
+    read, multiplied = traffic.per_token(depth), MULTIPLIED_BY_INTEL if "Intel" in cpu_name() else MULTIPLIED
+    return 1 / (hypot(read / bandwidth, read / (multiplied * threads)) + layers * LAYER_S + TOKEN_S)
 
 
 def kept(threads: int) -> float | None:
