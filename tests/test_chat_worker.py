@@ -72,6 +72,25 @@ def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: De
     assert ended.text == "You said: hello"
 
 
+def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() -> None:
+    told: list[tuple[type[Event], Phase]] = []
+    begun, asked = Flag(), Flag()
+
+    def fails(name: str) -> dict[str, object]:
+        begun.set()
+        assert asked.wait(20)
+        raise EdgeLLMError("no such option")
+
+    worker = Worker(FakeBackend(), lambda event: told.append((type(event), worker.reading().phase)))
+    worker.open("first", fails)
+    assert begun.wait(20)
+    worker.open("second", no_options)
+    asked.set()
+    assert worker.done().wait(20)
+    worker.close()
+    assert told == [(ModelFailed, Phase.LOADING), (ModelOpened, Phase.READY)]
+
+
 def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
     model = desk.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
     desk.worker.open("fake", no_options)

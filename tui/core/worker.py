@@ -103,8 +103,9 @@ class Worker:
         reply, model = self._reply, self._model
         devices = model.devices if model else []
         blocks = sum(device["blocks"] for device in devices)
+        to_come = self._phase is Phase.CLOSED and not self.empty
         return Reading(
-            phase=self._phase,
+            phase=Phase.LOADING if to_come else self._phase,
             model=self._name,
             progress=self._progress,
             live=reply.live() if reply else None,
