@@ -28,7 +28,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
     """Show what memory a model will take and how fast it will write, before it is loaded.
 
     The speed follows from the bandwidth of this machine's memory, which is kept as it was measured last: here, if it
-    was not yet, or by `edgellm bench`.
+    was not yet, or by `edgellm bench` of three rounds or more.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
