@@ -17,7 +17,7 @@ from kquants.cpu import has
 from kquants.layout import DOTS_BYTES
 from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, Format, Values
-from kquants.products import load_scales, scaling_of
+from kquants.products import load_scales, scaling_of, so_far, store_sum
 from kquants.quads import Value
 from kquants.simd import F32, I32, at, call, define, load, pointer
 
@@ -65,28 +65,31 @@ def release(b: ir.IRBuilder) -> None:
     _tile(b, "tilerelease")
 
 
-def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
+def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
     """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
 
-    Arguments: address of the sums, weights, scales, x, what belongs to these blocks of x, scratch of DOTS_BYTES.
+    Arguments: address of the sums, weights (whose scales lie `scales_at` bytes on), x, what belongs to these blocks of
+    x, scratch of DOTS_BYTES, and what `kquants.products` calls fresh, added and to.
     """
     scaling = scaling_of(fmt)
 
-    @define(types.none, *[types.int64] * 6)
+    @define(types.none, *[types.int64] * 8)
     def multiply(
         b: ir.IRBuilder,
         sums: Value,
         weights: Value,
-        scales: Value,
         x: Value,
         x_scales: Value,
         scratch: Value,
+        fresh: Value,
+        added: Value,
+        to: Value,
     ) -> None:
-        steps = blocks * fmt.SPANS
+        steps, scales = blocks * fmt.SPANS, at(b, weights, scales_at)
         dots = [at(b, scratch, _DOT_BYTES * i) for i in range(_PLACES)]
         y = [at(b, sums, 64 * t) for t in range(rows)]
         of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
-        totals = [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in y]
+        totals = [scaling.begin(b, so_far(b, to_y, fresh)) for to_y in y]
         of_units: list[Values] = []
         for step in range(steps + _DELAY):
             if step < steps:
@@ -104,8 +107,8 @@ def multiply_rows(fmt: Format, rows: int, blocks: int) -> Any:
                     totals[t] = scaling.add(b, totals[t], of_row, of_units[unit], of_rows[t], unit)
         whole = load_scales(b, fmt, scales, len(of_units), F32)
         for t in range(rows):
-            total = scaling.end(b, totals[t], load(b, y[t], F32.vector), of_units, whole, of_rows[t])
-            b.store(total, pointer(b, y[t], F32.vector), align=64)
+            after = scaling.end(b, totals[t], so_far(b, y[t], fresh), of_units, whole, of_rows[t])
+            store_sum(b, y[t], after, added, to)
 
     return multiply
 

@@ -261,34 +261,64 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
 def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
     """Two operations on the y of some tiles and TOGETHER // tiles rows of x: the sums to begin with, and store y.
 
-    Arguments: (the first tile's y, bytes to the next tile's), and (sums, y, bytes to the next tile's, the first tile's
-    scales, what belongs to the rows of x). Each next tile's scales are `tile_bytes` further on.
+    Arguments: (the first tile's y, bytes to the next tile's, fresh), and (sums, y, bytes to the next tile's, the first
+    tile's scales, what belongs to the rows of x, fresh, added, to). Each next tile's scales are `tile_bytes` further
+    on. For fresh, added and to see `so_far` and `store_sum`.
     """
     scaling, units, rows = scaling_of(fmt), units_of(fmt), TOGETHER // tiles
     sums_type = _sums_type(scaling, tiles, rows)
 
-    @define(sums_type, types.int64, types.int64)
-    def begin(b: ir.IRBuilder, y: Value, y_bytes: Value) -> Value:
+    @define(sums_type, *[types.int64] * 3)
+    def begin(b: ir.IRBuilder, y: Value, y_bytes: Value, fresh: Value) -> Value:
         sums: Value = ir.Constant(ir.ArrayType(scaling.SUMS.vector, tiles * rows), ir.Undefined)
         for tile in range(tiles):
             for t in range(rows):
-                before = load(b, at(b, y, 64 * t, times(b, y_bytes, tile)), F32.vector)
+                before = so_far(b, at(b, y, 64 * t, times(b, y_bytes, tile)), fresh)
                 sums = b.insert_value(sums, scaling.begin(b, before), rows * tile + t)
         return sums
 
-    @define(types.none, sums_type, *[types.int64] * 4)
-    def end(b: ir.IRBuilder, sums: Value, y: Value, y_bytes: Value, scales: Value, x_scales: Value) -> None:
+    @define(types.none, sums_type, *[types.int64] * 7)
+    def end(
+        b: ir.IRBuilder,
+        sums: Value,
+        y: Value,
+        y_bytes: Value,
+        scales: Value,
+        x_scales: Value,
+        fresh: Value,
+        added: Value,
+        to: Value,
+    ) -> None:
         for tile in range(tiles):
             of_tile = at(b, scales, tile_bytes * tile)
             all_scales = [load_scales(b, fmt, of_tile, unit, scaling.SUMS) for unit in range(units)]
             whole = load_scales(b, fmt, of_tile, units, F32)
             for t in range(rows):
                 to_y, x = at(b, y, 64 * t, times(b, y_bytes, tile)), Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t)
-                before = load(b, to_y, F32.vector)
-                after = scaling.end(b, b.extract_value(sums, rows * tile + t), before, all_scales, whole, x)
-                _store(b, to_y, [after])
+                before, of_row = so_far(b, to_y, fresh), b.extract_value(sums, rows * tile + t)
+                store_sum(b, to_y, scaling.end(b, of_row, before, all_scales, whole, x), added, to)
 
     return begin, end
+
+
+def so_far(b: ir.IRBuilder, y: Value, fresh: Value) -> Value:
+    """The y at an address; or 0 if `fresh` is not, as what is there belongs to others."""
+    return b.select(_is_zero(b, fresh), load(b, y, F32.vector), _all(0.0))
+
+
+def store_sum(b: ir.IRBuilder, y: Value, after: Value, added: Value, to: Value) -> None:
+    """Store what the y at an address has become, `to` bytes on, with what lies `added` bytes on added, unless 0."""
+    # Whatever is added to -0 stays what it is; added to 0, -0 would not.
+    others = b.select(_is_zero(b, added), _all(-0.0), load(b, at(b, y, added), F32.vector))
+    _store(b, at(b, y, to), [b.fadd(others, after)])
+
+
+def _is_zero(b: ir.IRBuilder, number: Value) -> Value:
+    return b.icmp_signed("==", number, number.type(0))
+
+
+def _all(value: float) -> Value:
+    return ir.Constant(F32.vector, [value] * 16)
 
 
 def sums_of(rows: int) -> tuple[Any, Any]:

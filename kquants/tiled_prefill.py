@@ -9,9 +9,7 @@ That is into scratch that stays in the first-level cache; all rows of x pass by.
     dots                                what `kquants.amx` needs
 """
 
-from typing import Any
-
-import numba as nb
+from typing import Any, NamedTuple
 
 from kquants.amx import AMX, configure, multiply_rows, release
 from kquants.decorators import inline
@@ -31,7 +29,6 @@ from kquants.products import (
     units_of,
 )
 from kquants.requests import fetch_lines
-from kquants.simd import add_f32, load_f32x16, splat_f32, store_f32x16
 
 SCALES = GROUP * BLOCK_WEIGHTS
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
@@ -44,44 +41,56 @@ def sum_bytes(rows: int) -> int:
     return 64 * (rows + 15 & ~15)
 
 
-def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
-    """`multiply(rows, tile, x, x_scales, sums, sum_bytes, dots)`: add the products of unpacked tiles with rows of x.
+class Sums(NamedTuple):
+    """Where the sums of tiles with some rows of x are, `tile_bytes` from one tile's to the next's, and go.
 
-    `sum_bytes` is how far the sums of one tile are from those of the next.
+    For `fresh`, `added` and `to` see `so_far` and `store_sum` of `kquants.products`: at the end of a part, the sums of
+    the parts before it are added, and all are put where these were.
     """
+
+    address: int
+    tile_bytes: int
+    fresh: int
+    added: int
+    to: int
+
+
+def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
+    """`multiply(rows, tile, x, x_scales, sums, dots)`: add the products of unpacked tiles with rows of x."""
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
     multiply, units = multiply_unit(group, tiles, UNPACKED), units_of(group)
     begin, end = begin_and_end(group, tiles, UNPACKED)
     together, group_bytes = TOGETHER // tiles, scaling_of(group).X_GROUP_BYTES
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
+        fresh, added, to = sums.fresh, sums.added, sums.to
         for t in range(0, rows, together):
-            to_x, to_scales = x + t * group_bytes, x_scales + t * group_bytes
-            y = begin(sums + 64 * t, sum_bytes)
+            to_x, to_scales, to_y = x + t * group_bytes, x_scales + t * group_bytes, sums.address + 64 * t
+            y = begin(to_y, sums.tile_bytes, fresh)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
-            end(y, sums + 64 * t, sum_bytes, tile + SCALES, to_scales)
+            end(y, to_y, sums.tile_bytes, tile + SCALES, to_scales, fresh, added, to)
 
     return multiply_all
 
 
 def _matrix_product(fmt: Any, blocks: int) -> Any:
-    """`multiply` of one tile of W with matrix tiles: without a next one, and by way of `dots`."""
-    multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks), multiply_rows(fmt, 16, blocks)
+    """`multiply` of one tile of W with matrix tiles, by way of `dots`."""
+    multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks, SCALES), multiply_rows(fmt, 16, blocks, SCALES)
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
         if rows <= 8:
-            multiply_8(sums, tile, tile + SCALES, x, x_scales, dots)
+            multiply_8(sums.address, tile, x, x_scales, dots, sums.fresh, sums.added, sums.to)
         else:
-            multiply_16(sums, tile, tile + SCALES, x, x_scales, dots)
+            multiply_16(sums.address, tile, x, x_scales, dots, sums.fresh, sums.added, sums.to)
 
     return multiply_all
 
 
 def _product(fmt: Any, tiles: int) -> Any:
-    """`multiply(count, rows, tile, x, x_scales, sums, sum_bytes, dots)`: the products of `tiles` tiles, as above.
+    """`multiply(count, rows, tile, x, x_scales, sums, dots)`: the products of `tiles` tiles, as above.
 
     They are unpacked for `count` blocks: GROUP, or as few as a row may end with.
     """
@@ -94,11 +103,11 @@ def _product(fmt: Any, tiles: int) -> Any:
     rest = of_blocks(fmt.BLOCKS) if may_rest else whole
 
     @inline
-    def multiply(count: int, rows: int, tile: int, x: int, x_scales: int, sums: int, sum_bytes: int, dots: int) -> None:
+    def multiply(count: int, rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
         if may_rest and count < GROUP:
-            rest(rows, tile, x, x_scales, sums, sum_bytes, dots)
+            rest(rows, tile, x, x_scales, sums, dots)
         else:
-            whole(rows, tile, x, x_scales, sums, sum_bytes, dots)
+            whole(rows, tile, x, x_scales, sums, dots)
 
     return multiply
 
@@ -106,8 +115,9 @@ def _product(fmt: Any, tiles: int) -> Any:
 def prefill_of(fmt: Any) -> Any:
     """`prefill(op, rows, w, row_bytes, tiles, y, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x.
 
-    y, where the sums go afterwards, is asked for before it is needed, and so are rows of x, 16 ahead: from the
-    third-level cache they come too late (products are 3 to 6 % faster on a Zen 4).
+    Beside the products of a group of columns, the weights of the next group are asked for, and beside the last one y,
+    where the sums go afterwards: they come too late else. (A Zen 4 reads prompts 2 to 3 % faster so; rows of x, which
+    follow each other in memory, it finds by itself: asking for them as well takes 2 %.)
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, in_groups(fmt)
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
@@ -115,8 +125,7 @@ def prefill_of(fmt: Any) -> Any:
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
-    x_bytes = scaling_of(fmt).X_GROUP_BYTES
-    x_lines = 16 * x_bytes // 64 // STRIP
+    w_lines = group.BLOCK_BYTES // 64 + 1  # those that a group of columns of a row lies in, at most but for one
 
     @inline
     def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
@@ -126,54 +135,49 @@ def prefill_of(fmt: Any) -> Any:
             store_group(w, row_bytes, ahead, tile, tile + SCALES)
 
     @inline
-    def ask_next(op: int, x: int, y: int, rows: int, k: int, tiles: int, last: int) -> None:
-        """Before 16 rows of x meet tiles from k on: ask for a part of the next 16, and if no blocks follow, for y."""
-        fetch_lines(x + 16 * x_bytes + 64 * x_lines * k, x_lines * tiles, 64)
-        if last == argument(op, 2) // 32:
-            for tile in range(k, k + tiles):
-                fetch_lines(y + 64 * tile, rows, argument(op, 7))
+    def sums_with(op: int, b: int, last: int, rows: int, tiles: int, sums: int) -> Sums:
+        """The sums of tiles of W as blocks b … last are added to them."""
+        count, parts, each = argument(op, 2) // 32, in_parts(argument(op, 2), argument(op, 3)), sum_bytes(rows)
+        ends, part, earlier = last * parts % count == 0, last * parts // count, tiles * each
+        added, to = (earlier if ends and part > 1 else 0), (earlier if ends and part < parts else 0)
+        return Sums(sums, each, 1 if b * parts % count == 0 else 0, added, to)
 
     @inline
-    def multiply(op: int, b: int, rows: int, tiles: int, y: int, unpacked: int, sums: int, last: int) -> None:
+    def ask(op: int, last: int, rows: int, t: int, tiles: int, w: int, y: int) -> None:
+        """Beside rows t … t + 15 of x: ask for a part of the weights at w, and for y if no blocks follow these."""
+        some, row_bytes, y_bytes = min(16, rows - t), argument(op, 3), argument(op, 7)
+        for r in range(TILE_ROWS * tiles * t // rows, TILE_ROWS * tiles * (t + some) // rows):
+            fetch_lines(w + r * row_bytes, w_lines, 64)
+        if last == argument(op, 2) // 32:
+            for k in range(tiles):
+                fetch_lines(y + t * y_bytes + 64 * k, some, y_bytes)
+
+    @inline
+    def multiply(
+        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: Sums
+    ) -> None:
         """Unpacked blocks b … last of all tiles by all rows of x: 16 of these, which come from far, at a time."""
-        dots, each = unpacked + STRIP * UNPACKED, sum_bytes(rows)
+        dots = unpacked + STRIP * UNPACKED
         for t in range(0, rows, 16):
             some, (x, x_scales) = min(16, rows - t), place(op, rows, t, b)
+            if rows > FEW_ROWS:  # few rows stay near, and wait for the memory: `unpack` asks it for enough
+                ask(op, last, rows, t, tiles, next_w, y)
             for k in range(0, tiles, most):
-                to_sums, tile = sums + k * each + 64 * t, unpacked + k * UNPACKED
-                met = min(most, tiles - k)
-                if rows > FEW_ROWS:  # few rows stay near
-                    ask_next(op, x, y + t * argument(op, 7), some, k, met, last)
-                if met == most:
-                    multiply_most(last - b, some, tile, x, x_scales, to_sums, each, dots)
+                tile, to = unpacked + k * UNPACKED, sums.address + k * sums.tile_bytes + 64 * t
+                of_these = Sums(to, sums.tile_bytes, sums.fresh, sums.added, sums.to)
+                if tiles - k >= most:
+                    multiply_most(last - b, some, tile, x, x_scales, of_these, dots)
                 else:
-                    multiply_alone(last - b, some, tile, x, x_scales, to_sums, each, dots)
-
-    @inline
-    def clear(sums: int, size: int) -> None:
-        for k in range(0, size, 64):
-            store_f32x16(sums + k, splat_f32(nb.float32(0)))
-
-    @inline
-    def end_part(sums: int, size: int, part: int, parts: int) -> None:
-        """Add the sums of a part to those before it; after the last one all are where those of a whole row would be."""
-        for k in range(0, size, 64):
-            v = load_f32x16(sums + k)
-            total = v if part == 0 else add_f32(load_f32x16(sums + size + k), v)
-            store_f32x16(sums + k if part == parts - 1 else sums + size + k, total)
-        if part < parts - 1:
-            clear(sums, size)
+                    multiply_alone(last - b, some, tile, x, x_scales, of_these, dots)
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:
-        size, tile_bytes = tiles * sum_bytes(rows), TILE_ROWS * row_bytes
-        unpacked = sums + 2 * STRIP * sum_bytes(rows)
-        clear(sums, size)
+        tile_bytes, unpacked = TILE_ROWS * row_bytes, sums + 2 * STRIP * sum_bytes(rows)
         if AMX and rows <= 8:
             set_up_8(unpacked)
         elif AMX:
             set_up_16(unpacked)
-        b, count, parts = 0, argument(op, 2) // 32, in_parts(argument(op, 2), row_bytes)
+        b, count = 0, argument(op, 2) // 32
         while b < count:
             last = b + (GROUP if b + GROUP <= count else blocks)
             done = b // blocks * super_bytes
@@ -181,9 +185,9 @@ def prefill_of(fmt: Any) -> Any:
                 at = w + k * tile_bytes
                 ahead = at + tiles * tile_bytes + TILE_ROWS * done
                 unpack(at + done, row_bytes, ahead, unpacked + k * UNPACKED, last - b)
-            multiply(op, b, rows, tiles, y, unpacked, sums, last)
-            if parts > 1 and last * parts % count == 0:
-                end_part(sums, size, last * parts // count - 1, parts)
+            next_w = w + (last // blocks * super_bytes if last < count else tiles * tile_bytes)
+            to_sums = sums_with(op, b, last, rows, tiles, sums)
+            multiply(op, b, last, rows, tiles, next_w, y, unpacked, to_sums)
             b = last
         if AMX:
             release()
