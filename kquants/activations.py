@@ -13,18 +13,31 @@ below 1e-36 has q = 0.
 """
 
 import math
+from functools import partial
 
 import numba as nb
+from llvmlite import ir
+from numba import types
 
 from kquants.decorators import inline
 from kquants.dot4 import SIGNED_OFFSET
-from kquants.layout import X_BLOCK_BYTES
+from kquants.halves import all_f32, larger, of_both, of_each, store_scaled
+from kquants.layout import X_BLOCK_BYTES, X_GROUP
+from kquants.quads import Value
 from kquants.simd import (
+    F32,
+    I32,
     abs_f32,
+    at,
+    call,
+    define,
     largest_f32,
+    load,
     load_f32x16,
     max_f32,
     mul_f32,
+    pick,
+    pointer,
     round_f32,
     splat_f32,
     store_f32,
@@ -59,6 +72,28 @@ def quantize_block(x: int, q: int, record: int) -> None:
     minus_sum = nb.int32(-total) if whole else nb.int32(0)
     store_i32(record + MINUS_SUM, minus_sum)
     store_i32(record + MINUS_OFFSET_SUM, SIGNED_OFFSET * minus_sum)
+
+
+@define(types.none, types.int64, types.int64)
+def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
+    """Quantize 256 float32 at x to the group at an address: eight blocks at once, the same bits as one by one."""
+    values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
+    sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
+    largest = of_both(b, of_each(b, sizes, partial(larger, b)), partial(larger, b))
+    is_small = b.fcmp_ordered("<", largest, all_f32(float(_SMALLEST)))
+    inverse = b.select(is_small, all_f32(0.0), b.fdiv(all_f32(127.0), largest))
+    sums = of_both(b, of_each(b, store_scaled(b, values, inverse, group), b.fadd), b.fadd)
+    # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
+    is_nan = b.fcmp_unordered("uno", sums, sums)
+    d = b.select(is_nan, all_f32(_NAN), b.fdiv(largest, all_f32(127.0)))
+    minus = b.fptosi(b.select(is_nan, all_f32(0.0), b.fneg(sums)), I32.vector)
+    offsets = b.mul(minus, ir.Constant(I32.vector, [SIGNED_OFFSET] * 16))
+    # What belongs to block i is in lanes 2i of four vectors, and goes side by side.
+    both = [lane for i in range(0, 16, 2) for lane in (i, 16 + i)]
+    floats, ints = pick(b, d, b.fmul(d, sums), both), b.bitcast(pick(b, minus, offsets, both), F32.vector)
+    for half in (0, 8):
+        records = pick(b, floats, ints, [half + lane for i in range(0, 8, 2) for lane in (i, i + 1, 16 + i, 17 + i)])
+        b.store(records, pointer(b, at(b, group, X_GROUP + 8 * half), F32.vector), align=1)
 
 
 @inline

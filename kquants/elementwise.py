@@ -7,7 +7,7 @@ those with them, each where its address is not 0.
 
 import numba as nb
 
-from kquants.activations import quantize_block
+from kquants.activations import quantize_block, quantize_group
 from kquants.decorators import Vector, inline, kernel
 from kquants.functions import exp
 from kquants.interpreter import argument, row_count
@@ -41,8 +41,11 @@ def _quantize(x: int, start: int, stop: int, t: int, rows: int, q: int, super_q:
             quantize_super_block(x + 4 * k, super_q + place * SUPER_GROUP_BYTES)
         if q != 0:
             group = q + place * BLOCK_GROUP_BYTES
-            for i in range(0, min(X_GROUP, stop - k), 32):
-                quantize_block(x + 4 * (k + i), group + i, group + X_GROUP + i // 32 * X_BLOCK_BYTES)
+            if stop - k >= X_GROUP:
+                quantize_group(x + 4 * k, group)
+            else:
+                for i in range(0, stop - k, 32):
+                    quantize_block(x + 4 * (k + i), group + i, group + X_GROUP + i // 32 * X_BLOCK_BYTES)
 
 
 @inline

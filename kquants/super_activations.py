@@ -25,17 +25,17 @@ A super-block with an Inf or NaN has D = NaN, so that the result shows it; so it
 half is too large for float32. One where 8D is below 1e-36 has q = 0.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from llvmlite import ir
 from numba import types
 
+from kquants.halves import all_f32, larger, of_both, of_each, store_scaled
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, call, define, fold, load, pick, pointer, saturated_i8, splat
+from kquants.simd import F32, I32, at, call, define, fold, load, pick, pointer, splat
 
-_BYTE, _SHORT, _INT, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
+_SHORT, _INT, _FLOAT = ir.IntType(16), ir.IntType(32), ir.FloatType()
 
 EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100
 """Where things lie in what belongs to a group, after D."""
@@ -50,36 +50,17 @@ _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
 
 
-def _all(value: float) -> Value:
-    return ir.Constant(F32.vector, [value] * 16)
-
-
-def _of_each(b: ir.IRBuilder, vectors: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
-    """All lanes of vector i combined, in lane i; in one fixed order."""
-    while len(vectors) > 1:
-        # Of two vectors, neighbours meet: first those of x, then those of y. After four times lanes are in order.
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        even, odd = list(range(0, 32, 2)), list(range(1, 32, 2))
-        vectors = [combine(pick(b, x, y, even), pick(b, x, y, odd)) for x, y in pairs]
-    return vectors[0]
-
-
-def _largest(b: ir.IRBuilder, x: Value, y: Value) -> Value:
-    return call(b, f"llvm.maxnum.v{x.type.count}f32", x.type, x, y)
-
-
 def _needed(b: ir.IRBuilder, values: list[Value]) -> Value:
     """The scale that each half needs at least, both halves of a block the same."""
     sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
-    largest = b.fmul(_of_each(b, sizes, partial(_largest, b)), _all(1 / 127))
-    sums = b.fmul(_of_each(b, sizes, b.fadd), _all(1 / (LARGEST_SUM - _ROUNDING - 1)))
-    needed = _largest(b, largest, sums)
-    return _largest(b, needed, pick(b, needed, needed, [i ^ 1 for i in range(16)]))
+    largest = b.fmul(of_each(b, sizes, partial(larger, b)), all_f32(1 / 127))
+    sums = b.fmul(of_each(b, sizes, b.fadd), all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
+    return of_both(b, larger(b, largest, sums), partial(larger, b))
 
 
 def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
     """e of each half, int32: how many of D, 2D and 4D are too small."""
-    too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), _all(2.0**e))) for e in range(3)]
+    too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), all_f32(2.0**e))) for e in range(3)]
     one, two, three = (b.zext(v, I32.vector) for v in too_small)
     return b.add(one, b.add(two, three))
 
@@ -95,23 +76,18 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     record = at(b, group, X_GROUP)
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     needed = _needed(b, values)
-    most = fold(b, needed, partial(_largest, b))
+    most = fold(b, needed, partial(larger, b))
     d = b.fmul(most, _FLOAT(0.125))
     exponents = _exponents(b, needed, d)
     powers = b.sitofp(b.shl(ir.Constant(I32.vector, [1] * 16), exponents), F32.vector)
-    inverse = b.fdiv(_all(1.0), b.fmul(splat(b, d), powers))
-    inverse = b.select(splat(b, b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST))), inverse, _all(0.0))
-    wholes = []
-    for i, v in enumerate(values):
-        scaled = b.fmul(v, pick(b, inverse, inverse, [i] * 16))
-        wholes.append(call(b, "llvm.rint.v16f32", F32.vector, scaled))
-        _store(b, group, 16 * i, saturated_i8(b, wholes[-1]), _BYTE)
-    # The largest value passes over NaN, but the sums keep it (and Inf · 0 is NaN, too).
-    sums = _of_each(b, wholes, b.fadd)
+    inverse = b.fdiv(all_f32(1.0), b.fmul(splat(b, d), powers))
+    inverse = b.select(splat(b, b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST))), inverse, all_f32(0.0))
+    # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
+    sums = of_each(b, store_scaled(b, values, inverse, group), b.fadd)
     total = fold(b, sums, b.fadd)
     is_nan = b.fcmp_unordered("uno", total, total)
     b.store(b.select(is_nan, _FLOAT(float("nan")), d), pointer(b, record, _FLOAT), align=1)
-    halves = b.fptosi(b.select(splat(b, is_nan), _all(0.0), sums), I32.vector)
+    halves = b.fptosi(b.select(splat(b, is_nan), all_f32(0.0), sums), I32.vector)
     even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
     blocks = b.add(pick(b, halves, halves, even), pick(b, halves, halves, odd))
     e = pick(b, exponents, exponents, even)

@@ -125,7 +125,7 @@ def prefill_of(fmt: Any) -> Any:
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
-    w_lines = group.BLOCK_BYTES // 64 + 1  # those that a group of columns of a row lies in, at most but for one
+    w_lines = group.BLOCK_BYTES // 64 + 1  # of a group of columns of a row; where it begins late in one, it has one more
 
     @inline
     def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
