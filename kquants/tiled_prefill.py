@@ -125,7 +125,7 @@ def prefill_of(fmt: Any) -> Any:
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
-    w_lines = group.BLOCK_BYTES // 64 + 1  # of a group of columns of a row; where it begins late in one, it has one more
+    w_lines = group.BLOCK_BYTES // 64 + 1  # of a row's group of columns, or all but one: the CPU brings that itself
 
     @inline
     def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
