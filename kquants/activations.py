@@ -21,16 +21,18 @@ from numba import types
 
 from kquants.decorators import inline
 from kquants.dot4 import SIGNED_OFFSET
-from kquants.halves import all_f32, larger, of_both, of_each, store_scaled
+from kquants.halves import of_both, of_each, store_scaled
 from kquants.layout import X_BLOCK_BYTES, X_GROUP
 from kquants.quads import Value
 from kquants.simd import (
     F32,
     I32,
     abs_f32,
+    all_f32,
     at,
     call,
     define,
+    larger,
     largest_f32,
     load,
     load_f32x16,
@@ -49,8 +51,7 @@ from kquants.simd import (
 D_SUM, MINUS_SUM, MINUS_OFFSET_SUM = 4, 8, 12
 """Where things lie in what belongs to a block, after d."""
 
-_NAN = nb.float32(math.nan)
-_SMALLEST = nb.float32(1e-36)  # 127 / max|x| overflows below 3.8e-37
+_SMALLEST = 1e-36  # 127 / max|x| overflows below 3.8e-37
 
 
 @inline
@@ -58,15 +59,15 @@ def quantize_block(x: int, q: int, record: int) -> None:
     """Quantize the 32 float32 at x to int8 at q, and write what belongs to them."""
     low, high = load_f32x16(x), load_f32x16(x + 64)
     largest = largest_f32(max_f32(abs_f32(low), abs_f32(high)))
-    inverse = nb.float32(127) / largest if largest >= _SMALLEST else nb.float32(0)
+    inverse = nb.float32(127) / largest if largest >= nb.float32(_SMALLEST) else nb.float32(0)
     low = round_f32(mul_f32(low, splat_f32(inverse)))
     high = round_f32(mul_f32(high, splat_f32(inverse)))
     store_f32x16_as_i8(q, low)
     store_f32x16_as_i8(q + 16, high)
-    # The largest value passes over NaN, but the sums keep it (and Inf · 0 is NaN, too).
-    total = sum_f32(low) + sum_f32(high)
+    # The largest value passes over NaN, but the sums keep it (and Inf · 0 is NaN, too). Of nothing but -0 they are 0.
+    total = sum_f32(low) + sum_f32(high) + nb.float32(0)
     whole = total == total
-    d = largest / nb.float32(127) if whole else _NAN
+    d = largest / nb.float32(127) if whole else nb.float32(math.nan)
     store_f32(record, d)
     store_f32(record + D_SUM, d * total)
     minus_sum = nb.int32(-total) if whole else nb.int32(0)
@@ -76,16 +77,19 @@ def quantize_block(x: int, q: int, record: int) -> None:
 
 @define(types.none, types.int64, types.int64)
 def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
-    """Quantize 256 float32 at x to the group at an address: eight blocks at once, the same bits as one by one."""
+    """Quantize 256 float32 at x to the group at an address: eight blocks at once.
+
+    All has the same bits as one by one, but for the int8 of a block with NaN or Inf, which mean nothing.
+    """
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
     largest = of_both(b, of_each(b, sizes, partial(larger, b)), partial(larger, b))
-    is_small = b.fcmp_ordered("<", largest, all_f32(float(_SMALLEST)))
+    is_small = b.fcmp_ordered("<", largest, all_f32(_SMALLEST))
     inverse = b.select(is_small, all_f32(0.0), b.fdiv(all_f32(127.0), largest))
     sums = of_both(b, of_each(b, store_scaled(b, values, inverse, group), b.fadd), b.fadd)
     # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
     is_nan = b.fcmp_unordered("uno", sums, sums)
-    d = b.select(is_nan, all_f32(_NAN), b.fdiv(largest, all_f32(127.0)))
+    d = b.select(is_nan, all_f32(math.nan), b.fdiv(largest, all_f32(127.0)))
     minus = b.fptosi(b.select(is_nan, all_f32(0.0), b.fneg(sums)), I32.vector)
     offsets = b.mul(minus, ir.Constant(I32.vector, [SIGNED_OFFSET] * 16))
     # What belongs to block i is in lanes 2i of four vectors, and goes side by side.

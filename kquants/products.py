@@ -30,7 +30,7 @@ from kquants.pieces import (
 )
 from kquants.quads import Value
 from kquants.requests import Requests, beyond, decode_ahead, moved, prefill_ahead
-from kquants.simd import F32, I8_64, I32, VectorType, at, define, load, pointer, times
+from kquants.simd import F32, I8_64, I32, VectorType, all_f32, at, define, load, pointer, times
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
 
@@ -302,23 +302,19 @@ def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
 
 
 def so_far(b: ir.IRBuilder, y: Value, fresh: Value) -> Value:
-    """The y at an address; or 0 if `fresh` is not, as what is there belongs to others."""
-    return b.select(_is_zero(b, fresh), load(b, y, F32.vector), _all(0.0))
+    """0 if `fresh` is 1, as what lies at y is of other sums; if it is 0, what lies there."""
+    return b.select(_is_zero(b, fresh), load(b, y, F32.vector), all_f32(0.0))
 
 
 def store_sum(b: ir.IRBuilder, y: Value, after: Value, added: Value, to: Value) -> None:
-    """Store what the y at an address has become, `to` bytes on, with what lies `added` bytes on added, unless 0."""
+    """Store `after` at `to` bytes beyond y; unless `added` is 0, with what lies `added` bytes beyond y added to it."""
     # Whatever is added to -0 stays what it is; added to 0, -0 would not.
-    others = b.select(_is_zero(b, added), _all(-0.0), load(b, at(b, y, added), F32.vector))
+    others = b.select(_is_zero(b, added), all_f32(-0.0), load(b, at(b, y, added), F32.vector))
     _store(b, at(b, y, to), [b.fadd(others, after)])
 
 
 def _is_zero(b: ir.IRBuilder, number: Value) -> Value:
     return b.icmp_signed("==", number, number.type(0))
-
-
-def _all(value: float) -> Value:
-    return ir.Constant(F32.vector, [value] * 16)
 
 
 def sums_of(rows: int) -> tuple[Any, Any]:

@@ -30,10 +30,10 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 
-from kquants.halves import all_f32, larger, of_both, of_each, store_scaled
+from kquants.halves import of_both, of_each, store_scaled
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, call, define, fold, load, pick, pointer, splat
+from kquants.simd import F32, I32, all_f32, at, call, define, fold, larger, load, pick, pointer, splat
 
 _SHORT, _INT, _FLOAT = ir.IntType(16), ir.IntType(32), ir.FloatType()
 

@@ -41,11 +41,17 @@ def sum_bytes(rows: int) -> int:
     return 64 * (rows + 15 & ~15)
 
 
+@inline
+def rows_beside(t: int, rows: int, w_rows: int) -> tuple[int, int]:
+    """Which rows of W, from the first to before the last, are asked for beside rows t … t + 15 of `rows` rows of x."""
+    return w_rows * t // rows, w_rows * min(t + 16, rows) // rows
+
+
 class Sums(NamedTuple):
     """Where the sums of tiles with some rows of x are, `tile_bytes` from one tile's to the next's, and go.
 
-    For `fresh`, `added` and `to` see `so_far` and `store_sum` of `kquants.products`: at the end of a part, the sums of
-    the parts before it are added, and all are put where these were.
+    For `fresh`, `added` and `to` see `so_far` and `store_sum` of `kquants.products`: at the end of a part the sums of
+    the parts before it are added, and all are put where those were; after the last one, where those of whole rows are.
     """
 
     address: int
@@ -115,9 +121,10 @@ def _product(fmt: Any, tiles: int) -> Any:
 def prefill_of(fmt: Any) -> Any:
     """`prefill(op, rows, w, row_bytes, tiles, y, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x.
 
-    Beside the products of a group of columns, the weights of the next group are asked for, and beside the last one y,
-    where the sums go afterwards: they come too late else. (A Zen 4 reads prompts 2 to 3 % faster so; rows of x, which
-    follow each other in memory, it finds by itself: asking for them as well takes 2 %.)
+    Of more than FEW_ROWS rows: beside the products of a group of columns, the weights of the next group are asked for,
+    behind the last one those of the next strip, and y, where the sums go afterwards: they come too late else. (A Zen 4
+    reads prompts 2 to 3 % faster so; rows of x, which follow each other in memory, it finds by itself: asking for them
+    as well takes 2 %.)
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, in_groups(fmt)
     store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
@@ -125,7 +132,7 @@ def prefill_of(fmt: Any) -> Any:
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
-    w_lines = group.BLOCK_BYTES // 64 + 1  # of a row's group of columns, or all but one: the CPU brings that itself
+    w_lines = group.BLOCK_BYTES // 64 + 1  # of a row's group of columns, or one less: the CPU brings that by itself
 
     @inline
     def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
@@ -145,12 +152,12 @@ def prefill_of(fmt: Any) -> Any:
     @inline
     def ask(op: int, last: int, rows: int, t: int, tiles: int, w: int, y: int) -> None:
         """Beside rows t … t + 15 of x: ask for a part of the weights at w, and for y if no blocks follow these."""
-        some, row_bytes, y_bytes = min(16, rows - t), argument(op, 3), argument(op, 7)
-        for r in range(TILE_ROWS * tiles * t // rows, TILE_ROWS * tiles * (t + some) // rows):
-            fetch_lines(w + r * row_bytes, w_lines, 64)
+        first, stop = rows_beside(t, rows, TILE_ROWS * tiles)
+        for r in range(first, stop):
+            fetch_lines(w + r * argument(op, 3), w_lines, 64)
         if last == argument(op, 2) // 32:
             for k in range(tiles):
-                fetch_lines(y + t * y_bytes + 64 * k, some, y_bytes)
+                fetch_lines(y + t * argument(op, 7) + 64 * k, min(16, rows - t), argument(op, 7))
 
     @inline
     def multiply(
@@ -163,8 +170,8 @@ def prefill_of(fmt: Any) -> Any:
             if rows > FEW_ROWS:  # few rows stay near, and wait for the memory: `unpack` asks it for enough
                 ask(op, last, rows, t, tiles, next_w, y)
             for k in range(0, tiles, most):
-                tile, to = unpacked + k * UNPACKED, sums.address + k * sums.tile_bytes + 64 * t
-                of_these = Sums(to, sums.tile_bytes, sums.fresh, sums.added, sums.to)
+                tile, address = unpacked + k * UNPACKED, sums.address + k * sums.tile_bytes + 64 * t
+                of_these = Sums(address, sums.tile_bytes, sums.fresh, sums.added, sums.to)
                 if tiles - k >= most:
                     multiply_most(last - b, some, tile, x, x_scales, of_these, dots)
                 else:

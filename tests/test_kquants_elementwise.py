@@ -36,10 +36,7 @@ class Targets:
             if isinstance(buffer, int):
                 continue
             wanted = kind.of(x).groups()
-            found = buffer[: wanted.size].reshape(wanted.shape).copy()
-            if kind is BlockRows:
-                scaled_sums = found[..., 256:].reshape(*found.shape[:2], 8, X_BLOCK_BYTES)[..., 4:8]
-                scaled_sums[(scaled_sums == [0, 0, 0, 0x80]).all(3)] = 0  # -0.0, of nothing but -0.0
+            found = buffer[: wanted.size].reshape(wanted.shape)
             unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
             assert ((wanted == found) | unwritten | self._broken(wanted)).all()
             assert (buffer[wanted.size :] == guarded((1,), np.uint8)).all(), "wrote past the rows"
@@ -74,15 +71,30 @@ def test_activations_are_quantized_as_documented(n: int) -> None:
     quantize(uneven).check(uneven)
 
 
-def test_ties_go_to_even_and_extremes_stay_inside() -> None:
-    x = np.zeros((3, 32), F32)
-    x[0, :8] = 127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, -126.5
-    x[1] = np.where(np.arange(32) % 2, 3e38, -3.4028235e38)
+TIES = [127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, -126.5]
+ROUNDED = [127, 0, 2, 2, 0, -2, -2, -126]
+
+
+@pytest.mark.parametrize("n", [32, 256])  # a block by itself, and eight at once
+def test_ties_go_to_even_and_extremes_stay_inside(n: int) -> None:
+    x = np.zeros((4, n), F32)
+    x[0].reshape(-1, 32)[:, :8] = TIES
+    x[1] = np.where(np.arange(n) % 2, 3e38, -3.4028235e38)
+    x[3] = -0.0
     to = quantize(x)
-    q = to.q[: 3 * quantized_bytes(32)].reshape(3, -1)
-    assert q[0, :8].view(np.int8).tolist() == [127, 0, 2, 2, 0, -2, -2, -126]
-    assert set(q[1, :32].view(np.int8).tolist()) == {-127, 112}
-    assert q[2, :32].tolist() == [0] * 32
+    q = to.q[: 4 * quantized_bytes(n)].reshape(4, -1)[:, :n].view(np.int8)
+    assert q[0].reshape(-1, 32)[:, :8].tolist() == [ROUNDED] * (n // 32)
+    assert set(q[1].tolist()) == {-127, 112}
+    assert not q[2:].any()
+    to.check(x)
+
+
+def test_ties_of_super_blocks_go_to_even() -> None:
+    x = np.zeros((1, 256), F32)
+    x[0].reshape(-1, 32)[:, :8] = TIES
+    to = quantize(x)
+    assert to.super_q[256:260].view(F32) == 127 / 127 / 8, "else there are no ties"
+    assert to.super_q[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [ROUNDED] * 8
     to.check(x)
 
 

@@ -277,6 +277,23 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
         check(name, w, rows_for(name).random(rng, 4, 512), tokens)
 
 
+@pytest.mark.parametrize("name", ["Q4_1", "Q4_K", "Q6_K"])
+def test_products_that_are_minus_zero_stay_so(name: str) -> None:
+    # Products so small that they round to -0: whatever they are added to must leave them that.
+    w, x = (
+        some_weights(np.random.default_rng(5), name, 16, 512),
+        rows_for(name).random(np.random.default_rng(5), 4, 512),
+    )
+    blocks = w.reshape(-1, KINDS[name].nbytes)
+    for at in KINDS[name].scales:
+        blocks[:, at : at + 2] = 1, 0
+    scales = "d" if isinstance(x, SuperRows) else "scales"
+    x = replace(x, **{scales: np.full_like(getattr(x, scales), 1e-45)})
+    assert (expression(name, w, x).view(np.uint32) == 0x80000000).any()
+    for tokens in (1, 4):
+        check(name, w, x, tokens)
+
+
 def float_weights(name: str, values: Array) -> tuple[Array, Array]:
     """(the rows in a float format, their values as float64)."""
     data = gguf.quants.quantize(values.astype(F32), Type[name])

@@ -188,6 +188,26 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     assert {one.level for one in requests.prefill_ahead()} == {cpu.level_soon()}, "eight sequences decode faster so"
 
 
+@made
+def rows_beside(t: int, rows: int, w_rows: int, result: int) -> None:
+    first, stop = tiled_prefill.rows_beside(t, rows, w_rows)
+    store_i64(result, first)
+    store_i64(result + 8, stop)
+
+
+@pytest.mark.parametrize("rows", [17, 100, 255, 256])
+@pytest.mark.parametrize("tiles", [1, 3, 4])
+def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int) -> None:
+    found, shares = [], []
+    for t in range(0, rows, 16):
+        result = np.zeros(2, np.int64)
+        rows_beside(t, rows, TILE_ROWS * tiles, result.ctypes.data)
+        found += range(*result.tolist())
+        shares.append(result[1] - result[0])
+    assert found == list(range(TILE_ROWS * tiles))
+    assert max(shares) <= -(-16 * TILE_ROWS * tiles // rows), "no more beside some rows of x than beside others"
+
+
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
     ops = np.zeros((2, OP_WORDS), np.int64)
     ops[:, 1] = 100, 70  # units

@@ -17,6 +17,11 @@ _FMA = not cpu.is_x86() or cpu.has("fma")
 _F16C = not cpu.is_x86() or cpu.has("f16c")
 
 
+def all_f32(value: float) -> Any:
+    """A constant in all lanes."""
+    return ir.Constant(F32.vector, [value] * 16)
+
+
 def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
     """x · y + z of 16 float32, rounded once."""
     return call(b, "llvm.fma.v16f32", F32.vector, x, y, z) if _FMA else old_x86.fma(b, x, y, z)
@@ -73,10 +78,12 @@ def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
     return b.select(lanes_below(b, count), x, splat(b, other))
 
 
-@define(F32, F32, F32)
-def larger_f32(b: ir.IRBuilder, x: Any, y: Any) -> Any:
+def larger(b: ir.IRBuilder, x: Any, y: Any) -> Any:
     """The larger of both, and y where one is NaN: one instruction on x86, unlike `max_f32`."""
     return b.select(b.fcmp_ordered(">", x, y), x, y)
+
+
+larger_f32 = define(F32, F32, F32)(larger)
 
 
 @define(F32, F32, F32)
@@ -97,14 +104,6 @@ def lowest_bits_as_exponent(b: ir.IRBuilder, x: Any) -> Any:
     """2**(n - 127), where n < 256 is what the lowest 9 bits of a float hold; 0 for n = 0."""
     bits = b.shl(b.bitcast(x, I32.vector), ir.Constant(I32.vector, [23] * 16))
     return b.bitcast(bits, F32.vector)
-
-
-def saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
-    """16 whole floats as int32 that fit into int8; what lies outside saturates and NaN becomes 0."""
-    # By steps, as LLVM has no vector instructions for a saturating conversion to bytes before AVX-512.
-    low, high, zero = (ir.Constant(x.type, [limit] * 16) for limit in (-128.0, 127.0, 0.0))
-    x = b.select(b.fcmp_ordered(">", x, low), x, b.select(b.fcmp_unordered("uno", x, x), zero, low))
-    return b.fptosi(b.select(b.fcmp_ordered("<", x, high), x, high), I32.vector)
 
 
 @define(types.float32, types.int32)

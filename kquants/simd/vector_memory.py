@@ -7,7 +7,7 @@ from numba import types
 from numba.core import cgutils
 
 from kquants import cpu
-from kquants.simd.floats import float_to_half, half_to_float, saturated_i8
+from kquants.simd.floats import all_f32, float_to_half, half_to_float
 from kquants.simd.memory import pointer
 from kquants.simd.vectors import F32, I8, I32, Emit, call, define, joined, lanes_below
 
@@ -146,8 +146,16 @@ def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     return joined(b, [low, high])
 
 
+def _saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
+    """16 whole floats as int32 that fit into int8; what lies outside saturates and NaN becomes 0."""
+    # By steps, as LLVM has no vector instructions for a saturating conversion to bytes before AVX-512.
+    low, high, zero = (all_f32(limit) for limit in (-128.0, 127.0, 0.0))
+    x = b.select(b.fcmp_ordered(">", x, low), x, b.select(b.fcmp_unordered("uno", x, x), zero, low))
+    return b.fptosi(b.select(b.fcmp_ordered("<", x, high), x, high), I32.vector)
+
+
 @define(types.none, types.int64, F32)
 def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
     """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
     narrow = ir.VectorType(_BYTE, 16)
-    b.store(b.trunc(saturated_i8(b, x), narrow), pointer(b, address, narrow), align=1)
+    b.store(b.trunc(_saturated_i8(b, x), narrow), pointer(b, address, narrow), align=1)
