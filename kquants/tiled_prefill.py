@@ -70,13 +70,12 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
 
     @inline
     def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
-        fresh, added, to = sums.fresh, sums.added, sums.to
         for t in range(0, rows, together):
             to_x, to_scales, to_y = x + t * group_bytes, x_scales + t * group_bytes, sums.address + 64 * t
-            y = begin(to_y, sums.tile_bytes, fresh)
+            y = begin(to_y, sums.tile_bytes, sums.fresh)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
-            end(y, to_y, sums.tile_bytes, tile + SCALES, to_scales, fresh, added, to)
+            end(y, to_y, sums.tile_bytes, tile + SCALES, to_scales, sums.fresh, sums.added, sums.to)
 
     return multiply_all
 
@@ -142,12 +141,11 @@ def prefill_of(fmt: Any) -> Any:
             store_group(w, row_bytes, ahead, tile, tile + SCALES)
 
     @inline
-    def sums_with(op: int, b: int, last: int, rows: int, tiles: int, sums: int) -> Sums:
-        """The sums of tiles of W as blocks b … last are added to them."""
-        count, parts, each = argument(op, 2) // 32, in_parts(argument(op, 2), argument(op, 3)), sum_bytes(rows)
-        ends, part, earlier = last * parts % count == 0, last * parts // count, tiles * each
-        added, to = (earlier if ends and part > 1 else 0), (earlier if ends and part < parts else 0)
-        return Sums(sums, each, 1 if b * parts % count == 0 else 0, added, to)
+    def sums_with(sums: int, rows: int, tiles: int, begins: bool, ends: bool, part: int, parts: int) -> Sums:
+        """The sums of tiles as blocks of a part of W are added to them, with which it begins or ends."""
+        each = sum_bytes(rows)
+        added, to = (tiles * each if ends and part > 0 else 0), (tiles * each if ends and part < parts - 1 else 0)
+        return Sums(sums, each, 1 if begins else 0, added, to)
 
     @inline
     def ask(op: int, last: int, rows: int, t: int, tiles: int, w: int, y: int) -> None:
@@ -184,7 +182,8 @@ def prefill_of(fmt: Any) -> Any:
             set_up_8(unpacked)
         elif AMX:
             set_up_16(unpacked)
-        b, count = 0, argument(op, 2) // 32
+        count, parts = argument(op, 2) // 32, in_parts(argument(op, 2), row_bytes)
+        b, part, part_blocks = 0, 0, count // parts
         while b < count:
             last = b + (GROUP if b + GROUP <= count else blocks)
             done = b // blocks * super_bytes
@@ -193,9 +192,10 @@ def prefill_of(fmt: Any) -> Any:
                 ahead = at + tiles * tile_bytes + TILE_ROWS * done
                 unpack(at + done, row_bytes, ahead, unpacked + k * UNPACKED, last - b)
             next_w = w + (last // blocks * super_bytes if last < count else tiles * tile_bytes)
-            to_sums = sums_with(op, b, last, rows, tiles, sums)
+            begins, ends = b == part * part_blocks, last == (part + 1) * part_blocks
+            to_sums = sums_with(sums, rows, tiles, begins, ends, part, parts)
             multiply(op, b, last, rows, tiles, next_w, y, unpacked, to_sums)
-            b = last
+            b, part = last, part + 1 if ends else part
         if AMX:
             release()
 

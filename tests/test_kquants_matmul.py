@@ -280,10 +280,8 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
 @pytest.mark.parametrize("name", ["Q4_1", "Q4_K", "Q6_K"])
 def test_products_that_are_minus_zero_stay_so(name: str) -> None:
     # Products so small that they round to -0: whatever they are added to must leave them that.
-    w, x = (
-        some_weights(np.random.default_rng(5), name, 16, 512),
-        rows_for(name).random(np.random.default_rng(5), 4, 512),
-    )
+    rng = np.random.default_rng(5)
+    w, x = some_weights(rng, name, 16, 512), rows_for(name).random(rng, 4, 512)
     blocks = w.reshape(-1, KINDS[name].nbytes)
     for at in KINDS[name].scales:
         blocks[:, at : at + 2] = 1, 0
