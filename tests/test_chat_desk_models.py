@@ -141,6 +141,43 @@ def test_a_message_that_waits_for_a_model_is_for_the_one_chosen_in_its_place(mak
     assert front.desk.model == "second"
 
 
+def test_a_reply_that_waits_for_the_model_is_stopped_at_once(make_front: MakeFront) -> None:
+    front = make_front()
+    front.backend.wait = Flag()
+    front.desk.open_model("fake")
+    front.desk.send("first")
+    with pytest.raises(EdgeLLMError, match="a reply waits for the model: Esc stops it"):
+        front.desk.send("too early")
+    front.desk.stop()
+    assert front.desk.running is None
+    assert front.desk.path[-1].finish_reason == "cancelled"
+    front.desk.open_chat(front.desk.chat.id)  # as it was kept
+    assert front.desk.running is None
+    assert front.desk.path[-1].finish_reason == "cancelled"
+    front.desk.send("second")
+    assert front.desk.running is not None
+    front.backend.wait.set()
+    front.until(ReplyEnded)
+    front.until(ReplyEnded)
+    assert front.texts == ["first", "", "second", "You said: second"]
+    assert [message.finish_reason for message in front.desk.path[1::2]] == ["cancelled", "eog"]
+    assert front.backend.model.asked == [[{"role": "user", "content": "second"}]]
+    assert front.desk.unseen() == {message.id for message in front.desk.path[:2]}
+
+
+def test_a_reply_that_has_ended_is_not_taken_for_one_that_waits(make_front: MakeFront) -> None:
+    front = make_front()
+    front.open()
+    front.desk.send("hello")
+    assert front.desk.worker.done().wait(20)  # ended, but the front has not heard of it
+    front.desk.stop()
+    assert front.desk.path[-1].finish_reason is None
+    front.until(ReplyEnded)
+    assert (front.texts, front.desk.path[-1].finish_reason) == (["hello", "You said: hello"], "eog")
+    kept = front.desk.store.load(front.desk.chat.id).tree.path()
+    assert [message.text for message in kept] == front.texts
+
+
 def test_without_a_model_nothing_is_sent(make_front: MakeFront) -> None:
     front = make_front()
     for said in (lambda: front.desk.send("hello"), front.desk.regenerate):

@@ -117,6 +117,8 @@ class ChatScreen(BrowsingScreen):
         if self.desk.opened:
             return "Say something, or / for commands"
         if self.desk.reading().phase is Phase.LOADING:
+            if self.desk.running is not None:
+                return "The reply comes as soon as the model is loaded"
             return "Type while the model loads: it is sent when that is ready"
         return "No model is open; F3 shows them"
 

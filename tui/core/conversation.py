@@ -37,12 +37,15 @@ class Conversation:
     @property
     def running(self) -> int | None:
         """The reply on the path that is being written, or waits to be."""
-        return next((m.id for m in self.path if m.id in self._pending), None) if self._pending else None
+        path = self.path if self._pending else ()
+        return next((m.id for m in path if m.id in self._pending and m.finish_reason is None), None)
 
     def send(self, text: str) -> None:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
-        if self.running is not None and self.running not in self._stopped:
-            raise EdgeLLMError("a reply is being written: Esc stops it")
+        running = self.running
+        if running is not None and running not in self._stopped:
+            waits = running in self.worker.waiting
+            raise EdgeLLMError(f"a reply {'waits for the model' if waits else 'is being written'}: Esc stops it")
         self._check_model()
         self.stop()
         self.take_written()
@@ -79,10 +82,19 @@ class Conversation:
         self._reply(path[-1].id)
 
     def stop(self) -> None:
-        """End the reply that is being written; what has come stays."""
-        for reply in self._pending:
-            self._stopped.add(reply)
-            self.worker.stop(reply)
+        """End the reply that is being written; what has come stays.
+
+        One that still waits is ended here, as the worker, which loads the model, has no time for it yet.
+        """
+        for reply in list(self._pending.values()):
+            self._stopped.add(reply.id)
+            self.worker.stop(reply.id)
+            if reply.id in self.worker.waiting and reply.finish_reason is None:
+                self._pending[reply.id] = stopped = replace(reply, finish_reason="cancelled")
+                self._save(stopped)
+                if reply.id in self.chat.tree.messages:
+                    self.chat.tree.put(stopped)
+                    self._tell(PathChanged())
 
     def take_written(self) -> None:
         """Take what has come so far of the reply that is being written into the conversation."""

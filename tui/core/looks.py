@@ -27,20 +27,17 @@ class Looks(Conversation):
         return replace(reading, live=None, dropped_tokens=tokens, dropped_messages=messages)
 
     def unseen(self) -> frozenset[int]:
-        """The messages on the path that the last reply did not see, as they were outside its window."""
+        """The messages on the path that the last reply did not see: outside its window, or never replied to."""
         if not (reply := self._last_reply()):
             return frozenset()
         dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
-        return self._left_out(reply, dropped) if dropped else frozenset()
+        said = [message.id for message in self._turns(reply.parent) if message.role != "system"]
+        seen = set(said[dropped:])
+        earlier = takewhile(lambda message: message is not reply, self.path)
+        return frozenset(message.id for message in earlier if message.role != "system" and message.id not in seen)
 
     def _last_reply(self) -> Message | None:
         return next((message for message in reversed(self.path) if message.role == "assistant"), None)
-
-    def _left_out(self, reply: Message, dropped: int) -> frozenset[int]:
-        said = [message for message in self._turns(reply.parent) if message.role != "system"]
-        seen = {message.id for message in said[dropped:]} | {reply.id}
-        older = takewhile(lambda message: message.id not in seen, self.path)
-        return frozenset(message.id for message in older if message.role != "system")
 
     def inspect(self) -> None:
         """Look at what the model got for its last reply, or would get for one now; Inspected follows."""

@@ -51,6 +51,7 @@ class Worker:
         self._reply: Reply | None = None
         self._phase, self._progress, self._name = Phase.CLOSED, "", ""
         self._unwanted: set[int] = set()
+        self.waiting: set[int] = set()
         self._opening = self._opened = 0
         self._closing = False
         self.running: int | None = None
@@ -70,7 +71,8 @@ class Worker:
             self.stop(self.running)
 
     def reply(self, request: Request) -> None:
-        """Write a reply. ReplyEnded follows."""
+        """Write a reply. ReplyEnded follows; until it begins, the reply is among those `waiting`."""
+        self.waiting.add(request.message)
         self._jobs.put(lambda: self._write(request))
 
     def ask(self, question: Callable[[OpenModel], Event]) -> None:
@@ -184,6 +186,7 @@ class Worker:
         if self._waits(request):
             self._jobs.put(lambda: self._write(request))
             return
+        self.waiting.discard(request.message)
         self._reply = None  # first: what `text` gives is always of the reply that is running
         self.running = self.wrote = request.message
         try:

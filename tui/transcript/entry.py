@@ -9,7 +9,7 @@ class Entry:
 
     `role` is `user`, `assistant`, `system` or `notice`; a reply is Markdown, all else is shown as it was written.
     `figures` is one line under a reply. Where there are several `versions`, the heading names the one shown, counted
-    from 1. An `unseen` message is outside of the context window: dimmed. `running` is the reply that streams now.
+    from 1. An `unseen` message, which the last reply did not see, is dimmed. `running` is the reply that streams now.
     """
 
     key: int
