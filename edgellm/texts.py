@@ -1,4 +1,4 @@
-"""Texts that people give, in files or on stdin: UTF-8, and not endless."""
+"""Texts that people give, as arguments, in files or on stdin: UTF-8, and not endless."""
 
 from pathlib import Path
 

@@ -212,6 +212,8 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
     (tmp_path / "latin").write_bytes("fü".encode("latin-1"))
     assert f"{tmp_path / 'latin'}: byte 1 is not UTF-8" in only_line(generate(path, "-f", tmp_path / "latin"), 1)
     assert "stdin: byte 0 is not UTF-8" in only_line(generate(path, stdin=b"\xff"), 1)
+    assert "-p: byte 2 is not UTF-8" in only_line(generate(path, "-p", "fo\udcff"), 1)
+    assert "--system: byte 0 is not UTF-8" in only_line(generate(path, "-p", "x", "--chat", "--system", "\udcff"), 1)
     assert "No such file" in only_line(generate(path, "-f", tmp_path / "none"), 1)
     assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
     assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)
@@ -311,12 +313,12 @@ def test_ctrl_c_while_writing_json_lines(model_file: ModelFile) -> None:
     assert f"generated {len(tokens):,} · " in err.splitlines()[-1]
 
 
-def test_a_warm_generation_imports_no_compiler(path: Path) -> None:
+def test_a_warm_generation_imports_nothing_heavy_that_it_does_not_need(path: Path) -> None:
     code = (
         "import sys\n"
         "from edgellm.cli import run\n"
         "code = run()\n"
-        "heavy = {'numba', 'gguf', 'textual', 'llama_cpp', 'requests'} & set(sys.modules)\n"
+        "heavy = {'numba', 'gguf', 'textual', 'llama_cpp', 'requests', 'jinja2'} & set(sys.modules)\n"
         "print(code, *sorted(heavy), file=sys.stderr)"
     )
     assert generate(path, "-p", "x", *GREEDY).returncode == 0

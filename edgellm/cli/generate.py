@@ -20,12 +20,18 @@ from edgellm.texts import LONGEST, decode, read
 _TOO_LONG = "give a text that fits the context"
 
 
+def _as_utf8(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
+    # Such bytes come as lone surrogates, which `decode` refuses as well.
+    return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], _TOO_LONG)
+
+
 @click.command()
 @click.argument("model", shell_complete=model_names)
-@click.option("-p", "--prompt", metavar="TEXT", help="The prompt.")
+@click.option("-p", "--prompt", metavar="TEXT", callback=_as_utf8, help="The prompt.")
 @click.option("-f", "--file", "files", metavar="FILE", multiple=True, help="A file with more of the prompt.")
 @click.option("--chat", is_flag=True, help="Send the prompt as a message, in the model's chat template.")
-@click.option("--system", metavar="TEXT", help="The system prompt of --chat.")
+@click.option("--system", metavar="TEXT", callback=_as_utf8, help="The system prompt of --chat.")
 @click.option("--template", metavar="NAME|FILE", help="Another chat template: chatml, llama3, ..., or a Jinja2 file.")
 @click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
 @click.option("--overflow", metavar="POLICY", help="When --chat outgrows the context: stop (default), drop, window.")
