@@ -5,14 +5,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from operator import index
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.branches import Branches
-from edgellm.chat import Chat
 from edgellm.decoding import Prompt
 from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
@@ -25,11 +24,15 @@ from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
 from edgellm.llamacpp.engine import LlamaCppEngine
 from edgellm.machine import available_memory, default_threads
+from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.writer import Writer
 from kquants.jit import Progress
+
+if TYPE_CHECKING:
+    from edgellm.chat import Chat
 
 _LOGITS_BYTES = 32 << 20
 """Most bytes of logits that one batch of `Model.logits` makes, so that large vocabularies need little memory."""
@@ -71,8 +74,9 @@ class Model:
         uploading: Uploading | None = None,
         **options: Any,
     ) -> Self:
-        """Open a GGUF file for generation. Options (all of them: `edgellm.options.LoadOptions`):
+        """Open a GGUF file for generation: a path or, as text, also what commands take as MODEL.
 
+        Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `gpu_layers`,
         `gpu`, `gpu_memory`, `gpu_strict`, `cpu_ffn`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while
         kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes go to a GPU.
@@ -83,7 +87,7 @@ class Model:
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         if chosen.engine == "llama.cpp" and (chosen.gpu is not None or chosen.gpu_layers not in ("auto", 0)):
             raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
-        file = GGUFFile.open(path)
+        file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
             free = available_memory()
             if file.nbytes > free:
@@ -132,7 +136,7 @@ class Model:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
         return self.stream(prompt, **{"logprobs": False, **options}).completion()
 
-    def chat(self, system: str | None = None, **options: Any) -> Chat:
+    def chat(self, system: str | None = None, **options: Any) -> "Chat":
         """A conversation in the model's own chat template; options as for `stream`, for every reply, and these:
 
         `template` (its source), `template_args`, and `overflow`, what happens to a conversation that outgrows the
@@ -140,6 +144,8 @@ class Model:
 
         Raises EdgeLLMError if the file has no chat template and none is given.
         """
+        from edgellm.chat import Chat  # brings jinja2: who only generates starts 0.03 s earlier
+
         return Chat(self._writer, system, **options)
 
     def logits(self, token_ids: Sequence[int], chunk: int | None = None) -> NDArray[np.float32]:

@@ -286,6 +286,13 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
             Model.open(tmp_path / name)
 
 
+def test_names_open_models_too() -> None:
+    with Model.open("builtin", threads=1) as model:
+        assert model.generate("Hello", max_tokens=1).tokens
+    with pytest.raises(ModelFileError, match="no model named buildin"):
+        Model.open("buildin")
+
+
 def test_a_file_larger_than_the_free_memory_gets_a_warning(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
