@@ -196,7 +196,7 @@ def test_without_wgpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_unknown_gpu(path: Path) -> None:
     for name in ("nothing like it", "77"):
-        with pytest.warns(EdgeLLMWarning, match=f"there is no GPU {name} here; `edgellm devices` lists"):
+        with pytest.warns(EdgeLLMWarning, match=f"`edgellm devices` lists no GPU {name}: the CPU computes"):
             reply(path, gpu_layers=1, gpu=name)
 
 

@@ -22,7 +22,7 @@ from edgellm.options import LoadOptions
 from edgellm.plan import make_plan
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
-NO_SUCH_GPU = "there is no GPU none of these here|no GPU was found|wgpu is not installed|wgpu does not work here"
+NO_SUCH_GPU = "lists no GPU none of these|no GPU was found|wgpu is not installed|wgpu does not work here"
 """What is said of one depends on the machine."""
 
 CELL = 2 * 1 * (32 + 32) * 2

@@ -68,6 +68,8 @@ def test_what_hugging_face_gives_to_templates() -> None:
     [
         ("{{ raise_exception('no system\nrole') }}", r"failed: no system\nrole; choose another"),
         ("a\n{% if %}", "not valid: line 2"),
+        ("{{ x ", "expected 'end of print statement'; choose another"),
+        ("{{ raise_exception('roles must be user/assistant/...') }}", "user/assistant/...; choose another"),
         ("{% for x in [1] %}" * 50 + "{% endfor %}" * 50, "not valid"),
         ("{{" + "(" * 5000 + "1" + ")" * 5000 + "}}", "not valid"),
         ("{{ x.y.z }}", "'x' is undefined"),

@@ -79,7 +79,7 @@ def test_published_templates_render_as_in_transformers(path: Path, chat: str) ->
         except Exception as error:
             with pytest.raises(EdgeLLMError) as ours:
                 template.render(CHATS[chat], **names)
-            assert str(error) in str(ours.value)
+            assert str(error).removesuffix(".") in str(ours.value)  # our sentence goes on
         else:
             assert template.render(CHATS[chat], **names) == texts[0]
 

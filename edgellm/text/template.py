@@ -80,4 +80,5 @@ def check_messages(messages: Sequence[Message]) -> None:
 
 
 def _refused(how: str, problem: str) -> EdgeLLMError:
-    return EdgeLLMError(f"the chat template {how}: {printable(problem, 300)}; choose another as --template NAME|FILE")
+    told = printable(problem if problem.endswith("..") else problem.removesuffix("."), 300)
+    return EdgeLLMError(f"the chat template {how}: {told}; choose another as --template NAME|FILE")

@@ -92,7 +92,7 @@ def choose(gpu: str | None) -> Adapter:
     else:
         matching = [adapter for adapter in found if gpu.casefold() in adapter.name.casefold()]
     if not matching:
-        raise DeviceFault(f"there is no GPU {printable(gpu, 80)} here; `edgellm devices` lists what there is")
+        raise DeviceFault(f"`edgellm devices` lists no GPU {printable(gpu, 80)}")
     return matching[0]
 
 
