@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -196,7 +197,7 @@ JSON = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_whatever_stands_anywhere_is_imported_or_refused(chats: Store, data: st.DataObject) -> None:
-    value: Any = {"": document()}
+    value: Any = {"": deepcopy(document())}  # what stands in it is put elsewhere, and must not stay so
     place: Any = value
     key: Any = ""
     while isinstance(place[key], (dict, list)) and place[key] and data.draw(st.integers(0, 5)):

@@ -131,7 +131,7 @@ def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int,
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
 
 
-LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (70, 1, 8)]
+LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (70, 1, 8)]
 
 
 @pytest.mark.parametrize("kv", KINDS)
