@@ -27,12 +27,31 @@ from kquants.simd import (
     load_f32x16,
     load_f32x16_part,
     load_i64,
+    prefetch_to_write,
     store_f32x16,
     store_f32x16_part,
     store_i64,
 )
 from kquants.tiled_decode import decode_of, reads_on, spread_of
 from kquants.tiled_prefill import UNPACKED, prefill_of, sum_bytes
+
+CLAIMED = 64
+"""Tiles whose y decode asks for together: their y is as long as a page of memory."""
+
+
+@inline
+def claim_y(op: int, rows: int, first: int, last: int) -> None:
+    """Ask for the y of tiles `first` … `last` - 1, to write it.
+
+    A store beside the weights that finds its line in no cache costs more than itself: a Granite Rapids reads on at 14
+    GB/s, not at 19 or more, over some 100 KB that lie 200 to 300 KB further on. (So does any other access to a page of
+    which little else is read; not one to lines that follow each other.) Of one line for each tile many do, of a page of
+    lines at once one. Decode gained 2 to 3 % (Q4_K_M) and 2 to 4 % (Q8_0) there; asked for to be read, 1 % and nothing.
+    """
+    for t in range(rows):
+        y = argument(op, 6) + t * argument(op, 7)
+        for tile in range(first, last):
+            prefetch_to_write(y + 4 * TILE_ROWS * tile)
 
 
 @inline
@@ -71,6 +90,8 @@ def _define(name: str, fmt: Any) -> None:
                 # A tile is read whole: put the last rows where reading past them does no harm.
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
+            if rows <= DECODE_ROWS and (unit - first) % CLAIMED == 0:
+                claim_y(op, rows, unit, min(unit + CLAIMED, last))
             if rows == 1:
                 decode_1(parts, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             elif rows == 2:

@@ -8,18 +8,19 @@ import pytest
 from conftest import ModelFile
 from kernels import made
 from llvmlite import ir
+from numba import types
 
 from edgellm.engine.engine import Engine
 from edgellm.engine.memory import aligned
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
-from kquants import cpu, requests, tiled_decode, tiled_prefill
+from kquants import cpu, requests, tiled, tiled_decode, tiled_prefill
 from kquants.cpu import Level
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
 from kquants.products import multiply_tile, store_tile, sums_of
-from kquants.simd import ask, store_i64
+from kquants.simd import ask, define, store_i64
 
 
 @made
@@ -206,6 +207,19 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
         shares.append(result[1] - result[0])
     assert found == list(range(TILE_ROWS * tiles))
     assert max(shares) <= -(-16 * TILE_ROWS * tiles // rows), "no more beside some rows of x than beside others"
+
+
+@pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67)])
+def test_decode_claims_each_line_of_y_that_its_tiles_write(
+    rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = define(types.none, types.int64)(lambda b, address: asked.note(b, address, Level(0)))
+    monkeypatch.setattr(tiled, "prefetch_to_write", noted)
+    claim_y = made(tiled.claim_y.py_func)
+    op = np.zeros(OP_WORDS, np.int64)
+    op[FIRST_ARGUMENT + 6 : FIRST_ARGUMENT + 8] = 10_000_000, 300_000  # y, bytes per row
+    claim_y(op.ctypes.data, rows, first, last)
+    assert asked.lines() == [10_000_000 + 300_000 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

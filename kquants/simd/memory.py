@@ -67,11 +67,12 @@ store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
-def ask(b: ir.IRBuilder, address: Any, level: Level) -> None:
-    """Ask for a cache line that will be read; any address is allowed."""
-    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(0), _INT(level), _INT(1))
+def ask(b: ir.IRBuilder, address: Any, level: Level, *, to_write: bool = False) -> None:
+    """Ask for a cache line that will be read, or written; any address is allowed."""
+    call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(int(to_write)), _INT(level), _INT(1))
 
 
+prefetch_to_write = define(types.none, types.int64)(lambda b, address: ask(b, address, Level.FIRST, to_write=True))
 prefetch = define(types.none, types.int64)(lambda b, address: ask(b, address, level_soon()))
 prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, level_once()))
 
