@@ -19,7 +19,7 @@ from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, Format, Values
 from kquants.products import load_scales, scaling_of, so_far, store_sum
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, call, define, load, pointer
+from kquants.simd import F32, I32, all_f32, at, call, define, load, pointer
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 """Whether this CPU has them, and this process may use them."""
@@ -89,7 +89,7 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
         dots = [at(b, scratch, _DOT_BYTES * i) for i in range(_PLACES)]
         y = [at(b, sums, 64 * t) for t in range(rows)]
         of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
-        totals = [scaling.begin(b, so_far(b, to_y, fresh)) for to_y in y]
+        totals = [scaling.begin(b, so_far(b, to_y, fresh, _load_by_mask)) for to_y in y]
         of_units: list[Values] = []
         for step in range(steps + _DELAY):
             if step < steps:
@@ -106,11 +106,29 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
                     of_row = [load(b, at(b, dots[i % _PLACES], 64 * t), I32.vector) for i in spans]
                     totals[t] = scaling.add(b, totals[t], of_row, of_units[unit], of_rows[t], unit)
         whole = load_scales(b, fmt, scales, len(of_units), F32)
-        for t in range(rows):
-            after = scaling.end(b, totals[t], so_far(b, y[t], fresh), of_units, whole, of_rows[t])
-            store_sum(b, y[t], after, added, to)
+        before = [so_far(b, to_y, fresh, _load_by_mask) for to_y in y]
+        after = [scaling.end(b, totals[t], before[t], of_units, whole, of_rows[t]) for t in range(rows)]
+        # One branch for all rows: see `_load_by_mask`.
+        with b.if_else(b.icmp_signed("==", b.or_(added, to), _LONG(0))) as (within_part, at_end):
+            with within_part:
+                for t in range(rows):
+                    b.store(after[t], pointer(b, y[t], F32.vector), align=64)
+            with at_end:
+                for t in range(rows):
+                    store_sum(b, y[t], after[t], added, to, _load_by_mask)
 
     return multiply
+
+
+def _load_by_mask(b: ir.IRBuilder, condition: Value, address: Value, other: float) -> Value:
+    """A `LoadIf` of `kquants.products`.
+
+    With a branch for each row of x, products and arithmetic overlap no more: a Granite Rapids then reads prompts at
+    0.75 of the speed.
+    """
+    place, align = pointer(b, address, F32.vector), ir.IntType(32)(64)
+    mask = b.bitcast(b.sext(condition, ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))
+    return call(b, "llvm.masked.load.v16f32.p0", F32.vector, place, align, mask, all_f32(other))
 
 
 def _multiply(b: ir.IRBuilder, fmt: Format, step: int, x: Value, stride: Value, weights: Value) -> None:
