@@ -100,10 +100,12 @@ def _chunk(left: int, share: int, rows: int) -> int:
 
 
 @inline
-def work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: int, threads: int, until: int) -> bool:
+def work_on(
+    op: int, batch: int, control: int, counters: int, apart: int, scratch: int, me: int, threads: int, until: int
+) -> bool:
     """Do this thread's share of an op's units, then what is left of the others'; False if it left before, at `until`.
 
-    Called again, it goes on.
+    Called again, it goes on. The first thread's counter lies at `counters`, each next one's `apart` bytes further on.
     """
     rows = row_count(op, batch)
     units = fixed_units(op) + load_i64(op + 16) * rows if rows > 0 else 0
@@ -111,7 +113,7 @@ def work_on(op: int, batch: int, control: int, counters: int, scratch: int, me: 
     for other in range(threads):
         owner = (me + other) % threads
         start, stop = share_start(units, owner, threads), share_start(units, owner + 1, threads)
-        counter = counters + 8 * owner
+        counter = counters + apart * owner
         first = start + atomic_load(counter)
         while first < stop and atomic_load(control + STOP) == 0:
             chunk = _chunk(stop - first, units // threads, rows)

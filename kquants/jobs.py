@@ -21,7 +21,9 @@ The control block holds int64 words, on cache lines of their own where threads w
                 that is a function that returns milliseconds
     lines       a line of each thread: the last job that it is done with; whether it sleeps (thread 0 never does); and
                 for thread 0 the op where it goes on
-    counters    one per op and thread: how many units of the thread's share are taken
+    counters    of each thread, from a cache line on, one per op: how many units of the thread's share are taken. (Where
+                those of an op lay side by side, one line went to and fro between the threads' caches: decode of 13M
+                took 1 to 2 % more on a Granite Rapids, of 1.2B 0 to 1 %)
 """
 
 from kquants.decorators import inline, kernel
@@ -44,9 +46,10 @@ def post(control: int, program: int, ops: int, batch: int, threads: int) -> None
 
     Afterwards the control block tells truly who of them must be woken.
     """
-    counters = _counters(control)
-    for i in range(ops * threads):
-        store_i64(counters + 8 * i, 0)
+    for me in range(threads):
+        counters = _counters(control, ops, me)
+        for i in range(ops):
+            store_i64(counters + 8 * i, 0)
     store_i64(control + PROGRAM, program)
     store_i64(control + OPS, ops)
     store_i64(control + BATCH, batch)
@@ -86,8 +89,10 @@ def _is_asked(control: int, me: int, line: int) -> bool:
 
 
 @inline
-def _counters(control: int) -> int:
-    return control + LINES + LINE_BYTES * load_i64(control + TEAM)
+def _counters(control: int, ops: int, me: int) -> int:
+    """Where the counters of a thread lie, for a program of so many ops."""
+    each = (8 * ops + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+    return control + LINES + LINE_BYTES * load_i64(control + TEAM) + each * me
 
 
 @inline
@@ -106,13 +111,14 @@ def _walk(control: int, scratch: int, me: int, line: int, threads: int, until: i
     False if it left before, at `until`; its line then tells where it was.
     """
     program, batch, ops = load_i64(control + PROGRAM), load_i64(control + BATCH), load_i64(control + OPS)
-    counters = _counters(control)
+    counters = _counters(control, ops, 0)
+    apart = _counters(control, ops, 1) - counters
     begun = load_i64(line + PLACE)  # ops that this thread has begun with
     for i in range(max(0, begun - 1), ops):
         op = program + i * OP_WORDS * 8
         if i >= begun and load_i64(op + 32) != 0 and meet(control):
             return True
-        if not work_on(op, batch, control, counters + 8 * i * threads, scratch, me, threads, until):
+        if not work_on(op, batch, control, counters + 8 * i, apart, scratch, me, threads, until):
             store_i64(line + PLACE, i + 1)
             return False
     meet(control)

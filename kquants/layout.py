@@ -83,7 +83,7 @@ SHARE_END, THREAD, THREADS, PREPARED, SHARE_BYTES = range(0, 5 * 8, 8)
 
 def control_bytes(threads: int, ops: int) -> int:
     """Bytes of the control block for programs of up to `ops` ops."""
-    return LINES + threads * (LINE_BYTES + 8 * ops)
+    return LINES + threads * LINE_BYTES * (1 + -(-8 * ops // LINE_BYTES))
 
 
 def quantized_bytes(n: int) -> int:
