@@ -24,6 +24,7 @@ from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
 from kquants.layout import LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants.parts import LARGE
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -164,7 +165,7 @@ def expression(name: str, w: Array, x: Rows) -> Array:
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
     many = MANY_PARTS.get(name, 4)
     parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
-    if tile_bytes <= 20 * 1024 or columns % (256 * parts):
+    if tile_bytes <= LARGE or columns % (256 * parts):
         return expression_of_part(name, w, x)
     width, size = columns // parts, w.shape[1] // parts
     of_w = [np.ascontiguousarray(w[:, i * size : (i + 1) * size]) for i in range(parts)]
@@ -195,8 +196,8 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
 
 
 # 56 rows are a strip of three tiles, and a part of one. Tiles of 2048 columns are large in some formats, those of 4096
-# in all; 4352 are no four parts. Those of 8192 may be so large that four parts are, too: 7168 are no eight and 10240 no
-# 16. Those of 12288 are so large in all of four bits and more, of which some stay in four.
+# in all but a few on an Intel CPU; 4352 are no four parts. Those of 8192 may be so large that four parts are, too: 7168
+# are no eight and 10240 no 16. Those of 12288 are so large in all of four bits and more, of which some stay in four.
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
 SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
