@@ -109,11 +109,11 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
         before = [so_far(b, to_y, fresh, _load_by_mask) for to_y in y]
         after = [scaling.end(b, totals[t], before[t], of_units, whole, of_rows[t]) for t in range(rows)]
         # One branch for all rows: see `_load_by_mask`.
-        with b.if_else(b.icmp_signed("==", b.or_(added, to), _LONG(0))) as (within_part, at_end):
-            with within_part:
+        with b.if_else(b.icmp_signed("==", b.or_(added, to), _LONG(0))) as (in_place, between_parts):
+            with in_place:
                 for t in range(rows):
                     b.store(after[t], pointer(b, y[t], F32.vector), align=64)
-            with at_end:
+            with between_parts:
                 for t in range(rows):
                     store_sum(b, y[t], after[t], added, to, _load_by_mask)
 
@@ -121,10 +121,10 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
 
 
 def _load_by_mask(b: ir.IRBuilder, condition: Value, address: Value, other: float) -> Value:
-    """A `LoadIf` of `kquants.products`.
+    """A `LoadIf` (see `kquants.products`) without a branch.
 
-    With a branch for each row of x, products and arithmetic overlap no more: a Granite Rapids then reads prompts at
-    0.75 of the speed.
+    With one for each row of x, products and arithmetic overlap no more: a Granite Rapids then reads prompts at 0.75 of
+    the speed.
     """
     place, align = pointer(b, address, F32.vector), ir.IntType(32)(64)
     mask = b.bitcast(b.sext(condition, ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))

@@ -28,7 +28,21 @@ The control block holds int64 words, on cache lines of their own where threads w
 
 from kquants.decorators import inline, kernel
 from kquants.interpreter import work_on
-from kquants.layout import BATCH, DONE, JOB, JOB_NUMBER, LINE_BYTES, LINES, OP_WORDS, OPS, PLACE, PROGRAM, SLEEPS, TEAM
+from kquants.layout import (
+    BATCH,
+    DONE,
+    JOB,
+    JOB_NUMBER,
+    LINE_BYTES,
+    LINES,
+    OP_WORDS,
+    OPS,
+    PLACE,
+    PROGRAM,
+    SLEEPS,
+    TEAM,
+    counters_bytes,
+)
 from kquants.simd import atomic_add, atomic_load, atomic_store, fence, load_i64, store_i64
 from kquants.waiting import changes, meet, milliseconds
 
@@ -40,6 +54,10 @@ of 128,000 it takes 0.5 to 0.75 ms. With 0.5 ms of patience the servers had to b
 cost a 1.2B file 1.0 to 1.4 % of its speed, beside a busy program, too."""
 
 
+_apart = inline(counters_bytes)
+"""Bytes from the counters of a thread to those of the next."""
+
+
 @kernel("post", arguments=5)
 def post(control: int, program: int, ops: int, batch: int, threads: int) -> None:
     """Give the first `threads` of the team a job: `ops` ops of a program over a batch.
@@ -47,7 +65,7 @@ def post(control: int, program: int, ops: int, batch: int, threads: int) -> None
     Afterwards the control block tells truly who of them must be woken.
     """
     for me in range(threads):
-        counters = _counters(control, ops, me)
+        counters = _counters(control) + me * _apart(ops)
         for i in range(ops):
             store_i64(counters + 8 * i, 0)
     store_i64(control + PROGRAM, program)
@@ -89,10 +107,9 @@ def _is_asked(control: int, me: int, line: int) -> bool:
 
 
 @inline
-def _counters(control: int, ops: int, me: int) -> int:
-    """Where the counters of a thread lie, for a program of so many ops."""
-    each = (8 * ops + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
-    return control + LINES + LINE_BYTES * load_i64(control + TEAM) + each * me
+def _counters(control: int) -> int:
+    """Where the counters of the first thread lie."""
+    return control + LINES + LINE_BYTES * load_i64(control + TEAM)
 
 
 @inline
@@ -111,8 +128,7 @@ def _walk(control: int, scratch: int, me: int, line: int, threads: int, until: i
     False if it left before, at `until`; its line then tells where it was.
     """
     program, batch, ops = load_i64(control + PROGRAM), load_i64(control + BATCH), load_i64(control + OPS)
-    counters = _counters(control, ops, 0)
-    apart = _counters(control, ops, 1) - counters
+    counters, apart = _counters(control), _apart(ops)
     begun = load_i64(line + PLACE)  # ops that this thread has begun with
     for i in range(max(0, begun - 1), ops):
         op = program + i * OP_WORDS * 8

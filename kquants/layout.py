@@ -81,9 +81,14 @@ SHARE_END, THREAD, THREADS, PREPARED, SHARE_BYTES = range(0, 5 * 8, 8)
 """Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
 
 
+def counters_bytes(ops: int) -> int:
+    """Bytes that a thread's counters for so many ops take there: whole lines."""
+    return (8 * ops + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+
+
 def control_bytes(threads: int, ops: int) -> int:
     """Bytes of the control block for programs of up to `ops` ops."""
-    return LINES + threads * LINE_BYTES * (1 + -(-8 * ops // LINE_BYTES))
+    return LINES + threads * (LINE_BYTES + counters_bytes(ops))
 
 
 def quantized_bytes(n: int) -> int:

@@ -3,12 +3,12 @@
 That is, rows whose tiles are larger than `LARGE`, in four parts or, if those are too large, too, in eight or 16 (see
 `choices`), with as many groups of columns in each part; other numbers of columns stay whole. Decode then reads tiles of
 16 parts, those of four rows, two or one, which lie behind each other in the file, instead of 16 rows. What a Zen 5 asks
-for ahead, into the first-level cache, then stays there until it is read, or more of it. Of tiles of 27 to 139 KB it
+for ahead, into the first-level cache, then stays there until it is read, or more of it. Of tiles of 27 to 136 KB it
 does not, and a load from the second level waits for room that requests take: with slow memory it read them at 0.82 to
 0.93 of its bandwidth, and steps of decode gained 3 to 5 %. Rows of 8,192 columns it read so: Q8_0 in four parts (tiles
-of 35 KB) at 0.87, in eight (17 KB) at 0.94; Q6_K in four (27 KB) at 0.86 to 0.92, in 16 (7 KB) at 0.91 to 1.0. A Zen
+of 34 KB) at 0.87, in eight (17 KB) at 0.94; Q6_K in four (27 KB) at 0.86 to 0.92, in 16 (7 KB) at 0.91 to 1.0. A Zen
 4, where lines are asked for into the second level, gains by four and eight as well, it is not known why: with slow
-memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing.
+memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing. As what is large depends on the CPU, so do the bits of a model.
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side.
@@ -32,14 +32,14 @@ FEW = 4
 """Parts of a row whose tile is large, if they are not too large as well."""
 
 LARGE = (35 if is_intel() and has("avx512f") else 20) << 10
-"""Bytes of the largest tile of whole rows: 20 KB stay in a Zen 5's first-level cache of 48 KB, with what is asked for
-beside them. A Granite Rapids, which is asked for less, reads whole rows of 27 KB (Q4_K of 3,072 columns) 6 to 8 %
-faster than in four parts, of 34 KB (Q8_0 of 2,048) 1 to 2 %, of 37 KB as fast, and of 74 to 139 KB up to 12 % slower.
-Where it uses AVX2 alone, it reads 27 KB up to 1 % slower, and 34 KB 5 %.
-"""
+"""Bytes of the largest tile that never comes in parts. Those of 20 KB stay in a Zen 5's first-level cache of 48 KB,
+with what is asked for beside them. A Granite Rapids, which is asked for less, reads whole rows whose tiles have 27 KB
+(Q4_K of 3,072 columns) 6 to 8 % faster than in four parts, those of 34 KB (Q8_0 of 2,048) 1 to 2 %, of 36 KB as fast,
+and of 72 to 136 KB up to 12 % slower. Where it uses AVX2 alone, it reads tiles of 27 KB up to 1 % slower so, of 34 KB 5
+%. Intel's others are taken to be like it, which was not measured."""
 
 VERY_LARGE = 80 << 10
-"""Bytes of the largest tile that comes in four parts."""
+"""Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""
 
 _MANY = {5: 16, 6: 16, 8: 8}
 """By the bits of a format, how many parts come in place of four that are too large. Q6_K gains nothing by eight, Q8_0

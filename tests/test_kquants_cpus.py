@@ -94,6 +94,15 @@ def test_the_lowering_in_force_has_a_name(lowering: str) -> None:
     assert python("-c", code, **pretend(lowering)).strip() == lowering
 
 
+@pytest.mark.parametrize(
+    ("cpu", "feature", "size"),
+    [("sapphirerapids", "avx512f", 35), ("alderlake", "avx2", 20), ("znver5", "avx512f", 20), ("generic", "neon", 20)],
+)
+def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: int) -> None:
+    code = "from kquants.parts import LARGE; print(LARGE / 1024)"
+    assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
+
+
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
     python("-c", PRODUCT_TESTS, **pretend(lowering))
@@ -101,5 +110,5 @@ def test_products_are_right_in_each_lowering(lowering: str) -> None:
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_models_have_the_same_bits_in_each_lowering(lowering: str, model_file: ModelFile) -> None:
-    files = [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]
+    files = [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]  # too narrow to come in parts
     assert python("-c", LOGITS, *files, **pretend(lowering)) == python("-c", LOGITS, *files)

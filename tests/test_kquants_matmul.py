@@ -24,7 +24,7 @@ from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
 from kquants.layout import LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
-from kquants.parts import LARGE
+from kquants.parts import LARGE, VERY_LARGE
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -164,7 +164,7 @@ def expression(name: str, w: Array, x: Rows) -> Array:
     """The documented sum; where tiles are large, that of several sums, each over as many columns."""
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
     many = MANY_PARTS.get(name, 4)
-    parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
+    parts = many if tile_bytes > VERY_LARGE and columns % (256 * many) == 0 else 4
     if tile_bytes <= LARGE or columns % (256 * parts):
         return expression_of_part(name, w, x)
     width, size = columns // parts, w.shape[1] // parts
@@ -195,15 +195,17 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
     return blocks.reshape(rows, -1)
 
 
-# 56 rows are a strip of three tiles, and a part of one. Tiles of 2048 columns are large in some formats, those of 4096
-# in all but a few on an Intel CPU; 4352 are no four parts. Those of 8192 may be so large that four parts are, too: 7168
-# are no eight and 10240 no 16. Those of 12288 are so large in all of four bits and more, of which some stay in four.
+# 56 rows are a strip of three tiles, and a part of one. Tiles of 4096 columns are large in most formats, on most CPUs
+# in all, where those of 2048 are in some; those of 8192 are everywhere. 4352 are no four parts. Those of 8192 may be so
+# large that four parts are, too: 7168 are no eight and 10240 no 16. Those of 12288 are so large in all of four bits and
+# more, of which some stay in four.
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
 SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
 QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
 QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
 QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
+QUANTIZED_CASES += [(name, 17, 8192) for name in ("Q2_K", "Q3_K", "IQ4_XS", "MXFP4")]
 QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 
 
@@ -278,18 +280,20 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
         check(name, w, rows_for(name).random(rng, 4, 512), tokens)
 
 
+@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: in four parts, whose sums are all the same
 @pytest.mark.parametrize("name", ["Q4_1", "Q4_K", "Q6_K"])
-def test_products_that_are_minus_zero_stay_so(name: str) -> None:
+def test_products_that_are_minus_zero_stay_so(name: str, times: int) -> None:
     # Products so small that they round to -0: whatever they are added to must leave them that.
     rng = np.random.default_rng(5)
-    w, x = some_weights(rng, name, 16, 512), rows_for(name).random(rng, 4, 512)
+    w, x = some_weights(rng, name, 16, 512), rows_for(name).random(rng, 17, 512)
     blocks = w.reshape(-1, KINDS[name].nbytes)
     for at in KINDS[name].scales:
         blocks[:, at : at + 2] = 1, 0
     scales = "d" if isinstance(x, SuperRows) else "scales"
     x = replace(x, **{scales: np.full_like(getattr(x, scales), 1e-45)})
+    w, x = np.tile(w, (1, times)), replace(x, **{part: np.tile(v, (1, times)) for part, v in vars(x).items()})
     assert (expression(name, w, x).view(np.uint32) == 0x80000000).any()
-    for tokens in (1, 4):
+    for tokens in (1, 4, 17):
         check(name, w, x, tokens)
 
 

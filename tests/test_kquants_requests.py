@@ -111,8 +111,9 @@ def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
     builder = ir.IRBuilder(function.append_basic_block())
     for level in (cpu.level_soon(), cpu.level_once()):
         ask(builder, function.args[0], level)
-    asked = re.findall(r"i32 0, i32 (\d), i32 1\)", str(function))  # LLVM: to read, how near (3 is nearest), data
-    assert asked == [str(read_soon), str(read_once)]
+    ask(builder, function.args[0], Level.FIRST, to_write=True)
+    asked = re.findall(r"i32 (\d), i32 (\d), i32 1\)", str(function))  # LLVM: to write, how near (3 is nearest), data
+    assert asked == [("0", str(read_soon)), ("0", str(read_once)), ("1", "3")]
 
 
 class Asked:
@@ -217,9 +218,9 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
     monkeypatch.setattr(tiled, "prefetch_to_write", noted)
     claim_y = made(tiled.claim_y.py_func)
     op = np.zeros(OP_WORDS, np.int64)
-    op[FIRST_ARGUMENT + 6 : FIRST_ARGUMENT + 8] = 10_000_000, 300_000  # y, bytes per row
+    op[FIRST_ARGUMENT + 6 : FIRST_ARGUMENT + 8] = 10_000_000, 300_032  # y, bytes per row
     claim_y(op.ctypes.data, rows, first, last)
-    assert asked.lines() == [10_000_000 + 300_000 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
+    assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

@@ -5,11 +5,11 @@ import threading
 
 import numpy as np
 import pytest
-from kernels import addresses, batch_record, made
+from kernels import addresses, batch_record, call, made
 
 from edgellm.engine.threads import ThreadPool
 from kquants import interpreter
-from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
+from kquants.layout import LINES, PREPARED, SHARE_BYTES, SHARE_END, TEAM, THREAD, THREADS, control_bytes
 from kquants.simd import store_i64
 
 
@@ -39,6 +39,21 @@ def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
 )
 def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
     assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("ops", [1, 8, 9, 150])
+def test_no_two_threads_count_on_the_same_line(ops: int, threads: int) -> None:
+    room = np.full((control_bytes(threads, ops) + 4096) // 8, 7, np.int64)  # and behind it what nobody may touch
+    first = -room.ctypes.data % 64 // 8
+    block = room[first:]
+    block[TEAM // 8] = threads
+    call("post", block.ctypes.data, 0, ops, 0, threads)
+    begin, end = LINES // 8 + 8 * threads, control_bytes(threads, ops) // 8
+    counters = begin + np.flatnonzero(block[begin:] == 0)
+    assert len(counters) == ops * threads and counters[-1] < end
+    owners = np.repeat(np.arange(threads), ops)
+    assert len(set(zip(counters // 8, owners, strict=True))) == len(set(counters // 8))
 
 
 def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
