@@ -39,7 +39,7 @@ LAYER_S = 20e-6
 TOKEN_S = 100e-6
 """Seconds that a token takes beside its layers, in Python above all. Measured: 60 to 100 µs."""
 
-MULTIPLIED, MULTIPLIED_BY_INTEL = 80e9, 37e9
+MULTIPLIED, MULTIPLIED_BY_INTEL = 80e9, 46e9
 """Bytes of weights that a thread multiplies in a second where it need not wait for them. Measured with AVX-512 VNNI:
 Q6_K 61, Q4_K 74, Q8_0 88 GB on a Zen 5 (with AVX2 half of that); 37, 43 and 52 GB on a Granite Rapids, whose layers and
 tokens of large models take twice as long as those above: what fits counts that, too."""
@@ -136,7 +136,7 @@ def decode_tps(traffic: Traffic, layers: int, bandwidth: float, threads: int, de
 
     Weights and KV cells are read as fast as that, and multiplied meanwhile; the faster memory is, the less of the
     multiplying it hides. How the two add up is what fits. With one thread and two, where memory gave as much as before,
-    was measured: on a Zen 5, 42 to 85 GB/s, 0.93 to 1.06 of it; on a Granite Rapids, 18 to 38 GB/s, 0.97 to 1.02.
+    was measured: on a Zen 5, 42 to 85 GB/s, 0.93 to 1.06 of it; on a Granite Rapids, 18 to 36 GB/s, 0.96 to 1.01.
     """
     read, multiplied = traffic.per_token(depth), MULTIPLIED_BY_INTEL if "Intel" in cpu_name() else MULTIPLIED
     return 1 / (hypot(read / bandwidth, read / (multiplied * threads)) + layers * LAYER_S + TOKEN_S)
