@@ -47,6 +47,7 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
     GB/s, not at 19 or more, over some 100 KB that lie 200 to 300 KB further on. (So does any other access to a page of
     which little else is read; not one to lines that follow each other.) Of one line for each tile many do, of a page of
     lines at once one. Decode gained 2 to 3 % (Q4_K_M) and 2 to 4 % (Q8_0) there; asked for to be read, 1 % and nothing.
+    Other CPUs were not measured.
     """
     for t in range(rows):
         y = argument(op, 6) + t * argument(op, 7)
