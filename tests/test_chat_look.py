@@ -52,6 +52,16 @@ def test_an_empty_chat_welcomes_and_steps_aside(tmp_path: Path) -> None:
     run(test())
 
 
+def test_the_welcome_names_the_keys_of_the_input_box_while_the_chats_are_open(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.press("ctrl+l")
+            shown = chat.shown()
+            assert re.search(r"enter +send", shown) and re.search(r"\^j +new line", shown)
+
+    run(test())
+
+
 def test_a_key_that_was_changed_is_named_so_in_the_welcome(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:

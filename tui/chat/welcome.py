@@ -33,6 +33,7 @@ class Welcome(Widget):
         super().__init__(id=id)
         self._reading = Reading()
         self._shown = Content()
+        self._named: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """The card."""
@@ -78,5 +79,9 @@ class Welcome(Widget):
         return Content.assemble((self._key(key).ljust(7), "$text-accent"), does)
 
     def _key(self, name: str) -> str:
-        """How the key of a binding is called, or the name itself where none has it."""
-        return key_of(self.screen, name).replace("⏎", "enter") or name
+        """How the key of a binding is called, or the name itself where none has it.
+
+        Keys of the input box do nothing while another widget has the focus, but are still called what they were.
+        """
+        self._named[name] = key_of(self.screen, name).replace("⏎", "enter") or self._named.get(name, name)
+        return self._named[name]
