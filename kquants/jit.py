@@ -59,7 +59,7 @@ def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -
     if wanted and not _load_kept(folder, wanted, progress):
         warnings.warn(
             f"compiled kernels cannot be kept in {folder}, so every start compiles them anew; "
-            "make room or choose another folder with EDGELLM_CACHE",
+            "make room or check its permissions, or choose another folder with EDGELLM_CACHE",
             RuntimeWarning,
             stacklevel=2,
         )

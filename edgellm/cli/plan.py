@@ -57,7 +57,8 @@ def _bandwidth(plan: "Plan") -> float | None:
         return None
     if not keep(plan.threads, bandwidth):
         note = f"the memory's bandwidth cannot be kept in {bandwidth_file().parent}, so every plan measures it anew"
-        click.echo(f"edgellm: note: {note}; make room or choose another folder with EDGELLM_HOME", err=True)
+        advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
+        click.echo(f"edgellm: note: {note}; {advice}", err=True)
     return bandwidth
 
 
