@@ -48,6 +48,7 @@ def error_of_bytes(folder: Path, content: bytes) -> str:
         (b"tjgg\x03\x00\x00\x00", "before GGUF"),
         (bytes(4096), "all zeros"),
         (b"Invalid username or password.\n", 'begins "Invalid username or password."'),
+        (b"# Notes on a model\n", "check the path, or download it again"),
         (b" \n\t ", "not a model"),
         (b"\x7fELF\x02\x01\x01\x00\x90\x00", "7f 45 4c 46"),
         (b"\x1b[31m\x1b[2J" * 9, "not a GGUF file"),

@@ -29,5 +29,5 @@ def what_it_is(head: bytes) -> str:
         return "all zeros where it should begin, an unfinished download; download it again"
     text = " ".join(head.decode("latin-1").split())
     if text.isascii() and text.isprintable():
-        return f'text that begins "{text[:40]}", not a model; download it again'
+        return f'text that begins "{text[:40]}", not a model; check the path, or download it again'
     return f"not a GGUF file: it begins with the bytes {head[:4].hex(' ')}; check the path"
