@@ -31,7 +31,8 @@ def quantize(
     """Write the GGUF file `source`, all its parts, to the one file `out` by the recipe `type`; metadata is kept.
 
     `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces a file that is there; `requantize` allows
-    quantized tensors to be quantized again, with a warning. `progress` is called with (weights done, all weights).
+    quantized tensors to be quantized again, with a warning. Another tells that a file has all its types already,
+    unless it is one of several parts. `progress` is called with (weights done, all weights).
 
     Raises:
         OptionError: an option has an impossible value.
@@ -62,6 +63,9 @@ def prepare_quantize(
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = plan(gguf_sources(file), recipe, file.architecture, overrides)
         _check_floats(file, tensors, requantize)
+        if len(file.paths) == 1 and all(t.source.type == t.type.name for t in tensors):
+            same = "every tensor has the type asked for already; the new file holds the same weights"
+            warnings.warn(f"{printable(str(file.path), 400)}: {same}", EdgeLLMWarning, stacklevel=3)
         pairs, read = raw_pairs(file.path), file.paths
     return prepare(pairs, tensors, recipe, out=out, read=read, force=force, threads=threads)
 

@@ -81,9 +81,10 @@ def test_quantized_files_only_on_request_and_with_a_warning(model_file: ModelFil
     assert types_of(tmp_path / "out.gguf")["blk.0.attn_q.weight"] == "Q4_K"
 
 
-def test_what_has_its_type_already_is_copied(model_file: ModelFile, tmp_path: Path) -> None:
+def test_what_has_its_type_already_is_copied_with_a_warning(model_file: ModelFile, tmp_path: Path) -> None:
     source, out = model_file(types="Q8_0"), tmp_path / "out.gguf"
-    report = quantize(source, out, "Q8_0")
+    with pytest.warns(EdgeLLMWarning, match="has the type asked for already"):
+        report = quantize(source, out, "Q8_0")
     with GGUFFile.open(source) as before, GGUFFile.open(out) as after:
         for name, tensor in before.tensors.items():
             assert np.array_equal(tensor.data, after.tensors[name].data)
