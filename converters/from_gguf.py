@@ -63,9 +63,7 @@ def prepare_quantize(
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = plan(gguf_sources(file), recipe, file.architecture, overrides)
         _check_floats(file, tensors, requantize)
-        if len(file.paths) == 1 and all(t.source.type == t.type.name for t in tensors):
-            same = "every tensor has the type asked for already; the new file holds the same weights"
-            warnings.warn(f"{printable(str(file.path), 400)}: {same}", EdgeLLMWarning, stacklevel=3)
+        _tell_of_a_copy(file, tensors)
         pairs, read = raw_pairs(file.path), file.paths
     return prepare(pairs, tensors, recipe, out=out, read=read, force=force, threads=threads)
 
@@ -81,3 +79,10 @@ def _check_floats(file: GGUFFile, tensors: Sequence[Planned], requantize: bool) 
         better = "start from an F16, BF16 or F32 file, or allow the loss with --requantize"
         raise UnsupportedModelError(f"{name}: {what}; {better}")
     warnings.warn(f"{name}: {what}; the new file is worse than one from floats would be", EdgeLLMWarning, stacklevel=4)
+
+
+def _tell_of_a_copy(file: GGUFFile, tensors: Sequence[Planned]) -> None:
+    """Warn where nothing changes but the name; parts that become one were given for that."""
+    if len(file.paths) == 1 and all(t.source.type == t.type.name for t in tensors):
+        same = "every tensor has the type asked for already; the new file holds the same weights"
+        warnings.warn(f"{printable(str(file.path), 400)}: {same}", EdgeLLMWarning, stacklevel=4)
