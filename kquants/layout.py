@@ -23,7 +23,7 @@ MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
 DOTS_BYTES = 8 * 16 * 64
-"""Scratch for products of matrix tiles on their way: see `kquants.amx`."""
+"""Scratch for products of matrix tiles on their way, see `kquants.amx`, or for 256 values of 16 rows of x as int16."""
 
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
@@ -106,7 +106,7 @@ def matmul_scratch(columns: int) -> int:
 
     Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
-    sums, unpacked = 2 * 64 * MOST_ROWS, 8 * 8 * 64 + 9 * 2 * 64
+    sums, unpacked = 2 * 64 * MOST_ROWS, 2 * 8 * 8 * 64 + 9 * 2 * 64
     return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
 
 

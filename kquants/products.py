@@ -3,7 +3,7 @@
 What a format yields (`kquants.pieces`) either meets one or two rows of x at once (decode), or it is stored, for many
 rows of x (prefill):
 
-    weights    [blocks][8][64]     see `BLOCK_WEIGHTS`
+    weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; of `widened` formats int16, [blocks][16][64]
     scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans
     whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
@@ -16,7 +16,8 @@ from numba import types
 
 from kquants.blocks import FloatScales
 from kquants.cpu import has, lowering
-from kquants.dot4 import TAKES_BYTES, Dot4, start_dot4
+from kquants.dot4 import TAKES_BYTES, WIDENS_SIGNED, Dot2, Dot4, start_dot4
+from kquants.layout import X_GROUP
 from kquants.parts import Spread
 from kquants.pieces import (
     BLOCK_WEIGHTS,
@@ -37,9 +38,9 @@ from kquants.tiles import tile_at
 
 _WIDE = lowering() == "AVX-512 VNNI"
 
-TOGETHER = 8 if has("avx512f") else 2
+TOGETHER = 8 if has("avx512f") else 4 if lowering() == "AVX2" else 2
 """Rows of x times tiles of W that share a pass over unpacked weights: as many as the registers hold sums for, with
-their dot products."""
+their dot products. With AVX2 they hold the latter alone, yet a Zen 4 multiplies 3 to 8 % faster so than by two rows."""
 
 TILES = 2 if _WIDE else 1
 """Tiles of W that do, at most. A Zen 5 loads twice in a cycle and multiplies twice: one tile and 8 rows of x take 9
@@ -86,6 +87,20 @@ def scaling_of(fmt: Format) -> Scaling:
 def units_of(fmt: Format) -> int:
     """Units in a super-block of a format."""
     return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
+
+
+def is_widened(fmt: Format) -> bool:
+    """Whether many rows of x meet the weights of a format as int16, on both sides."""
+    return WIDENS_SIGNED and is_signed(fmt)
+
+
+def weight_bytes(fmt: Format) -> int:
+    """Bytes of an unpacked weight, and of a value of x that it meets."""
+    return 2 if is_widened(fmt) else 1
+
+
+MOST_WEIGHT_BYTES = 2 if WIDENS_SIGNED else 1
+"""Those of any format."""
 
 
 # --- one or two rows of x: decode ------------------------------------------------------------------------------
@@ -191,7 +206,8 @@ def store_tile(fmt: Format, signed: bool) -> Any:
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
-                _store(b, at(b, weights, BLOCK_WEIGHTS * piece.block + 256 * piece.half), u.vectors)
+                place = at(b, weights, weight_bytes(fmt) * (BLOCK_WEIGHTS * piece.block + 256 * piece.half))
+                _store(b, place, u.widened() if is_widened(fmt) else u.vectors)
                 requests.turn()
             else:
                 unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
@@ -221,10 +237,11 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
     """An operation: add the products of an unpacked unit of some tiles with TOGETHER // tiles rows of x to their sums.
 
     Arguments: sums (a tuple), where the first tile's weights and its scales lie (each next tile's `tile_bytes` further
-    on), the super-block's x, what belongs to that, the unit.
+    on), the super-block's x (each next row's `bytes_of_x` further on), what belongs to that, the unit.
     """
-    scaling, rows = scaling_of(fmt), TOGETHER // tiles
-    sums_type, span_weights, span = _sums_type(scaling, tiles, rows), BLOCK_WEIGHTS // fmt.SPANS, 32 // fmt.SPANS
+    scaling, rows, size = scaling_of(fmt), TOGETHER // tiles, weight_bytes(fmt)
+    sums_type = _sums_type(scaling, tiles, rows)
+    span_weights, span = size * BLOCK_WEIGHTS // fmt.SPANS, size * 32 // fmt.SPANS
     # Side by side, spans have products enough in flight to hide how long one takes. Others than VNNI keep int16 beside
     # the sums, for which there are no registers then.
     together = scaling.SPANS if _WIDE else 1
@@ -235,12 +252,17 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
     ) -> Value:
         weights = at(b, weights, times(b, unit, span_weights * scaling.SPANS))
         x = at(b, x, times(b, unit, span * scaling.SPANS))
-        all_x, all_scales = ([Spread(b, p).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales))
+        all_x = [Spread(b, x).at(bytes_of_x(fmt) * t) for t in range(rows)]
+        all_scales = [Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t) for t in range(rows)]
+
+        def begin(start: Value) -> Dot4:
+            return Dot2(b, start) if is_widened(fmt) else _start(b, fmt, start)
+
         totals = list[list[list[Value]]]()  # [span][tile][row of x]
         for first in range(0, scaling.SPANS, together):
             spans = range(first, first + together)
             starts = [[scaling.start(b, p, unit, i) for p in all_scales] for i in spans]
-            dots = [[[_start(b, fmt, start) for start in of_span] for _ in range(tiles)] for of_span in starts]
+            dots = [[[begin(start) for start in of_span] for _ in range(tiles)] for of_span in starts]
             for k in range(0, span_weights, 64):
                 for i, of_span in zip(spans, dots, strict=True):
                     fours = _fours(b, all_x, span * i + k // 16)
@@ -257,6 +279,19 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
         return sums
 
     return multiply
+
+
+def bytes_of_x(fmt: Format) -> int:
+    """Bytes from a row of x that `multiply_unit` meets to the next."""
+    return 2 * X_GROUP if is_widened(fmt) else scaling_of(fmt).X_GROUP_BYTES
+
+
+@define(types.none, *[types.int64] * 2)
+def widen_x(b: ir.IRBuilder, x: Value, to: Value) -> None:
+    """Store the X_GROUP int8 at x as int16."""
+    for i in range(0, X_GROUP, 64):
+        v = b.sext(load(b, at(b, x, i), I8_64.vector), ir.VectorType(ir.IntType(16), 64))
+        b.store(v, pointer(b, at(b, to, 2 * i), v.type), align=64)
 
 
 def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:

@@ -128,3 +128,7 @@ class Quads:
     def word(self, k: int) -> Words:
         """Bytes 4k … 4k + 3."""
         return Words(self.b, self.b.bitcast(self.vectors[k], _V32))
+
+    def widened(self) -> list[Value]:
+        """The bytes, signed, as int16: vector k holds those of bytes 2k and 2k + 1."""
+        return [self.word(k).signed_shorts(i).value for k in range(len(self.vectors)) for i in (0, 2)]

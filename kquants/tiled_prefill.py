@@ -6,7 +6,7 @@ That is into scratch that stays in the first-level cache; all rows of x pass by.
     sums       [STRIP][rows of x][16]   float32
     parts      [STRIP][rows of x][16]   float32, the sums of earlier parts
     unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.products` has them
-    dots                                what `kquants.amx` needs
+    dots                                what `kquants.amx` needs, or x as int16 for 16 rows of it
 """
 
 from typing import Any, NamedTuple
@@ -19,18 +19,22 @@ from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS
 from kquants.parts import parts_of
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
+    MOST_WEIGHT_BYTES,
     TILES,
     TOGETHER,
     UNIT_SCALES,
     begin_and_end,
+    bytes_of_x,
+    is_widened,
     multiply_unit,
     scaling_of,
     store_tile,
     units_of,
+    widen_x,
 )
 from kquants.requests import fetch_lines
 
-SCALES = GROUP * BLOCK_WEIGHTS
+SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
 """Where the scales of an unpacked tile begin, and its bytes: at most GROUP units, and the super-block's."""
 
@@ -66,12 +70,12 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
     multiply, units = multiply_unit(group, tiles, UNPACKED), units_of(group)
     begin, end = begin_and_end(group, tiles, UNPACKED)
-    together, group_bytes = TOGETHER // tiles, scaling_of(group).X_GROUP_BYTES
+    together, x_bytes, scales_bytes = TOGETHER // tiles, bytes_of_x(group), scaling_of(group).X_GROUP_BYTES
 
     @inline
     def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
         for t in range(0, rows, together):
-            to_x, to_scales, to_y = x + t * group_bytes, x_scales + t * group_bytes, sums.address + 64 * t
+            to_x, to_scales, to_y = x + t * x_bytes, x_scales + t * scales_bytes, sums.address + 64 * t
             y = begin(to_y, sums.tile_bytes, sums.fresh)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
@@ -131,6 +135,7 @@ def prefill_of(fmt: Any) -> Any:
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
+    widens, group_bytes, x_bytes = is_widened(fmt), scaling_of(fmt).X_GROUP_BYTES, bytes_of_x(fmt)
     w_lines = group.BLOCK_BYTES // 64 + 1  # of a row's group of columns, or one less: the CPU brings that by itself
 
     @inline
@@ -167,6 +172,11 @@ def prefill_of(fmt: Any) -> Any:
             some, (x, x_scales) = min(16, rows - t), place(op, rows, t, b)
             if rows > FEW_ROWS:  # few rows stay near, and wait for the memory: `unpack` asks it for enough
                 ask(op, last, rows, t, tiles, next_w, y)
+            if widens:
+                first = b % GROUP
+                for r in range(some):
+                    widen_x(x - 32 * first + r * group_bytes, dots + r * x_bytes)
+                x = dots + 64 * first
             for k in range(0, tiles, most):
                 tile, address = unpacked + k * UNPACKED, sums.address + k * sums.tile_bytes + 64 * t
                 of_these = Sums(address, sums.tile_bytes, sums.fresh, sums.added, sums.to)
