@@ -55,7 +55,7 @@ MOST_SHARES, MOST_SHARED_ROWS, MOST_PARTS = 8, 16, 256
 OP_WORDS = 16
 """int64 words of an op record."""
 
-PEAK_PRODUCTS = 12
+PEAK_PRODUCTS = 24
 """Products of 64 int8 in one round of the kernel that measures the peak."""
 
 FIRST_ARGUMENT = 5

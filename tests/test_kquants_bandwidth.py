@@ -30,7 +30,7 @@ def dot(u: int, s: NDArray[np.int8]) -> int:
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 1000])
-@pytest.mark.parametrize("u", [1, 127, 255])
+@pytest.mark.parametrize("u", [1, 8, 15])
 def test_every_product_is_made(rounds: int, u: int) -> None:
     signed = np.random.default_rng(u).integers(-128, 128, 64, dtype=np.int8)
     signed[:2] = -128
