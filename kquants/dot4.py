@@ -201,13 +201,6 @@ def start_dot4(b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) 
     return _LOWERINGS[lowering()](b, sums, bits, signed)
 
 
-def dot4(b: ir.IRBuilder, sums: Any, u: Any, s: Any, bits: int = 8, signed: bool = False) -> Any:
-    """The sums and one product."""
-    dot = start_dot4(b, sums, bits, signed)
-    dot.add(u, s)
-    return dot.total()
-
-
 # --- int16 -----------------------------------------------------------------------------------------------
 
 _TWO_SHORTS = {

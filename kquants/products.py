@@ -3,7 +3,7 @@
 What a format yields (`kquants.pieces`) either meets one or two rows of x at once (decode), or it is stored, for many
 rows of x (prefill):
 
-    weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; of `widened` formats int16, [blocks][16][64]
+    weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
     scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans
     whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
