@@ -10,6 +10,7 @@ d_x and q_x of `kquants.activations`:
 from llvmlite import ir
 
 from kquants.activations import D_SUM, MINUS_OFFSET_SUM, MINUS_SUM
+from kquants.dot4 import Dot4, start_dot4
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
 from kquants.parts import Spread
 from kquants.pieces import Format, Values, is_signed, offset_of
@@ -31,13 +32,15 @@ class FloatScales:
         """y itself grows."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value:
-        """What the offset makes of the products: -offset · Σ q_x."""
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+        """It begins with what the offset makes of the products: -offset · Σ q_x."""
         offset, signed = offset_of(self._fmt), is_signed(self._fmt)
-        if not offset:
-            return ir.Constant(I32.vector, None)
-        total = x.at(MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES)).load(_INT)
-        return total if signed else b.mul(total, ir.Constant(I32.vector, [offset] * 16))
+        total = ir.Constant(I32.vector, None)
+        if offset:
+            total = x.at(MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES)).load(_INT)
+        if offset and not signed:
+            total = b.mul(total, ir.Constant(I32.vector, [offset] * 16))
+        return start_dot4(b, total, self._fmt.BITS, signed)
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int) -> Value:
         """y with the products of a block."""

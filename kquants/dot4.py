@@ -13,13 +13,14 @@
 Each is exact, so they differ in speed alone.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from kquants.cpu import has, lowering
-from kquants.simd import call, computed_here, joined, opaque, pick, split
+from kquants.simd import at, call, computed_here, joined, load, opaque, pick, split
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 
@@ -31,10 +32,11 @@ SIGNED_OFFSET = 128 if _VNNI else 0
 TAKES_BYTES = _VNNI
 """Whether unsigned bytes with all eight bits are multiplied as fast as others."""
 
-WIDENS_SIGNED = lowering() in ("AVX-512", "AVX2", "SSSE3")
-"""Whether signed bytes are multiplied faster as int16, by `Dot2`, once they are widened: so where many rows share that.
+VIA_INT16 = lowering() in ("AVX-512", "AVX2", "SSSE3")
+"""Whether products of bytes pass through int16, where some are added up before they are widened: see `start_short`.
 
-It takes as many products, but no magnitudes and signs: a Zen 4 with AVX2 alone multiplies Q8_0 1.3 times as fast.
+Signed bytes are multiplied faster as int16 there, by `Dot2`, where many rows share that they are widened: it takes as
+many products, but no magnitudes and signs. (A Zen 4 with AVX2 alone multiplies Q8_0 1.3 times as fast.)
 """
 
 
@@ -94,12 +96,19 @@ class _Madd(Dot4):
 
     TWO_BYTES, TWO_SHORTS = "llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"
 
-    def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
+    def __init__(
+        self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False, first: Any = None, factors: Any = None
+    ) -> None:
         super().__init__(b, sums, bits, signed)
-        self._in_nibbles = bits == 8 and not signed
+        self._in_nibbles, self._factors = bits == 8 and not signed, factors
         # (2**bits - 1) · 256 · 2**(7 - bits) < 2**15: so many products fit into int16.
-        self._longest = 1 if signed else 1 << (7 - (4 if self._in_nibbles else bits))
+        self._longest: float = 1 if signed else 1 << (7 - (4 if self._in_nibbles else bits))
         self._chains: dict[tuple[int, int], tuple[int, Any]] = {}
+        if first:
+            self._longest = math.inf
+            shorts = ir.VectorType(_SHORT, self.WIDTH // 16)
+            for i, piece in enumerate(split(b, first, len(self._sums))):
+                self._chains[i, 0] = 1, b.bitcast(piece, shorts)
 
     def _add(self, i: int, u: Any, s: Any) -> None:
         b = self._b
@@ -123,7 +132,10 @@ class _Madd(Dot4):
 
     def _widen(self, i: int, shift: int) -> None:
         _, chain = self._chains.pop((i, shift))
-        ints = call(self._b, self.TWO_SHORTS, self._sums[i].type, chain, _all(chain.type, 1 << shift))
+        factors = _all(chain.type, 1 << shift)
+        if self._factors:
+            factors = load(self._b, at(self._b, self._factors, self.WIDTH // 8 * i), chain.type)
+        ints = call(self._b, self.TWO_SHORTS, self._sums[i].type, chain, factors)
         self._sums[i] = self._b.add(self._sums[i], ints)
         if self._longest == 1:
             self._sums[i] = computed_here(self._b, self._sums[i])
@@ -199,6 +211,16 @@ _LOWERINGS: dict[str, Callable[..., Dot4]] = {
 def start_dot4(b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> Dot4:
     """A Dot4 that begins with these sums."""
     return _LOWERINGS[lowering()](b, sums, bits, signed)
+
+
+def start_short(b: ir.IRBuilder, sums: Any, bits: int, first: Any = None, factors: Any = None) -> Dot4:
+    """The same where products pass through int16 (`VIA_INT16`), which may begin with some and be scaled there.
+
+    `first` has two int16 for each lane: the first is added to the products of the lane's first two bytes, the second to
+    those of its last two. All that is added must then fit into int16, however large it was on the way.
+    At `factors` are two int16 for each lane, equal ones, by which its products are multiplied while they are widened.
+    """
+    return _LOWERINGS[lowering()](b, sums, bits, False, first, factors)
 
 
 # --- int16 -----------------------------------------------------------------------------------------------

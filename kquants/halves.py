@@ -14,8 +14,11 @@ _WHOLE = 1.5 * 2.0**23
 
 
 def of_each(b: ir.IRBuilder, vectors: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
-    """All lanes of vector i of 16 combined, in lane i: neighbours first, then pairs of these, and so on."""
-    for distance in (1, 2, 4, 8):
+    """All lanes of vector i of 16 combined, in lane i: neighbours first, then pairs of these, and so on.
+
+    Of four vectors, lanes 4k … 4k + 3 of vector i in lane 4k + i.
+    """
+    for distance in (1, 2, 4, 8)[: len(vectors).bit_length() - 1]:
         # Of two vectors, lanes of the first stay where this bit of their number is 0, those of the second where it
         # is 1, and they meet those that are so far from them: a blend and one permutation on x86, where even and odd
         # lanes would be two permutations. (Arm, which was not measured, has one instruction for a sum of neighbours.)

@@ -106,7 +106,7 @@ def matmul_scratch(columns: int) -> int:
 
     Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
-    sums, unpacked = 2 * 64 * MOST_ROWS, 2 * 8 * 8 * 64 + 9 * 2 * 64
+    sums, unpacked = 2 * 64 * MOST_ROWS, 2 * 8 * 8 * 64 + 9 * 10 * 64
     return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
 
 

@@ -11,8 +11,9 @@ side by side, so that a product finds them at constant distances:
                                 | 2^e · half sums: 16  | -32 · half sums: 16 | -   ]
                                   int16                  int32
 
-where the sums are those of the q of each block of 32, and of each half of a block. x = D · 2^e · q with D so that the
-largest e is 3, and the smallest e ≥ 0 of each block for which
+where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
+(`kquants.dot4`), the last are two int16 in place of an int32: of bytes 0 and 1 of the half's four words of four bytes,
+and of bytes 2 and 3. x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
 
     max|x| ≤ 127 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
 
@@ -30,12 +31,14 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 
+from kquants.dot4 import VIA_INT16
 from kquants.halves import of_both, of_each, store_scaled
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
 from kquants.simd import F32, I32, all_f32, at, call, define, fold, larger, load, pick, pointer, splat
 
-_SHORT, _INT, _FLOAT = ir.IntType(16), ir.IntType(32), ir.FloatType()
+_SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
+_SHORTS = ir.VectorType(_SHORT, 32)
 
 EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100
 """Where things lie in what belongs to a group, after D."""
@@ -70,6 +73,21 @@ def _store(b: ir.IRBuilder, address: Value, offset: int, v: Value, element: ir.I
     b.store(v, pointer(b, at(b, address, offset), v.type), align=1)
 
 
+def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
+    """Two sums of each half: of bytes 0 and 1 of its words, and of bytes 2 and 3; 32 int16."""
+
+    def pairs(address: Value) -> Value:
+        both = load(b, address, _SHORTS)
+        eight = ir.Constant(_SHORTS, [8] * 32)
+        return b.bitcast(b.add(b.ashr(both, eight), b.ashr(b.shl(both, eight), eight)), I32.vector)
+
+    def add(x: Value, y: Value) -> Value:
+        return b.bitcast(b.add(b.bitcast(x, _SHORTS), b.bitcast(y, _SHORTS)), I32.vector)
+
+    sums = of_each(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add)
+    return b.bitcast(pick(b, sums, sums, [4 * (half % 4) + half // 4 for half in range(16)]), _SHORTS)
+
+
 @define(types.none, *[types.int64] * 2)
 def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     """Quantize 256 float32 at x to the group at an address."""
@@ -95,4 +113,11 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     _store(b, record, EXPONENTS, e, _SHORT)
     _store(b, record, BLOCK_SUMS, b.shl(blocks, e), _SHORT)
     _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
-    _store(b, record, MINUS_HALF_SUMS, b.mul(halves, ir.Constant(halves.type, [-UNIT_OFFSET] * 16)), _INT)
+    sums = _sums_of_words(b, group) if VIA_INT16 else halves
+    _store(
+        b,
+        record,
+        MINUS_HALF_SUMS,
+        b.mul(sums, ir.Constant(sums.type, [-UNIT_OFFSET] * sums.type.count)),
+        sums.type.element,
+    )

@@ -21,12 +21,22 @@ others and adds.
 from llvmlite import ir
 
 from kquants.cpu import has, is_arm
-from kquants.dot4 import PAIRS_OF_SHORTS, dot2, high_shorts, low_shorts, paired_shorts
-from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES
+from kquants.dot4 import (
+    PAIRS_OF_SHORTS,
+    VIA_INT16,
+    Dot4,
+    dot2,
+    high_shorts,
+    low_shorts,
+    paired_shorts,
+    start_dot4,
+    start_short,
+)
+from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
 from kquants.parts import Spread
-from kquants.pieces import Format, Values, offset_of
+from kquants.pieces import Format, Values, is_signed, offset_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, fma, times
+from kquants.simd import F32, I32, at, fma, load, pick, times
 from kquants.super_activations import (
     BLOCK_SUMS,
     EXPONENTS,
@@ -36,9 +46,15 @@ from kquants.super_activations import (
     UNIT_OFFSET,
 )
 
-_FLOAT, _SHORT, _INT = ir.FloatType(), ir.IntType(16), ir.IntType(32)
+_FLOAT, _SHORT, _INT, _LONG = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _SHORTS = ir.VectorType(_SHORT, 32)
 _ZERO = ir.Constant(I32.vector, None)
+
+_EXPONENTS = 4
+"""How many e may be."""
+
+FACTORS = 2 * _EXPONENTS
+"""Vectors of a unit's factors, see `IntegerScales.factors`."""
 
 
 class IntegerScales:
@@ -55,17 +71,32 @@ class IntegerScales:
         """A begins at 0."""
         return _ZERO
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value:
-        """What the offset, a power of two, makes of the products: -offset · Σ q_x."""
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+        """It begins with what the offset makes of the products: -offset · Σ q_x."""
+        fmt = self._fmt
+        if VIA_INT16 and not is_signed(fmt):
+            return start_short(b, _ZERO, fmt.BITS, self._minus_offset(b, x, unit, span))
+        return start_dot4(b, self._minus_offset(b, x, unit, span) or _ZERO, fmt.BITS, is_signed(fmt))
+
+    def start_scaled(
+        self, b: ir.IRBuilder, sums: Value, factors: Value, x: Spread, unit: Value | int, span: int
+    ) -> Dot4:
+        """Where `has_factors`: the same, but it begins with A, and products are scaled as they come to it."""
+        at_exponent = self._factors_at(b, factors, x, unit, span)
+        return start_short(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, span), at_exponent)
+
+    def _minus_offset(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value | None:
+        """Where there is an offset, -offset · Σ q_x of a span: an int32, or two int16 that belong to two bytes each."""
         offset = offset_of(self._fmt)
         if not offset:
-            return _ZERO
+            return None
         size = 4 if self._halves else 8
         first = x.at(MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
-        halves = [first.at(i).load(_INT) for i in range(0, size, 4)]
+        kind = _SHORTS if VIA_INT16 else I32.vector
+        halves = [b.bitcast(first.at(i).load(_INT), kind) for i in range(0, size, 4)]
         total = halves[0] if self._halves else b.add(*halves)
         up = offset.bit_length() - UNIT_OFFSET.bit_length()
-        return (b.shl if up > 0 else b.ashr)(total, ir.Constant(I32.vector, [abs(up)] * 16))
+        return (b.shl if up > 0 else b.ashr)(total, ir.Constant(total.type, [abs(up)] * total.type.count))
 
     def add(
         self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
@@ -88,6 +119,19 @@ class IntegerScales:
                 total = dot2(b, total, minima, pair)
             v = fma(b, minus_dmin, b.sitofp(total, F32.vector), v)
         return fma(b, v, x.load(_FLOAT), y)
+
+    def factors(self, b: ir.IRBuilder, scales: Value) -> list[Value]:
+        """What a pair's products may be scaled by: for both spans scale · 2^e of e = 0 … 3, twice for each lane."""
+        pairs, shorts = b.bitcast(scales, _SHORTS), range(2 * TILE_ROWS)
+        both = [pick(b, pairs, pairs, [i & ~1 | span for i in shorts]) for span in range(self.SPANS)]
+        return [b.shl(scale, ir.Constant(_SHORTS, [e] * len(shorts))) for scale in both for e in range(_EXPONENTS)]
+
+    def _factors_at(self, b: ir.IRBuilder, factors: Value, x: Spread, unit: Value | int, span: int) -> Value:
+        """Where among those of a unit the ones for a span of a row of x are."""
+        place = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, 2 * span, times(b, unit, 4)).address
+        # What follows the last row of x may be read, but as an exponent it may be anything.
+        e = b.and_(b.zext(load(b, place, _SHORT), _LONG), _LONG(_EXPONENTS - 1))
+        return at(b, factors, 64 * _EXPONENTS * span, b.mul(e, _LONG(64)))
 
     def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Spread, unit: Value | int) -> Value:
         """The scales of a pair, each times 2^e of its block."""

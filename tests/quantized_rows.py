@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
-from kquants.dot4 import SIGNED_OFFSET
+from kquants.dot4 import SIGNED_OFFSET, VIA_INT16
 from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
 
 F32 = np.float32
@@ -108,6 +108,11 @@ class SuperRows:
         """Of the q of each half of a block."""
         return self.q.reshape(len(self.q), -1, 16).sum(2)
 
+    @property
+    def sums_of_words(self) -> Array:
+        """Of bytes 0 and 1 of the words of each half, and of bytes 2 and 3."""
+        return self.q.reshape(len(self.q), -1, 4, 2, 2).sum((2, 4)).reshape(len(self.q), -1)
+
     def groups(self) -> Array:
         """The bytes of all groups, uint8 [groups, rows, bytes]."""
         e, twice = self.exponents, self.exponents.repeat(2, axis=1)
@@ -119,7 +124,7 @@ class SuperRows:
             (e, np.int16),
             (blocks << e, np.int16),
             (self.sums << twice, np.int16),
-            (-32 * self.sums, np.int32),
+            (-32 * self.sums_of_words, np.int16) if VIA_INT16 else (-32 * self.sums, np.int32),
         ]
         parts = [_bytes(v, kind).reshape(len(self.q), self.d.shape[1], -1) for v, kind in fields]
         parts.append(np.full((*parts[0].shape[:2], 28), 0xFF, np.uint8))
