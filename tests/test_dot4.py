@@ -10,7 +10,7 @@ from kernels import compiled
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from kquants.dot4 import SIGNED_OFFSET, start_dot4
+from kquants.dot4 import SIGNED_OFFSET, VIA_INT16, start_dot4, start_short
 
 Array = NDArray[Any]
 _POINTER = ir.IntType(8).as_pointer()
@@ -78,6 +78,45 @@ def test_products_of_signed_bytes_are_exact(n: int) -> None:
     for _ in range(50):
         check(rng.integers(-128, 128, (n, 64)), rng.integers(-127, 128, (n, 64)), 8, signed=True)
         check(rng.choice([-128, 127], (n, 64)), rng.choice([-127, 127], (n, 64)), 8, signed=True)
+
+
+@cache
+def short() -> Any:
+    """`f(sums, u, s, first, factors)`: to sums, what four vectors of products make of `first`, times `factors`."""
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER] * 5), "f")
+    b = ir.IRBuilder(function.append_basic_block())
+    ints, bytes_ = ir.VectorType(ir.IntType(32), 16), ir.VectorType(ir.IntType(8), 64)
+    sums, first = (b.bitcast(function.args[i], ints.as_pointer()) for i in (0, 3))
+    factors = b.ptrtoint(function.args[4], ir.IntType(64))
+    dot = start_short(b, b.load(sums, align=1), 6, b.load(first, align=1), factors)
+    for k in range(4):
+        places = (b.gep(b.bitcast(p, bytes_.as_pointer()), [ir.IntType(32)(k)]) for p in function.args[1:3])
+        dot.add(*(b.load(place, align=1) for place in places))
+    b.store(dot.total(), sums, align=1)
+    b.ret_void()
+    return compiled(module, 5)
+
+
+@pytest.mark.skipif(not VIA_INT16, reason="products do not pass through int16 here")
+@pytest.mark.parametrize("u", [0, 31, 32, 63])
+@pytest.mark.parametrize("factor", [-1024, -1, 0, 1, 1016])
+def test_int16_that_fit_in_the_end_are_exact(u: int, factor: int) -> None:
+    """Four bytes of each lane, 32 off: with an offset that all begin with they fit, and without it they do not."""
+    rng = np.random.default_rng(u)
+    largest = np.array([127, -127] * 8)  # of eight bytes, magnitudes of 1016: LARGEST_SUM is 1023
+    for s in (np.repeat(largest, 4), np.repeat(-largest, 4), rng.choice([-127, 0, 127], 64)):
+        x = np.tile(s, (4, 1))
+        x[:, 2::4] = x[:, 3::4] = rng.integers(-1, 2, (4, 16))
+        w = np.where(x, u, rng.integers(0, 64, x.shape))
+        first = -32 * x.reshape(4, 16, 2, 2).sum((0, 3))
+        factors = np.full(32, factor)
+        factors[:2] = 63
+        exact = 5 + (((w - 32) * x).reshape(4, 16, 4).sum((0, 2))) * factors[::2]
+        sums = np.full(16, 5, np.int32)
+        given = (w.astype(np.uint8), x.astype(np.int8), first.astype(np.int16), factors.astype(np.int16))
+        short()(sums.ctypes.data, *(v.ctypes.data for v in given))
+        assert np.array_equal(sums, exact)
 
 
 def test_each_byte_meets_its_own() -> None:

@@ -250,8 +250,9 @@ def extremes(name: str) -> Rows:
         return BlockRows(signs, np.ones((4, 16), F32))
     half = np.array([127] * 8 + [7] + [0] * 7)
     assert half.sum() == LARGEST_SUM
-    even = np.array([64] * 15 + [63])
-    q = np.array([np.tile(half, 32), -np.tile(half, 32), np.tile(even, 32), np.tile(np.hstack([half, -even]), 16)])
+    even, first_two = np.array([64] * 15 + [63]), np.array([127, 127, 0, 0] * 4)  # bytes of words that share an int16
+    mixed = [np.hstack([half, -even]), np.hstack([first_two, -first_two])]
+    q = np.array([np.tile(half, 32), -np.tile(half, 32), *(np.tile(both, 16) for both in mixed)])
     return SuperRows(q, np.ones((4, 2), F32), np.full((4, 16), 3))
 
 
