@@ -13,7 +13,7 @@ from kquants.layout import OP_WORDS, PEAK_PRODUCTS
 PIECE = 4 << 20
 """Bytes that a thread reads at once: with 1 MiB a tenth of the time went into beginning anew."""
 
-_PEAK_UNITS, _PEAK_ROUNDS = 512, 1 << 13
+_PEAK_UNITS, _PEAK_ROUNDS = 512, 1 << 12
 _ROWS = 1024
 """Rows that the batch claims to have, so that threads take one unit at a time and end together."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import has
+from kquants.cpu import lowering
 from kquants.decorators import Vector, inline, kernel
 from kquants.dot4 import start_dot4
 from kquants.interpreter import argument
@@ -19,8 +19,9 @@ from kquants.simd import I8_64, I32, define, fold, pointer, prefetch_once, store
 _AHEAD = 1024
 """Bytes that the prefetch runs ahead: 2048 were a little slower, 4096 by a tenth."""
 
-_SUMS = 12 if has("avx512f") else 2
-"""Sums of one thread: enough to hide the latency of the product, few enough for the registers."""
+_SUMS = {"AVX-512 VNNI": 12, "AVX-512": 3, "AVX2": 2, "SSSE3": 2}.get(lowering(), 4)
+"""Sums of one thread: enough to hide the latency of the product, few enough for the registers. Where products pass
+through int16, so few that each sees whole chains of eight, as Q4_K's do."""
 
 _BITS = 4
 """Of the factors: without VNNI the fewer bits they have, the faster they are multiplied. So no format's share of the
@@ -134,7 +135,7 @@ def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
 def int8_peak(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Multiply int8 as fast as it goes; a unit is so many rounds of PEAK_PRODUCTS products of 64.
 
-    Arguments: rounds, factors (64 int8, then 64 · PEAK_PRODUCTS below 16), sums (int32, one a unit).
+    Arguments: rounds, factors (64 int8, then 64 for each of `_SUMS`, below 16), sums (int32, one a unit).
     """
     factors = _load_factors(argument(op, 1))
     for unit in range(first, last):

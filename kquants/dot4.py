@@ -101,7 +101,7 @@ class _Madd(Dot4):
     ) -> None:
         super().__init__(b, sums, bits, signed)
         self._in_nibbles, self._factors = bits == 8 and not signed, factors
-        # (2**bits - 1) · 256 · 2**(7 - bits) < 2**15: so many products fit into int16.
+        # (2**bits - 1) · 256 · 2**(7 - bits) < 2**15: so many products fit into int16. With `first` all of a span do.
         self._longest: float = 1 if signed else 1 << (7 - (4 if self._in_nibbles else bits))
         self._chains: dict[tuple[int, int], tuple[int, Any]] = {}
         if first:
@@ -217,9 +217,11 @@ def start_short(b: ir.IRBuilder, sums: Any, bits: int, first: Any = None, factor
     """The same where products pass through int16 (`VIA_INT16`), which may begin with some and be scaled there.
 
     `first` has two int16 for each lane: the first is added to the products of the lane's first two bytes, the second to
-    those of its last two. All that is added must then fit into int16, however large it was on the way.
-    At `factors` are two int16 for each lane, equal ones, by which its products are multiplied while they are widened.
+    those of its last two. Each of them, with its products, must then fit into int16, however large it was on the way.
+    At the address `factors` are two int16 for each lane, equal ones, by which its products are multiplied while they
+    are widened. `bits` is at most 7.
     """
+    assert bits < 8
     return _LOWERINGS[lowering()](b, sums, bits, False, first, factors)
 
 
@@ -253,7 +255,7 @@ def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
 
 
 class Dot2(Dot4):
-    """The same for int16: to each lane are added the products of its two int16 of u with those of s."""
+    """The same for int16, where `VIA_INT16`: to each lane go the products of its two int16 of u with those of s."""
 
     WIDTH, _NAME = _TWO_SHORTS.get(lowering(), (512, ""))
 

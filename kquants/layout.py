@@ -22,6 +22,9 @@ DECODE_ROWS = 2
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
+UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
+"""Scratch for an unpacked tile at most: eight blocks of int16, and nine units with their factors."""
+
 DOTS_BYTES = 8 * 16 * 64
 """Scratch for products of matrix tiles on their way, see `kquants.amx`, or for 256 values of 16 rows of x as int16."""
 
@@ -55,7 +58,7 @@ MOST_SHARES, MOST_SHARED_ROWS, MOST_PARTS = 8, 16, 256
 OP_WORDS = 16
 """int64 words of an op record."""
 
-PEAK_PRODUCTS = 24
+PEAK_PRODUCTS = 48
 """Products of 64 int8 in one round of the kernel that measures the peak."""
 
 FIRST_ARGUMENT = 5
@@ -106,8 +109,8 @@ def matmul_scratch(columns: int) -> int:
 
     Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
-    sums, unpacked = 2 * 64 * MOST_ROWS, 2 * 8 * 8 * 64 + 9 * 10 * 64
-    return SHARE_BYTES + 64 + STRIP * (sums + unpacked) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
+    sums = 2 * 64 * MOST_ROWS
+    return SHARE_BYTES + 64 + STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
 
 
 def padded(head_dim: int) -> int:

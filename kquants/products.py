@@ -4,14 +4,12 @@ What a format yields (`kquants.pieces`) either meets one or two rows of x at onc
 rows of x (prefill):
 
     weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
-    scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans
+    scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; where
+                                   `VIA_INT16` [units][2 + 8][64], of formats that have them the factors behind
     whole      [2][64]             float32: d, then -dmin, where a super-block has them
-
-Where some format `has_factors`, those of a unit lie behind its scales and minima: see `UNIT_SCALES`.
 """
 
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -52,7 +50,7 @@ loads for 8 products, two tiles and 4 rows take 6."""
 
 FACTORS_AT = 2 * 64
 UNIT_SCALES = FACTORS_AT + (64 * FACTORS if VIA_INT16 else 0)
-"""Bytes of a unit's scales and minima, and with its factors, where there may be some."""
+"""Bytes of a unit's scales and minima, behind which its factors begin, and of all, where formats may have some."""
 
 _INT = ir.IntType(32)
 
@@ -223,7 +221,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
                 unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
                 place = at(b, scales, UNIT_SCALES * unit)
                 _store(b, place, [v for v in piece.values if v])
-                if has_factors(fmt) and not signed and isinstance(piece, Scales):
+                if has_factors(fmt) and isinstance(piece, Scales):
                     _store(b, at(b, place, FACTORS_AT), IntegerScales(fmt).factors(b, piece.scales.value))
         requests.end()
 
@@ -253,7 +251,6 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
     on), the super-block's x (each next row's `bytes_of_x` further on), what belongs to that, the unit.
     """
     scaling, rows, size = scaling_of(fmt), TOGETHER // tiles, weight_bytes(fmt)
-    scaled = IntegerScales(fmt) if has_factors(fmt) else None
     sums_type = _sums_type(scaling, tiles, rows)
     span_weights, span = size * BLOCK_WEIGHTS // fmt.SPANS, size * 32 // fmt.SPANS
     # Side by side, spans have products enough in flight to hide how long one takes. Others than VNNI keep int16 beside
@@ -268,32 +265,24 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
         x = at(b, x, times(b, unit, span * scaling.SPANS))
         all_x = [Spread(b, x).at(bytes_of_x(fmt) * t) for t in range(rows)]
         all_scales = [Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t) for t in range(rows)]
+        if has_factors(fmt):  # and TILES is 1
+            factors = at(b, scales, FACTORS_AT, times(b, unit, UNIT_SCALES))
+            return _add_scaled(b, fmt, sums, weights, factors, all_x, all_scales, unit)
 
-        def start(span: int, tile: int, t: int, a: Value) -> Dot4:
-            if is_widened(fmt):
-                return Dot2(b, ir.Constant(I32.vector, None))
-            if not scaled:
-                return scaling.start(b, all_scales[t], unit, span)
-            factors = at(b, scales, tile_bytes * tile + FACTORS_AT, times(b, unit, UNIT_SCALES))
-            return scaled.start_scaled(b, b.extract_value(a, rows * tile + t), factors, all_scales[t], unit, span)
+        def start(x: Spread, i: int) -> Dot4:
+            return Dot2(b, ir.Constant(I32.vector, None)) if is_widened(fmt) else scaling.start(b, x, unit, i)
 
         totals = list[list[list[Value]]]()  # [span][tile][row of x]
         for first in range(0, scaling.SPANS, together):
             spans = range(first, first + together)
-            dots = [[[start(i, tile, t, sums) for t in range(rows)] for tile in range(tiles)] for i in spans]
+            dots = [[[start(x, i) for x in all_scales] for _ in range(tiles)] for i in spans]
             for k in range(0, span_weights, 64):
                 for i, of_span in zip(spans, dots, strict=True):
                     fours = _fours(b, all_x, span * i + k // 16)
                     for tile, of_tile in enumerate(of_span):
                         to_weights = at(b, weights, tile_bytes * tile + span_weights * i + k)
                         _add(of_tile, load(b, to_weights, I8_64.vector), fours)
-            of_spans = [[[dot.total() for dot in of_tile] for of_tile in of_span] for of_span in dots]
-            if scaled:  # the one span began with the sums
-                for place, total in enumerate(chain.from_iterable(of_spans[0])):
-                    sums = b.insert_value(sums, total, place)
-            totals += of_spans
-        if scaled:
-            return sums
+            totals += [[[dot.total() for dot in of_tile] for of_tile in of_span] for of_span in dots]
         for tile in range(tiles):
             of_unit = load_scales(b, fmt, at(b, scales, tile_bytes * tile), unit, scaling.SUMS)
             for t in range(rows):
@@ -303,6 +292,28 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
         return sums
 
     return multiply
+
+
+def _add_scaled(
+    b: ir.IRBuilder,
+    fmt: Format,
+    sums: Value,
+    weights: Value,
+    factors: Value,
+    x: list[Spread],
+    x_scales: list[Spread],
+    unit: Value,
+) -> Value:
+    """The sums of rows of x with the products of a tile's unit, which come to them scaled."""
+    scaling, span_weights = IntegerScales(fmt), BLOCK_WEIGHTS // fmt.SPANS
+    for i in range(scaling.SPANS):
+        before = [b.extract_value(sums, t) for t in range(len(x))]
+        dots = [scaling.start_scaled(b, y, factors, row, unit, i) for y, row in zip(before, x_scales, strict=True)]
+        for k in range(span_weights * i, span_weights * (i + 1), 64):
+            _add(dots, load(b, at(b, weights, k), I8_64.vector), _fours(b, x, k // 16))
+        for t, dot in enumerate(dots):
+            sums = b.insert_value(sums, dot.total(), t)
+    return sums
 
 
 def bytes_of_x(fmt: Format) -> int:

@@ -95,7 +95,8 @@ def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
 
     Vectors of AVX2 leave little time for requests: a Zen 4 that has no others decodes faster with two of them, Q4_K by
     3 %, by 13 to 22 % in parts, Q5_K and Q4_0 by 3 to 8, Q3_K by 16; Q6_K as fast, and Q8_0, which has the fewest
-    products for its bytes, 2 % slower.
+    products for its bytes, 2 % slower. Others without AVX-512 are taken to be like it, and formats of eight bits like
+    Q8_0, which was not measured.
     """
     if fmt.BITS < 8 and not has("avx512f"):
         return 0, 4096

@@ -13,7 +13,9 @@ side by side, so that a product finds them at constant distances:
 
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
 (`kquants.dot4`), the last are two int16 in place of an int32: of bytes 0 and 1 of the half's four words of four bytes,
-and of bytes 2 and 3. x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
+and of bytes 2 and 3 (at most 32 · 8 · 127).
+
+x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
 
     max|x| ≤ 127 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
 
@@ -40,6 +42,9 @@ from kquants.simd import F32, I32, all_f32, at, call, define, fold, larger, load
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
 
+POWERS = 4
+"""How many e there are: 0 … 3."""
+
 EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100
 """Where things lie in what belongs to a group, after D."""
 
@@ -63,7 +68,7 @@ def _needed(b: ir.IRBuilder, values: list[Value]) -> Value:
 
 def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
     """e of each half, int32: how many of D, 2D and 4D are too small."""
-    too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), all_f32(2.0**e))) for e in range(3)]
+    too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), all_f32(2.0**e))) for e in range(POWERS - 1)]
     one, two, three = (b.zext(v, I32.vector) for v in too_small)
     return b.add(one, b.add(two, three))
 
@@ -95,7 +100,7 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     needed = _needed(b, values)
     most = fold(b, needed, partial(larger, b))
-    d = b.fmul(most, _FLOAT(0.125))
+    d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)
     powers = b.sitofp(b.shl(ir.Constant(I32.vector, [1] * 16), exponents), F32.vector)
     inverse = b.fdiv(all_f32(1.0), b.fmul(splat(b, d), powers))
@@ -113,11 +118,6 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     _store(b, record, EXPONENTS, e, _SHORT)
     _store(b, record, BLOCK_SUMS, b.shl(blocks, e), _SHORT)
     _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
-    sums = _sums_of_words(b, group) if VIA_INT16 else halves
-    _store(
-        b,
-        record,
-        MINUS_HALF_SUMS,
-        b.mul(sums, ir.Constant(sums.type, [-UNIT_OFFSET] * sums.type.count)),
-        sums.type.element,
-    )
+    exact = _sums_of_words(b, group) if VIA_INT16 else halves
+    minus = b.mul(exact, ir.Constant(exact.type, [-UNIT_OFFSET] * exact.type.count))
+    _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)

@@ -16,6 +16,10 @@ No 16 q_x have magnitudes that add up to more than `LARGEST_SUM`. So A stays bel
 Q6_K's 16 spans · 128 · 2^3 · 32 · 1023. And weights of at most 32 in spans of 16, or of 16 in spans of 32, keep the
 sum of a span's products within int16. Spans go in pairs, as one instruction of x86 multiplies two int16 with two
 others and adds.
+
+Where products pass through int16 (`kquants.dot4`), many rows of x do without pairs: the products of each span are
+multiplied by scale · 2^e as they are widened. Spans of 16 have eight in each int16, of an x up to 127, so that with an
+offset of 32 it is at most 32 · 8 · 127 = 32,512.
 """
 
 from llvmlite import ir
@@ -43,6 +47,7 @@ from kquants.super_activations import (
     EXPONENTS_TWICE,
     HALF_SUMS,
     MINUS_HALF_SUMS,
+    POWERS,
     UNIT_OFFSET,
 )
 
@@ -50,10 +55,7 @@ _FLOAT, _SHORT, _INT, _LONG = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir
 _SHORTS = ir.VectorType(_SHORT, 32)
 _ZERO = ir.Constant(I32.vector, None)
 
-_EXPONENTS = 4
-"""How many e may be."""
-
-FACTORS = 2 * _EXPONENTS
+FACTORS = 2 * POWERS
 """Vectors of a unit's factors, see `IntegerScales.factors`."""
 
 
@@ -81,7 +83,7 @@ class IntegerScales:
     def start_scaled(
         self, b: ir.IRBuilder, sums: Value, factors: Value, x: Spread, unit: Value | int, span: int
     ) -> Dot4:
-        """Where `has_factors`: the same, but it begins with A, and products are scaled as they come to it."""
+        """The same of a format with factors, but it begins with A, and products are scaled as they come to it."""
         at_exponent = self._factors_at(b, factors, x, unit, span)
         return start_short(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, span), at_exponent)
 
@@ -90,6 +92,7 @@ class IntegerScales:
         offset = offset_of(self._fmt)
         if not offset:
             return None
+        assert self._are_short or not VIA_INT16, "all of a span must fit into int16"
         size = 4 if self._halves else 8
         first = x.at(MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
         kind = _SHORTS if VIA_INT16 else I32.vector
@@ -124,14 +127,14 @@ class IntegerScales:
         """What a pair's products may be scaled by: for both spans scale · 2^e of e = 0 … 3, twice for each lane."""
         pairs, shorts = b.bitcast(scales, _SHORTS), range(2 * TILE_ROWS)
         both = [pick(b, pairs, pairs, [i & ~1 | span for i in shorts]) for span in range(self.SPANS)]
-        return [b.shl(scale, ir.Constant(_SHORTS, [e] * len(shorts))) for scale in both for e in range(_EXPONENTS)]
+        return [b.shl(scale, ir.Constant(_SHORTS, [e] * len(shorts))) for scale in both for e in range(POWERS)]
 
     def _factors_at(self, b: ir.IRBuilder, factors: Value, x: Spread, unit: Value | int, span: int) -> Value:
         """Where among those of a unit the ones for a span of a row of x are."""
         place = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, 2 * span, times(b, unit, 4)).address
         # What follows the last row of x may be read, but as an exponent it may be anything.
-        e = b.and_(b.zext(load(b, place, _SHORT), _LONG), _LONG(_EXPONENTS - 1))
-        return at(b, factors, 64 * _EXPONENTS * span, b.mul(e, _LONG(64)))
+        e = b.and_(b.zext(load(b, place, _SHORT), _LONG), _LONG(POWERS - 1))
+        return at(b, factors, 64 * POWERS * span, times(b, e, 64))
 
     def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Spread, unit: Value | int) -> Value:
         """The scales of a pair, each times 2^e of its block."""

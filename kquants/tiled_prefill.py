@@ -1,7 +1,8 @@
 """Many rows of x times a strip of tiles of W, which are unpacked for them eight blocks at a time.
 
-That is into scratch that stays in the first-level cache; all rows of x pass by. Where rows of W come in parts (see
-`kquants.parts`), the sums of each are added to those of the parts before it. Scratch holds
+That is into scratch that stays in the first-level cache (without VNNI Q6_K and Q8_0 take 37 KB); all rows of x pass by.
+Where rows of W come in parts (see `kquants.parts`), the sums of each are added to those of the parts before it. Scratch
+holds
 
     sums       [STRIP][rows of x][16]   float32
     parts      [STRIP][rows of x][16]   float32, the sums of earlier parts

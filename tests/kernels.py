@@ -103,7 +103,7 @@ BATCH_PARTS = ("tokens", "tables", "visible", "output_rows", "rotations", "pages
 
 def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0, chunk: int = 1) -> None:
     """All units of an op in this thread, `chunk` at once, from the last to the first: no chunk may need another."""
-    scratch = np.full(scratch_bytes + 64, GUARD, np.uint8)
+    scratch = fenced(np.full(scratch_bytes + 64, GUARD, np.uint8))
     if scratch_bytes >= SHARE_BYTES:
         scratch[PREPARED : PREPARED + 8] = 0
     for first in reversed(range(0, units, chunk)):

@@ -81,16 +81,16 @@ def test_products_of_signed_bytes_are_exact(n: int) -> None:
 
 
 @cache
-def short() -> Any:
-    """`f(sums, u, s, first, factors)`: to sums, what four vectors of products make of `first`, times `factors`."""
+def short(bits: int, products: int, begins: bool) -> Any:
+    """`f(sums, u, s, factors, first)`: to sums, the products, and `first` if that `begins`, times the factors."""
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER] * 5), "f")
     b = ir.IRBuilder(function.append_basic_block())
     ints, bytes_ = ir.VectorType(ir.IntType(32), 16), ir.VectorType(ir.IntType(8), 64)
-    sums, first = (b.bitcast(function.args[i], ints.as_pointer()) for i in (0, 3))
-    factors = b.ptrtoint(function.args[4], ir.IntType(64))
-    dot = start_short(b, b.load(sums, align=1), 6, b.load(first, align=1), factors)
-    for k in range(4):
+    sums, first = (b.bitcast(function.args[i], ints.as_pointer()) for i in (0, 4))
+    factors = b.ptrtoint(function.args[3], ir.IntType(64))
+    dot = start_short(b, b.load(sums, align=1), bits, b.load(first, align=1) if begins else None, factors)
+    for k in range(products):
         places = (b.gep(b.bitcast(p, bytes_.as_pointer()), [ir.IntType(32)(k)]) for p in function.args[1:3])
         dot.add(*(b.load(place, align=1) for place in places))
     b.store(dot.total(), sums, align=1)
@@ -102,21 +102,37 @@ def short() -> Any:
 @pytest.mark.parametrize("u", [0, 31, 32, 63])
 @pytest.mark.parametrize("factor", [-1024, -1, 0, 1, 1016])
 def test_int16_that_fit_in_the_end_are_exact(u: int, factor: int) -> None:
-    """Four bytes of each lane, 32 off: with an offset that all begin with they fit, and without it they do not."""
+    """Weights with an offset of 32, which is what all begins with: without it products would not fit."""
     rng = np.random.default_rng(u)
-    largest = np.array([127, -127] * 8)  # of eight bytes, magnitudes of 1016: LARGEST_SUM is 1023
-    for s in (np.repeat(largest, 4), np.repeat(-largest, 4), rng.choice([-127, 0, 127], 64)):
+    largest = np.array([127, -127] * 8)
+    for s, small in product((np.repeat(largest, 4), np.repeat(-largest, 4), rng.choice([-127, 0, 127], 64)), (0, 2)):
         x = np.tile(s, (4, 1))
-        x[:, 2::4] = x[:, 3::4] = rng.integers(-1, 2, (4, 16))
+        x[:, small::4] = x[:, small + 1 :: 4] = rng.integers(-1, 2, (4, 16))
         w = np.where(x, u, rng.integers(0, 64, x.shape))
         first = -32 * x.reshape(4, 16, 2, 2).sum((0, 3))
         factors = np.full(32, factor)
         factors[:2] = 63
-        exact = 5 + (((w - 32) * x).reshape(4, 16, 4).sum((0, 2))) * factors[::2]
-        sums = np.full(16, 5, np.int32)
-        given = (w.astype(np.uint8), x.astype(np.int8), first.astype(np.int16), factors.astype(np.int16))
-        short()(sums.ctypes.data, *(v.ctypes.data for v in given))
-        assert np.array_equal(sums, exact)
+        exact = 5 + ((w - 32) * x).reshape(4, 16, 4).sum((0, 2)) * factors[::2]
+        check_short(6, w, x, factors, np.full(16, 5), exact, first)
+
+
+@pytest.mark.skipif(not VIA_INT16, reason="products do not pass through int16 here")
+@pytest.mark.parametrize("bits", [2, 4, 5, 6])
+@pytest.mark.parametrize("n", NUMBERS)
+def test_scaled_products_are_exact(bits: int, n: int) -> None:
+    factors, sums = np.repeat([-1024, 1016] * 8, 2), np.linspace(-(2**31), 2**31 - 1, 16).astype(np.int64)
+    for u, s in product((0, 2**bits - 1), (-128, 127)):
+        exact = sums + n * 4 * u * s * factors[::2]
+        check_short(bits, np.full((n, 64), u), np.full((n, 64), s), factors, sums, exact)
+
+
+def check_short(bits: int, u: Array, s: Array, factors: Array, sums: Array, exact: Array, first: Any = None) -> None:
+    """The products of u and s, [n, 64], added to sums modulo 2**32."""
+    begins, sums = first is not None, sums.astype(np.int32)
+    shorts = [v.astype(np.int16) for v in (factors, first if begins else factors)]
+    given = (u.astype(np.uint8), s.astype(np.int8), *shorts)
+    short(bits, len(u), begins)(sums.ctypes.data, *(v.ctypes.data for v in given))
+    assert np.array_equal(sums, exact.astype(np.int32))
 
 
 def test_each_byte_meets_its_own() -> None:

@@ -29,13 +29,14 @@ LOWERINGS = {
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
 }
-# One format of each kind: signed weights, a minimum, an offset, spans of 16 with an offset and with a minimum, tables.
+# One format of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
-formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_0", "Q6_K", "Q2_K", "IQ4_NL", "IQ4_XS"]
-kernels.NAMES[:] = [f"matmul_{name.lower()}" for name in formats]
-chosen = " or ".join(["dot4", *formats])
-sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, "test_dot4.py", "test_kquants_matmul.py"]))
+formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"]
+kernels.NAMES[:] = ["quantize", *(f"matmul_{name.lower()}" for name in formats)]
+chosen = " or ".join(["dot4", "are_quantized", "super_blocks", *formats])
+files = ["test_dot4.py", "test_kquants_matmul.py", "test_kquants_elementwise.py"]
+sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
 LOGITS = """
 import sys, hashlib, pathlib

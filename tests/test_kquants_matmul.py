@@ -239,8 +239,11 @@ def test_the_largest_integers_are_exact(name: str, weight: int) -> None:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
-    for tokens in (1, 4):
-        check(name, w.reshape(16, -1), extremes(name), tokens)
+    x = extremes(name)
+    check(name, w.reshape(16, -1), x, 4)
+    for t in range(4):
+        alone = {part: values[t : t + 1] for part, values in vars(x).items()}
+        check(name, w.reshape(16, -1), replace(x, **alone), 1)
 
 
 def extremes(name: str) -> Rows:
@@ -250,9 +253,9 @@ def extremes(name: str) -> Rows:
         return BlockRows(signs, np.ones((4, 16), F32))
     half = np.array([127] * 8 + [7] + [0] * 7)
     assert half.sum() == LARGEST_SUM
-    even, first_two = np.array([64] * 15 + [63]), np.array([127, 127, 0, 0] * 4)  # bytes of words that share an int16
-    mixed = [np.hstack([half, -even]), np.hstack([first_two, -first_two])]
-    q = np.array([np.tile(half, 32), -np.tile(half, 32), *(np.tile(both, 16) for both in mixed)])
+    even, words = np.array([64] * 15 + [63]), np.array([127, 127, 0, 0] * 8)  # bytes of words that share an int16
+    mixed = [np.hstack([half, -even] * 2), np.hstack([words, -words[::-1]])]
+    q = np.array([np.tile(half, 32), -np.tile(half, 32), *(np.tile(both, 8) for both in mixed)])
     return SuperRows(q, np.ones((4, 2), F32), np.full((4, 16), 3))
 
 
