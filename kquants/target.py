@@ -31,10 +31,6 @@ class _Library(codegen.AOTCodeLibrary):
                 # and it would drop the access as impossible, unless told that null is an address like any other. All
                 # functions say so, or else one could not become part of another. (llvmlite's list lacks this word.)
                 set.add(function.attributes, "null_pointer_is_valid")
-                # Or else vectors that leave their registers for the stack lie at any multiple of 16 there: many across
-                # two cache lines, some across two pages, and a store to those takes long. Q6_K decoded 6 to 15 % slower
-                # so on a Zen 4 with AVX2, by where a thread's stack began. (It costs a register: Q4_K lost up to 2 %.)
-                function.attributes.alignstack = 64
         super().add_ir_module(module)
 
     def _optimize_functions(self, module: Any) -> None:
