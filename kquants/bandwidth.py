@@ -19,7 +19,7 @@ from kquants.simd import I8_64, I32, define, fold, pointer, prefetch_once, store
 _AHEAD = 1024
 """Bytes that the prefetch runs ahead: 2048 were a little slower, 4096 by a tenth."""
 
-_SUMS = {"AVX-512 VNNI": 12, "AVX-512": 3, "AVX2": 2, "SSSE3": 2}.get(lowering(), 4)
+_SUMS = {"AVX-512 VNNI": 12, "AVX-512": 3, "AVX2": 1, "SSSE3": 2, "Arm dot product": 3}.get(lowering(), 4)
 """Sums of one thread: enough to hide the latency of the product, few enough for the registers. Where products pass
 through int16, so few that each sees whole chains of eight, as Q4_K's do."""
 

@@ -44,17 +44,19 @@ def _align_stack(module: Any, function: str, name: str, arguments: int) -> None:
     Or else vectors that leave their registers lie at any multiple of 16: many across two cache lines, some across two
     pages, and a store to those takes long. Q6_K decoded 6 to 15 % slower so on a Zen 4 with AVX2, by where a thread's
     stack began. (LLVM can align the stack itself, in functions told to beforehand. But that takes a register: with
-    AVX-512, Q4_K in parts had 7 % more instructions.)
+    AVX-512, Q4_K in parts had 7 % more instructions. It heeds the module's flag on x86 alone: those of Arm need no more
+    than 16.)
     """
     entry = ir.Module()
     entry.triple, entry.data_layout = module.triple, module.data_layout
     pointer, long = ir.IntType(8).as_pointer(), ir.IntType(64)
     kind = ir.FunctionType(ir.IntType(32), [pointer, pointer, *[long] * arguments])
     outer, inner = ir.Function(entry, kind, name), ir.Function(entry, kind, function)
-    outer.attributes.add("nounwind")  # true, and without a word llvmlite leaves out the other, too
+    # As all functions have it, see `kquants.target`. (Without such a word llvmlite leaves out the alignment, too.)
+    set.add(outer.attributes, "null_pointer_is_valid")
     outer.attributes.alignstack = _STACK
     b = ir.IRBuilder(outer.append_basic_block())
-    b.ret(b.call(inner, outer.args, tail="notail"))  # or else it may jump there, with the stack as it was
+    b.ret(b.call(inner, outer.args, tail="notail"))  # never a jump, which would leave the stack as it was
     flag = [ir.IntType(32)(1), "override-stack-alignment", ir.IntType(32)(_STACK)]  # 1: an error if another differs
     entry.add_named_metadata("llvm.module.flags", flag)
     module.link_in(llvm.parse_assembly(str(entry)))

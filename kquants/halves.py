@@ -1,4 +1,4 @@
-"""What both ways to quantize 256 activations at once share: most have 16 vectors, each a half of a block of 32."""
+"""What both ways to quantize 256 activations at once share: most take 16 vectors, each a half of a block of 32."""
 
 from collections.abc import Callable
 

@@ -244,7 +244,7 @@ def _may_use_amx() -> bool:
 
 @cache
 def target_machine() -> Any:
-    """LLVM's code generator for this CPU."""
+    """LLVM's code generator for this CPU. For kernels alone: all its modules get the stack alignment of the first."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()

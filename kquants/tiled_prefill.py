@@ -1,6 +1,6 @@
 """Many rows of x times a strip of tiles of W, which are unpacked for them eight blocks at a time.
 
-That is into scratch that stays in the first-level cache (without VNNI Q6_K and Q8_0 take 37 KB); all rows of x pass by.
+That is into scratch that stays in the first-level cache, or nearly (without VNNI 27 to 37 KB); all rows of x pass by.
 Where rows of W come in parts (see `kquants.parts`), the sums of each are added to those of the parts before it. Scratch
 holds
 
@@ -16,7 +16,7 @@ from kquants.amx import AMX, configure, multiply_rows, release
 from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x
 from kquants.interpreter import argument
-from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS
+from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS, UNPACKED_BYTES
 from kquants.parts import parts_of
 from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import (
@@ -38,6 +38,8 @@ from kquants.requests import fetch_lines
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
 """Where the scales of an unpacked tile begin, and its bytes: at most GROUP units, and the super-block's."""
+
+assert UNPACKED <= UNPACKED_BYTES, "scratch has no room for an unpacked tile"
 
 
 @inline

@@ -46,7 +46,8 @@ _ENGINES: list[Any] = []
 
 def compiled(module: ir.Module, pointers: int) -> Any:
     """Function `f` of a module, which takes so many addresses."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), jit.target_machine())
+    machine = jit.target_machine.__wrapped__()  # its own: that of kernels expects an aligned stack
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
     engine.finalize_object()
     _ENGINES.append(engine)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers)(engine.get_function_address("f"))

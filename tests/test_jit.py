@@ -15,9 +15,13 @@ import gguf
 import numpy as np
 import pytest
 from kernels import KINDS, NAMES, cache_folder, call_address, made, random_blocks, same_bits
+from llvmlite import ir
+from numba import types
 
 import kquants
 from kquants import jit
+from kquants.cpu import is_x86
+from kquants.decorators import KERNELS, kernel
 from kquants.dequantize import dequantize
 
 ROOT = Path(kquants.__file__).parent.parent
@@ -183,6 +187,34 @@ def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
     parts = re.findall(r"^define .*@.*(#\d+) ", code, re.MULTILINE)
     assert parts
     assert all("null_pointer_is_valid" in groups[part] for part in parts)
+
+
+@pytest.mark.skipif(not is_x86(), reason="reads the assembly of x86")
+def test_the_stack_is_aligned_once_where_a_kernel_is_entered() -> None:
+    """A vector lies on the stack of what the entry calls, which does nothing for that itself."""
+    from kquants import compile
+    from kquants.simd import I32, define, pointer
+
+    long = ir.IntType(64)
+
+    @define(types.none, types.int64)
+    def tell_place(b: ir.IRBuilder, to: Any) -> None:
+        place = b.alloca(I32.vector)
+        place.align = 64
+        b.store(b.ptrtoint(place, long), pointer(b, to, long))
+
+    def aligned(to: int) -> None:
+        tell_place(to)
+
+    kernel("aligned", arguments=1)(aligned)
+    machine = jit.target_machine.__wrapped__()  # its own: another's first module may have been without the flag
+    try:
+        code = machine.emit_assembly(compile.optimized("aligned", machine))
+    finally:
+        del KERNELS["aligned"]
+    assert re.findall(r"\band\w*\s+\$-\d+, %rsp", code) == ["andq\t$-64, %rsp"]
+    entry = re.search(r"^_?aligned:.*?\bret", code, re.MULTILINE | re.DOTALL)
+    assert entry and re.search(r"\$-64, %rsp.*\bcall", entry[0], re.DOTALL)
 
 
 def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -29,7 +29,7 @@ LOWERINGS = {
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
 }
-# One format of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables.
+# Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
 formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"]
