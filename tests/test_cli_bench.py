@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import cycle
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import pytest
@@ -187,6 +187,19 @@ def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.Mo
     done = bench(*SHORT, "--json")
     assert done.exit_code == 130
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
+
+
+def test_ctrl_c_while_it_warms_up_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warming_up(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds, "opened", warming_up)
+    done = bench(*SHORT)
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        130,
+        "",
+        "edgellm: note: interrupted before the first round\n",
+    )
 
 
 def test_more_than_the_context_is_a_line(

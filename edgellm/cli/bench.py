@@ -88,13 +88,18 @@ def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | N
     finally:
         if found := figures(str(path), results):
             _show(found, as_json)
-    if interrupted and results:
-        from edgellm.gguf.printable import counted
-
-        threads_of_it = counted(results[-1].threads, "thread")
-        done = f"{len(results[-1].rounds)} of {counted(setting.rounds, 'round')} with {threads_of_it}"
-        click.echo(f"edgellm: note: interrupted after {done}", err=True)
+    if interrupted:
+        click.echo(f"edgellm: note: interrupted {_how_far(results, setting.rounds)}", err=True)
     return 130 if interrupted else 0
+
+
+def _how_far(results: "list[Result]", rounds: int) -> str:
+    if not results:
+        return "before the first round"
+    from edgellm.gguf.printable import counted
+
+    threads = counted(results[-1].threads, "thread")
+    return f"after {len(results[-1].rounds)} of {counted(rounds, 'round')} with {threads}"
 
 
 def _measure(path: Path, setting: Setting, threads: list[int], results: "list[Result]") -> None:
