@@ -15,11 +15,13 @@ from numba import types
 
 from kquants.cpu import has
 from kquants.layout import DOTS_BYTES
+from kquants.part_sums import so_far, store_sum
 from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, Format, Values
-from kquants.products import load_scales, scaling_of, so_far, store_sum
 from kquants.quads import Value
+from kquants.scaling import scaling_of
 from kquants.simd import F32, I32, all_f32, at, call, define, load, pointer
+from kquants.unpacked import load_scales
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 """Whether this CPU has them, and this process may use them."""
@@ -69,7 +71,7 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
     """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
 
     Arguments: address of the sums, weights (whose scales lie `scales_at` bytes on), x, what belongs to these blocks of
-    x, scratch of DOTS_BYTES, and what `kquants.products` calls fresh, added and to.
+    x, scratch of DOTS_BYTES, and what `kquants.part_sums` calls fresh, added and to.
     """
     scaling = scaling_of(fmt)
 
@@ -121,7 +123,7 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
 
 
 def _load_by_mask(b: ir.IRBuilder, condition: Value, address: Value, other: float) -> Value:
-    """A `LoadIf` (see `kquants.products`) without a branch.
+    """A `LoadIf` (see `kquants.part_sums`) without a branch.
 
     With one for each row of x, products and arithmetic overlap no more: a Granite Rapids then reads prompts at 0.75 of
     the speed.

@@ -21,7 +21,7 @@ _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 
 
 class FloatScales:
-    """How rows of x add up block by block; see `kquants.products.Scaling`."""
+    """How rows of x add up block by block; see `kquants.scaling.Scaling`."""
 
     SUMS, SPANS, X_GROUP_BYTES, X_BLOCK_BYTES = F32, 1, BLOCK_GROUP_BYTES, X_BLOCK_BYTES
 

@@ -6,7 +6,7 @@ from kquants.decorators import inline
 from kquants.interpreter import argument
 from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.pieces import Several
-from kquants.products import scaling_of
+from kquants.scaling import scaling_of
 
 GROUP = 8
 """Blocks that are unpacked together: those of a super-block, or eight that have none."""

@@ -1,42 +1,27 @@
 """A super-block of a tile times rows of x: exact integer dot products, then the scales.
 
 What a format yields (`kquants.pieces`) either meets one or two rows of x at once (decode), or it is stored, for many
-rows of x (prefill):
-
-    weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
-    scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; where
-                                   `VIA_INT16` [units][2 + 8][64], of formats that have them the factors behind
-    whole      [2][64]             float32: d, then -dmin, where a super-block has them
+rows of x (prefill): see `kquants.unpacked`.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 
-from kquants.blocks import FloatScales
 from kquants.cpu import has, lowering
-from kquants.dot4 import TAKES_BYTES, VIA_INT16, Dot2, Dot4
+from kquants.dot4 import TAKES_BYTES, Dot2, Dot4
 from kquants.layout import X_GROUP
+from kquants.part_sums import load_by_branch, so_far, store_sum
 from kquants.parts import Spread
-from kquants.pieces import (
-    BLOCK_WEIGHTS,
-    RAISED,
-    Format,
-    Part,
-    Scales,
-    Values,
-    Whole,
-    has_integer_scales,
-    is_signed,
-    offset_of,
-)
+from kquants.pieces import BLOCK_WEIGHTS, RAISED, Format, Part, Values, Whole
 from kquants.quads import Value
-from kquants.requests import Requests, beyond, decode_ahead, moved, prefill_ahead
-from kquants.simd import F32, I8_64, I32, VectorType, all_f32, at, define, load, pointer, times
-from kquants.super_blocks import FACTORS, IntegerScales
+from kquants.requests import Requests, beyond, decode_ahead, moved
+from kquants.scaling import Scaling, scaling_of, units_of
+from kquants.simd import F32, I8_64, I32, at, define, load, pointer, store_vectors, times
+from kquants.super_blocks import IntegerScales
 from kquants.tiles import tile_at
+from kquants.unpacked import FACTORS_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
 
 _WIDE = lowering() == "AVX-512 VNNI"
 
@@ -48,71 +33,7 @@ TILES = 2 if _WIDE else 1
 """Tiles of W that do, at most. A Zen 5 loads twice in a cycle and multiplies twice: one tile and 8 rows of x take 9
 loads for 8 products, two tiles and 4 rows take 6."""
 
-FACTORS_AT = 2 * 64
-UNIT_SCALES = FACTORS_AT + (64 * FACTORS if VIA_INT16 else 0)
-"""Bytes of a unit's scales and minima, behind which its factors begin, and of all, where formats may have some."""
-
 _INT = ir.IntType(32)
-
-
-class Scaling(Protocol):
-    """How the products of spans become a sum, unit by unit; `x` is what belongs to the (super-)block of a row of x."""
-
-    SUMS: VectorType
-    """What a row of x adds up in while it passes a super-block."""
-    SPANS: int
-    """Spans in a unit."""
-    X_GROUP_BYTES: int
-    """Bytes of a group of x, from one row to the next."""
-    X_BLOCK_BYTES: int
-    """Bytes of what belongs to one block of x; 0 where that belongs to the whole group."""
-
-    def begin(self, b: ir.IRBuilder, y: Value) -> Value:
-        """The sums before the first unit, for a y."""
-
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
-        """The dot products of a span of a unit, to which those of its weights are to be added."""
-
-    def add(
-        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
-    ) -> Value:
-        """The sums with the dot products of a unit's spans."""
-
-    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
-        """y after the last unit."""
-
-
-def scaling_of(fmt: Format) -> Scaling:
-    """How spans of a format are scaled."""
-    return IntegerScales(fmt) if has_integer_scales(fmt) else FloatScales(fmt)
-
-
-def units_of(fmt: Format) -> int:
-    """Units in a super-block of a format."""
-    return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
-
-
-def is_widened(fmt: Format) -> bool:
-    """Whether many rows of x meet the weights of a format as int16, on both sides."""
-    return VIA_INT16 and is_signed(fmt)
-
-
-def weight_bytes(fmt: Format) -> int:
-    """Bytes of an unpacked weight, and of a value of x that it meets."""
-    return 2 if is_widened(fmt) else 1
-
-
-MOST_WEIGHT_BYTES = 2 if VIA_INT16 else 1
-"""Those of any format."""
-
-
-def has_factors(fmt: Format) -> bool:
-    """Whether products of many rows of x are scaled while they are widened, see `IntegerScales.factors`.
-
-    That takes the place of widening them, pairing spans and scaling these. A Zen 4 with AVX2 alone multiplies Q4_K and
-    Q5_K 8 % faster so, Q2_K 12, Q3_K 16, Q6_K 22 %.
-    """
-    return VIA_INT16 and has_integer_scales(fmt) and not is_signed(fmt)
 
 
 # --- one or two rows of x: decode ------------------------------------------------------------------------------
@@ -198,45 +119,6 @@ def _add(dots: list[Dot4], u: Value, fours: list[Value]) -> None:
 
 
 # --- many rows of x: prefill ---------------------------------------------------------------------------
-
-
-def store_tile(fmt: Format, signed: bool) -> Any:
-    """An operation: unpack a super-block; `signed` weights have their offset taken off.
-
-    Arguments: its address, bytes between rows, from where on to ask for the next tiles, where its weights go, and its
-    scales.
-    """
-
-    @define(types.none, *[types.int64] * 5)
-    def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
-        asked = beyond(b, next_tiles, prefill_ahead())
-        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
-        for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
-            if isinstance(piece, Part):
-                u = piece.u - offset_of(fmt) if signed else piece.u
-                place = at(b, weights, weight_bytes(fmt) * (BLOCK_WEIGHTS * piece.block + 256 * piece.half))
-                _store(b, place, u.widened() if is_widened(fmt) else u.vectors)
-                requests.turn()
-            else:
-                unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
-                place = at(b, scales, UNIT_SCALES * unit)
-                _store(b, place, [v for v in piece.values if v])
-                if has_factors(fmt) and isinstance(piece, Scales):
-                    _store(b, at(b, place, FACTORS_AT), IntegerScales(fmt).factors(b, piece.scales.value))
-        requests.end()
-
-    return store
-
-
-def _store(b: ir.IRBuilder, address: Value, vectors: list[Value]) -> None:
-    for i, v in enumerate(vectors):
-        b.store(v, pointer(b, at(b, address, 64 * i), v.type), align=64)
-
-
-def load_scales(b: ir.IRBuilder, fmt: Format, scales: Value, unit: Value | int, element: VectorType) -> Values:
-    """What `store_tile` stored of a unit."""
-    first = at(b, scales, times(b, unit, UNIT_SCALES))
-    return load(b, first, element.vector), None if fmt.OFFSET else load(b, at(b, first, 64), element.vector)
 
 
 def _sums_type(scaling: Scaling, tiles: int, rows: int) -> Any:
@@ -372,28 +254,6 @@ def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
     return begin, end
 
 
-LoadIf = Callable[[ir.IRBuilder, Value, Value, float], Value]
-"""The 16 float32 at an address if a condition holds, else a number in all lanes. The address may be read in any case,
-and is a multiple of 64."""
-
-
-def load_by_branch(b: ir.IRBuilder, condition: Value, address: Value, other: float) -> Value:
-    """`LoadIf` as LLVM likes it, which makes a branch of this on x86: with a mask prompts are read 2 to 3 % slower."""
-    return b.select(condition, load(b, address, F32.vector), all_f32(other))
-
-
-def so_far(b: ir.IRBuilder, y: Value, fresh: Value, load_if: LoadIf) -> Value:
-    """0 if `fresh` is 1, as what lies at y is of other sums; if it is 0, what lies there."""
-    return load_if(b, b.icmp_signed("==", fresh, fresh.type(0)), y, 0.0)
-
-
-def store_sum(b: ir.IRBuilder, y: Value, after: Value, added: Value, to: Value, load_if: LoadIf) -> None:
-    """Store `after` at `to` bytes beyond y; unless `added` is 0, with what lies `added` bytes beyond y added to it."""
-    # Whatever is added to -0 stays what it is; added to 0, -0 would not.
-    others = load_if(b, b.icmp_signed("!=", added, added.type(0)), at(b, y, added), -0.0)
-    _store(b, at(b, y, to), [b.fadd(others, after)])
-
-
 def sums_of(rows: int) -> tuple[Any, Any]:
     """Operations on the sums of `rows` rows of x: (zeros, store 64 bytes each at an address)."""
     sums_type = types.UniTuple(F32, rows)
@@ -404,6 +264,6 @@ def sums_of(rows: int) -> tuple[Any, Any]:
 
     @define(types.none, types.int64, sums_type)
     def store_sums(b: ir.IRBuilder, address: Value, sums: Value) -> None:
-        _store(b, address, [b.extract_value(sums, t) for t in range(rows)])
+        store_vectors(b, address, [b.extract_value(sums, t) for t in range(rows)])
 
     return zeros, store_sums

@@ -60,7 +60,7 @@ FACTORS = 2 * POWERS
 
 
 class IntegerScales:
-    """How rows of x add up pair by pair; see `kquants.products.Scaling`."""
+    """How rows of x add up pair by pair; see `kquants.scaling.Scaling`."""
 
     SUMS, SPANS, X_GROUP_BYTES, X_BLOCK_BYTES = I32, 2, SUPER_GROUP_BYTES, 0
 

@@ -15,7 +15,8 @@ from kquants.groups import GROUP, in_groups, of_x, tile_at
 from kquants.interpreter import argument, fixed_units, share_start
 from kquants.layout import NEXT_PRODUCT, SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.parts import add_parts, choices, interleave
-from kquants.products import multiply_tile, scaling_of, sums_of
+from kquants.products import multiply_tile, sums_of
+from kquants.scaling import scaling_of
 from kquants.simd import load_i64
 
 

@@ -6,7 +6,7 @@ holds
 
     sums       [STRIP][rows of x][16]   float32
     parts      [STRIP][rows of x][16]   float32, the sums of earlier parts
-    unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.products` has them
+    unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.unpacked` has them
     dots                                what `kquants.amx` needs, or x as int16 for 16 rows of it
 """
 
@@ -19,21 +19,10 @@ from kquants.interpreter import argument
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS, UNPACKED_BYTES
 from kquants.parts import parts_of
 from kquants.pieces import BLOCK_WEIGHTS, Several
-from kquants.products import (
-    MOST_WEIGHT_BYTES,
-    TILES,
-    TOGETHER,
-    UNIT_SCALES,
-    begin_and_end,
-    bytes_of_x,
-    is_widened,
-    multiply_unit,
-    scaling_of,
-    store_tile,
-    units_of,
-    widen_x,
-)
+from kquants.products import TILES, TOGETHER, begin_and_end, bytes_of_x, multiply_unit, widen_x
 from kquants.requests import fetch_lines
+from kquants.scaling import scaling_of, units_of
+from kquants.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
 
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
@@ -57,7 +46,7 @@ def rows_beside(t: int, rows: int, w_rows: int) -> tuple[int, int]:
 class Sums(NamedTuple):
     """Where the sums of tiles with some rows of x are, `tile_bytes` from one tile's to the next's, and go.
 
-    For `fresh`, `added` and `to` see `so_far` and `store_sum` of `kquants.products`: at the end of a part the sums of
+    For `fresh`, `added` and `to` see `so_far` and `store_sum` of `kquants.part_sums`: at the end of a part the sums of
     the parts before it are added, and all are put where those were; after the last one, where those of whole rows are.
     """
 

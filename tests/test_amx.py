@@ -78,7 +78,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
 
     patch.setattr(amx, "_tile", emulated)
     patch.setattr(tiled_prefill, "AMX", True)
-    patch.setattr("kquants.products.VIA_INT16", False)  # as on every CPU that has matrix tiles: they take bytes
+    patch.setattr("kquants.unpacked.VIA_INT16", False)  # as on every CPU that has matrix tiles: they take bytes
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"

@@ -19,8 +19,9 @@ from kquants.cpu import Level
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
-from kquants.products import multiply_tile, store_tile, sums_of
+from kquants.products import multiply_tile, sums_of
 from kquants.simd import ask, define, store_i64
+from kquants.unpacked import store_tile
 
 
 @made

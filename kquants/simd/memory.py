@@ -38,6 +38,12 @@ def load(b: ir.IRBuilder, address: Any, element: ir.Type) -> Any:
     return b.load(pointer(b, address, element), align=1)
 
 
+def store_vectors(b: ir.IRBuilder, address: Any, vectors: list[Any]) -> None:
+    """Store vectors of 64 bytes side by side, at a multiple of 64."""
+    for i, v in enumerate(vectors):
+        b.store(v, pointer(b, at(b, address, 64 * i), v.type), align=64)
+
+
 def _scalar_load(element: ir.Type, result: types.Type, widen: Emit | None = None) -> Any:
     def emit(b: ir.IRBuilder, address: Any) -> Any:
         value = load(b, address, element)

@@ -1,0 +1,50 @@
+"""How the products of spans become sums: the one of two ways that a format asks for."""
+
+from typing import Protocol
+
+from llvmlite import ir
+
+from kquants.blocks import FloatScales
+from kquants.dot4 import Dot4
+from kquants.parts import Spread
+from kquants.pieces import Format, Values, has_integer_scales
+from kquants.quads import Value
+from kquants.simd import VectorType
+from kquants.super_blocks import IntegerScales
+
+
+class Scaling(Protocol):
+    """How the products of spans become a sum, unit by unit; `x` is what belongs to the (super-)block of a row of x."""
+
+    SUMS: VectorType
+    """What a row of x adds up in while it passes a super-block."""
+    SPANS: int
+    """Spans in a unit."""
+    X_GROUP_BYTES: int
+    """Bytes of a group of x, from one row to the next."""
+    X_BLOCK_BYTES: int
+    """Bytes of what belongs to one block of x; 0 where that belongs to the whole group."""
+
+    def begin(self, b: ir.IRBuilder, y: Value) -> Value:
+        """The sums before the first unit, for a y."""
+
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+        """The dot products of a span of a unit, to which those of its weights are to be added."""
+
+    def add(
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
+    ) -> Value:
+        """The sums with the dot products of a unit's spans."""
+
+    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
+        """y after the last unit."""
+
+
+def scaling_of(fmt: Format) -> Scaling:
+    """How spans of a format are scaled."""
+    return IntegerScales(fmt) if has_integer_scales(fmt) else FloatScales(fmt)
+
+
+def units_of(fmt: Format) -> int:
+    """Units in a super-block of a format."""
+    return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
