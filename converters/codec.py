@@ -13,9 +13,7 @@ from edgellm.home import cache_folder
 from kquants import FLOAT_FORMATS, FORMATS, jit
 from kquants.dequantize import dequantize
 from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
-from kquants.ggml import GGML_TYPES
-
-_TYPES = {t.name: t for t in GGML_TYPES.values()}
+from kquants.ggml import NAMED_TYPES
 
 
 class Codec:
@@ -45,7 +43,7 @@ class Codec:
         """
         if is_kept(tensor):
             return Encoded(data, 0.0, 0.0)
-        weights = dequantize(_TYPES[tensor.source.type], data.reshape(-1), self._folder)
+        weights = dequantize(NAMED_TYPES[tensor.source.type], data.reshape(-1), self._folder)
         return self.encode(tensor, first, weights.reshape(len(data), tensor.source.columns))
 
     def encode(self, tensor: Planned, first: int, weights: NDArray[np.float32]) -> Encoded:

@@ -62,6 +62,7 @@ _TYPES = (
 )
 
 GGML_TYPES: dict[int, GGMLType] = {t.number: t for t in _TYPES}
+NAMED_TYPES: dict[str, GGMLType] = {t.name: t for t in _TYPES}
 REMOVED_TYPES = {
     4: "Q4_2",
     5: "Q4_3",

@@ -18,9 +18,7 @@ from converters.tensors import Planned, Source
 from converters.threads import side_by_side
 from converters.unchanged import Watched
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError, UnsupportedModelError
-from kquants.ggml import GGML_TYPES
-
-TYPES = {t.name: t for t in GGML_TYPES.values()}
+from kquants.ggml import NAMED_TYPES as TYPES
 
 
 def planned(name: str, weights: NDArray[np.floating], kind: str) -> Planned:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kquants import FORMATS
 from kquants.dequantize import dequantize
-from kquants.ggml import GGML_TYPES, REMOVED_TYPES
+from kquants.ggml import GGML_TYPES, NAMED_TYPES, REMOVED_TYPES
 
 Bytes = NDArray[np.uint8]
 # Zeros, denormals, ones, the largest and the smallest normal of float16, both signs.
@@ -99,7 +99,7 @@ def test_an_array_that_runs_backwards() -> None:
 
 @pytest.mark.parametrize("name", ["IQ2_XXS", "IQ2_XS", "I8", "F64"])
 def test_other_types_are_refused(name: str) -> None:
-    kind = next(t for t in GGML_TYPES.values() if t.name == name)
+    kind = NAMED_TYPES[name]
     with pytest.raises(ValueError, match=rf"{name} cannot be dequantized; F32, F16, BF16"):
         dequantize(kind, np.zeros(kind.nbytes, np.uint8), cache_folder())
 

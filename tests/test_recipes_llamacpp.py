@@ -13,9 +13,8 @@ from quantizer import Job, llama_cpp_quantize
 from converters.recipes import RECIPES, plan
 from converters.tensors import Source
 from edgellm.gguf import GGUFFile
-from kquants.ggml import GGML_TYPES
+from kquants.ggml import NAMED_TYPES
 
-NUMBERS = {t.name: t.number for t in GGML_TYPES.values()}
 WIDTHS = ((256, 512), (288, 256), (256, 320), (320, 288), (172, 64), (64, 172), (768, 2048))
 """Model width and FFN width: rows that fill blocks of 256, of 32 only, and of neither."""
 
@@ -100,7 +99,7 @@ def compare(folder: Path, cases: Sequence[tuple[Model, str, Sequence[tuple[str, 
     files = {model: write(folder / f"{i}.gguf", model) for i, model in enumerate({case[0] for case in cases})}
     jobs = []
     for i, (model, recipe, overrides) in enumerate(cases):
-        numbers = [(pattern, NUMBERS[kind]) for pattern, kind in overrides]
+        numbers = [(pattern, NAMED_TYPES[kind].number) for pattern, kind in overrides]
         jobs.append(Job(str(files[model]), str(folder / f"out-{i}.gguf"), RECIPES[recipe].file_type, numbers))
     llama_cpp_quantize(jobs)
     for job, (model, recipe, overrides) in zip(jobs, cases, strict=True):

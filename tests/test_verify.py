@@ -17,7 +17,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from edgellm.gguf.finite import find_not_finite
-from kquants.ggml import GGML_TYPES, GGMLType
+from kquants.ggml import GGML_TYPES, NAMED_TYPES, GGMLType
 
 TOKENS = [f"t{i}" for i in range(6)]
 
@@ -109,7 +109,7 @@ FLOATS = {
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_not_finite_floats_are_found_where_they_are(tmp_path: Path, name: str, bad: float) -> None:
-    kind = next(t for t in GGML_TYPES.values() if t.name == name)
+    kind = NAMED_TYPES[name]
     pack: Callable[[float], bytes] = FLOATS[name]
     values = [0.0, -1.0, 3e4, 1e-7] * 200
     with one_tensor(tmp_path / "a.gguf", kind, b"".join(map(pack, values)), 8) as file:

@@ -16,12 +16,11 @@ from converters.recipes.overrides import Override, first_matches
 from converters.tensors import Planned, Source
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.gguf.printable import printable
-from kquants.ggml import GGML_TYPES
+from kquants.ggml import NAMED_TYPES
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 """Architectures whose tensors these rules are known to fit."""
 
-_TYPES = {t.name: t for t in GGML_TYPES.values()}
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
 
@@ -82,15 +81,15 @@ def _layer_of(name: str) -> int:
 
 def _planned(source: Source, recipe: Recipe, shape: Shape, override: Override | None) -> Planned:
     if not _is_matrix(source):
-        return Planned(source, _TYPES["F32"])
+        return Planned(source, NAMED_TYPES["F32"])
     asked = override.type if override else _by_recipe(source.name, recipe, shape)
     given = _fitting(asked, source.columns)
     notes = []
     if override:
         notes.append(f"{asked} by --tensor-type {printable(override.given)}")
     if given != asked:
-        notes.append(f"rows of {source.columns} are no multiple of {_TYPES[asked].block}: {given} for {asked}")
-    return Planned(source, _TYPES[given], "; ".join(notes))
+        notes.append(f"rows of {source.columns} are no multiple of {NAMED_TYPES[asked].block}: {given} for {asked}")
+    return Planned(source, NAMED_TYPES[given], "; ".join(notes))
 
 
 def _is_matrix(source: Source) -> bool:
@@ -113,6 +112,6 @@ def _by_recipe(name: str, recipe: Recipe, shape: Shape) -> str:
 def _fitting(wanted: str, columns: int) -> str:
     """`wanted`, or the type that llama.cpp puts in its place where blocks do not fill rows."""
     for name in (wanted, _SMALLER_BLOCKS.get(wanted, wanted)):
-        if columns % _TYPES[name].block == 0:
+        if columns % NAMED_TYPES[name].block == 0:
             return name
     return "F16"

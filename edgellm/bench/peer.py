@@ -14,7 +14,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
 from edgellm.llamacpp.wire import Opening
 from edgellm.process.spawn import ending, last_words, start
-from kquants.ggml import GGML_TYPES
+from kquants.ggml import NAMED_TYPES
 
 BATCH = 512
 """Rows of the peer's batches, as llama.cpp's own `n_ubatch`."""
@@ -48,7 +48,7 @@ class Peer:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self._process = start(self._log, "edgellm.bench.worker")
         cells = setting.parallel * _PADDING * -(-setting.longest // _PADDING)
-        kv_type = next(kind.number for kind in GGML_TYPES.values() if kind.name == setting.kv_type.upper())
+        kv_type = NAMED_TYPES[setting.kv_type.upper()].number
         where = str(path.absolute())
         opening = Opening(where, cells, kv_type, setting.parallel, BATCH, threads, unified=False, repacked=repacked)
         try:

@@ -16,7 +16,7 @@ from edgellm.gguf.printable import printable
 from edgellm.llamacpp.child import Child
 from edgellm.llamacpp.slots import Sequence, Slots
 from edgellm.llamacpp.wire import NUMBER, Column, Opening, Reply, Request
-from kquants.ggml import GGML_TYPES
+from kquants.ggml import NAMED_TYPES
 
 MAX_ROWS = 256
 """Rows of the largest batch: llama.cpp stops only between ops, and an op is as long as its batch."""
@@ -50,7 +50,7 @@ class LlamaCppEngine:
         self._slots = Slots(self._child, _SLOTS)
 
     def _open(self, file: GGUFFile, kv_type: str) -> int:
-        kv_number = next(kind.number for kind in GGML_TYPES.values() if kind.name == kv_type.upper())
+        kv_number = NAMED_TYPES[kv_type.upper()].number
         path = str(file.path.absolute())
         opening = Opening(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
         reply, payload = self._child.ask(Request.OPEN, json.dumps(asdict(opening)).encode())
