@@ -1,6 +1,6 @@
 """How much of the memory's bandwidth the decoding of an open model uses: MBU.
 
-A bandwidth that is not kept (see `edgellm.bandwidth`) is measured once after a reply, by reading the model's own
+A bandwidth that is not kept (see `edgellm.speeds`) is measured once after a reply, by reading the model's own
 weights where they are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every
 machine hold. Smaller models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a
 little less than those two find in memory of their own. A share far above 1 tells that too little was found, as it is
@@ -13,10 +13,11 @@ from statistics import median
 from time import perf_counter
 
 from edgellm.arch.description import Description
-from edgellm.bandwidth import Traffic, kept
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.machine import available_memory
+from edgellm.speeds import MEMORY, kept
+from edgellm.traffic import Traffic
 from edgellm.yardstick import Yardstick
 
 _SPAN = 512 << 20
@@ -30,7 +31,7 @@ class Gauge:
     """The MBU of an open model on our engine. `bandwidth` (bytes per second) is None until it is known."""
 
     def __init__(self, file: GGUFFile, model: Description, kv_type: str, threads: int) -> None:
-        self.bandwidth = kept(threads)
+        self.bandwidth = kept(threads).get(MEMORY)
         self._threads = threads
         self._traffic = Traffic.of(model, kv_type)
         self._file_bytes = file.nbytes
@@ -61,7 +62,7 @@ class Gauge:
                 self.bandwidth = max(found, self.bandwidth or 0)
 
     def _measured(self) -> float:
-        with Yardstick(self._threads, "read_sum") as yardstick:
+        with Yardstick(self._threads, ["read_sum"]) as yardstick:
             yardstick.read(self._address, _SPAN)  # the embeddings among them may still be on the disk
             started, found = perf_counter(), [yardstick.read(self._address, _SPAN)]
             while perf_counter() - started < _PATIENCE_S:

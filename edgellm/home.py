@@ -13,9 +13,9 @@ def cache_folder() -> Path:
     return _cache()
 
 
-def bandwidth_file() -> Path:
-    """What was measured of this machine's memory: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
-    return _cache() / "bandwidth.json"
+def speeds_file() -> Path:
+    """How fast this machine was when it was measured: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
+    return _cache() / "speeds.json"
 
 
 def _cache() -> Path:

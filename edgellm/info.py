@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgellm.arch import describe as describe_model
-from edgellm.bandwidth import Traffic, decode_tps, kept
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Strings
 from edgellm.gguf.check import special_ids
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions
+from edgellm.speeds import kept
+from edgellm.traffic import Traffic, decode_tps
 
 # An architecture with any of these keeps something else than one key and value per head, layer and token.
 _OTHER_CACHES = (
@@ -55,7 +56,7 @@ class TokenizerInfo:
 class DecodeSpeed:
     """What so many threads of our engine may decode in a second with an empty context; None if nobody can tell yet.
 
-    It takes a measured memory bandwidth (`edgellm plan`), and a file that fits in memory.
+    It takes speeds that were measured of this machine (`edgellm plan`), and a file that fits in memory.
     """
 
     tps: float | None
@@ -151,9 +152,9 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
     except EdgeLLMError:
         return None
     threads = default_threads(file.nbytes)
-    bandwidth = kept(threads) if file.nbytes <= available_memory() else None
+    speeds = kept(threads) if file.nbytes <= available_memory() else {}
     traffic = Traffic.of(model, LoadOptions().kv_type)
-    return DecodeSpeed(decode_tps(traffic, len(model.layers), bandwidth, threads) if bandwidth else None, threads)
+    return DecodeSpeed(decode_tps(traffic, len(model.layers), speeds), threads)
 
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:

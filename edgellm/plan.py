@@ -1,11 +1,11 @@
 """What a model will take and how fast it will be, told from its file before anything is loaded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.bandwidth import Traffic, decode_tps
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import batch_rows, context
 from edgellm.engine.kinds import kind, worth_asking
@@ -17,6 +17,8 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions
+from edgellm.speeds import MEMORY
+from edgellm.traffic import Traffic, decode_tps
 from kquants.layout import MOST_TOKENS, PAGE
 
 PARTS = ("weights", "kv_cache", "activations", "scratch")
@@ -74,19 +76,22 @@ class Plan:
         """Whether not even the weights fit: then every token reads the disk."""
         return self.weights > self.available
 
-    def figures(self, bandwidth: float | None) -> dict[str, Any]:
-        """What `edgellm plan --json` prints, with the speed that `bandwidth` (bytes per second) lets expect.
+    @property
+    def wanted(self) -> list[str]:
+        """The speeds of this machine (see `edgellm.speeds`) that tell how fast the model will decode.
 
-        `decode` has tokens per second with nothing before them and with a full context; it is None where the
-        bandwidth is, where the disk would decide, and with a GPU, whose bandwidth nobody tells.
+        There are none where the disk would decide, nor with a GPU, whose bandwidth nobody tells.
+        """
+        return [] if self.from_disk or self.gpu else self.traffic.wanted
+
+    def figures(self, speeds: Mapping[str, float]) -> dict[str, Any]:
+        """What `edgellm plan --json` prints, with what the `speeds` of this machine let expect.
+
+        `bandwidth` is that of the memory, `arithmetic` the bytes of weights that are multiplied in a second. `decode`
+        has tokens per second with nothing before them and with a full context. All are None where speeds are unknown.
         """
         parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
-        speeds = None
-        if bandwidth and not self.from_disk and not self.gpu:
-            tps, tps_full = (
-                decode_tps(self.traffic, self.layers, bandwidth, self.threads, depth) for depth in (0, self.ctx - 1)
-            )
-            speeds = {"tps": tps, "tps_full": tps_full}
+        tps, tps_full = (decode_tps(self.traffic, self.layers, speeds, depth) for depth in (0, self.ctx - 1))
         return {
             "ctx": self.ctx,
             "kv_type": self.kv_type,
@@ -96,8 +101,9 @@ class Plan:
             "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
             "notes": self.notes,
             "devices": self.devices,
-            "bandwidth": bandwidth,
-            "decode": speeds,
+            "bandwidth": speeds.get(MEMORY),
+            "arithmetic": self.traffic.multiplied(speeds),
+            "decode": tps and {"tps": tps, "tps_full": tps_full},
         }
 
 

@@ -1,37 +1,45 @@
-"""Threads that run the kernels of `kquants.bandwidth` alone, in the way in which a model's ops are run."""
+"""Threads that run one kernel alone, of `kquants.bandwidth` or a product, in the way in which a model's ops are run."""
 
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
 
+from edgellm.engine.memory import aligned
+from edgellm.engine.program import product_kernel
 from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.home import cache_folder
 from kquants import jit
-from kquants.layout import OP_WORDS, PEAK_PRODUCTS
+from kquants.ggml import NAMED_TYPES
+from kquants.layout import OP_WORDS, PEAK_PRODUCTS, TILE_ROWS, matmul_scratch
 
 PIECE = 4 << 20
 """Bytes that a thread reads at once: with 1 MiB a tenth of the time went into beginning anew."""
 
 _PEAK_UNITS, _PEAK_ROUNDS = 512, 1 << 12
-_ROWS = 1024
-"""Rows that the batch claims to have, so that threads take one unit at a time and end together."""
+
+_COLUMNS, _CACHED, _TIMES = 2048, 256 << 10, 64
+"""Of weights that are multiplied over and over: columns, bytes for each thread, which its second-level cache has room
+for, and how many times, so that what it takes to begin and to end counts for little."""
+
+_MANY = 1024
+"""Rows that the batch claims to have where it matters how a thread takes its units: then it takes one at a time, and
+all end together."""
 
 
 class Yardstick:
-    """`threads` threads of their own, for one of the kernels. Use it as a context manager.
+    """`threads` threads of their own, for some kernels. Use it as a context manager.
 
     `progress` is called while kernels are compiled. Raises EdgeLLMError where kernels or threads cannot be had.
     """
 
-    def __init__(self, threads: int, kernel: str, progress: jit.Progress | None = None) -> None:
+    def __init__(self, threads: int, kernels: Sequence[str], progress: jit.Progress | None = None) -> None:
         try:
-            kernels = jit.load([*TEAM_KERNELS, kernel], cache_folder(), progress)
+            self._kernels = jit.load([*TEAM_KERNELS, *kernels], cache_folder(), progress)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
-        self._kernel = kernels[kernel]
-        self._pool = ThreadPool(threads, kernels, 1, 64)
-        self._batch = np.array([_ROWS] + [0] * 7, np.int64)
+        self._pool = ThreadPool(threads, self._kernels, _TIMES, matmul_scratch(_COLUMNS))
 
     def __enter__(self) -> "Yardstick":
         return self
@@ -43,19 +51,30 @@ class Yardstick:
         """With `read_sum`: bytes a second at which memory is read once, a last part of less than PIECE left out."""
         pieces = nbytes // PIECE
         sums = np.zeros(pieces, np.int32)
-        return pieces * PIECE / self._seconds(pieces, address, PIECE, sums.ctypes.data)
+        return pieces * PIECE / self._seconds("read_sum", pieces, address, PIECE, sums.ctypes.data)
 
     def multiply(self) -> float:
         """With `int8_peak`: products of two int8 a second, over some hundredths of a second."""
-        factors, sums = np.ones((PEAK_PRODUCTS + 2) * 64, np.int8), np.zeros(_PEAK_UNITS, np.int32)
-        aligned = (factors.ctypes.data + 63) & ~63
+        factors, sums = aligned(1, (PEAK_PRODUCTS + 2) * 64), np.zeros(_PEAK_UNITS, np.int32)
+        factors.fill(1)
         products = _PEAK_UNITS * _PEAK_ROUNDS * PEAK_PRODUCTS * 64
-        return products / self._seconds(_PEAK_UNITS, _PEAK_ROUNDS, aligned, sums.ctypes.data)
+        given = (_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
+        return products / self._seconds("int8_peak", _PEAK_UNITS, *given)
 
-    def _seconds(self, units: int, *arguments: int) -> float:
-        """How long an op of so many units takes."""
-        words = [self._kernel, units, 0, 0, 1, *arguments]
-        op = np.array(words + [0] * (OP_WORDS - len(words)), np.int64)
+    def multiply_weights(self, name: str) -> float:
+        """With the product of a format: bytes of its weights in caches that are multiplied by one row in a second."""
+        row_bytes = NAMED_TYPES[name].row_bytes(_COLUMNS)
+        tiles = self._pool.count * max(1, _CACHED // (TILE_ROWS * row_bytes))
+        w, x, y = aligned(tiles * TILE_ROWS, row_bytes), aligned(1, 4 * _COLUMNS), aligned(1, 4 * tiles * TILE_ROWS)
+        w.fill(0)  # before, all of it is one and the same page
+        given = (w.ctypes.data, len(w), _COLUMNS, row_bytes, x.ctypes.data, x.nbytes, y.ctypes.data, y.nbytes)
+        return _TIMES * w.nbytes / self._seconds(product_kernel(name), tiles, *given, rows=1, times=_TIMES)
+
+    def _seconds(self, kernel: str, units: int, *arguments: int, rows: int = _MANY, times: int = 1) -> float:
+        """How long an op of so many units takes, or how long it takes to do it so many times."""
+        words = [self._kernels[kernel], units, 0, 0, 1, *arguments]
+        ops = np.array([words + [0] * (OP_WORDS - len(words))] * times, np.int64)
+        batch = np.array([rows] + [0] * 7, np.int64)
         started = perf_counter()
-        self._pool.run(op.ctypes.data, 1, self._batch.ctypes.data)
+        self._pool.run(ops.ctypes.data, times, batch.ctypes.data)
         return perf_counter() - started

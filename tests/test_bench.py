@@ -10,7 +10,6 @@ import pytest
 from conftest import ModelFile
 
 from edgellm import EdgeLLMError, Model
-from edgellm.bandwidth import Traffic
 from edgellm.bench import cold, load, peer
 from edgellm.bench.figures import figures
 from edgellm.bench.load import Load, warm_up
@@ -19,6 +18,7 @@ from edgellm.bench.setting import Setting
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
 from edgellm.llamacpp.wire import Opening
+from edgellm.traffic import Traffic
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 

@@ -17,6 +17,7 @@ from edgellm import OptionError, cli
 from edgellm.bench import peer, rounds
 from edgellm.cli.bench import command
 from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
+from edgellm.speeds import MEMORY
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 SHORT = ["-p", "20", "-n", "6", "--rounds", "2", "--threads", "1"]
@@ -24,23 +25,25 @@ Bench = Callable[..., Result]
 
 
 @pytest.fixture
-def kept() -> list[tuple[int, float]]:
-    """What was kept of the machine's bandwidth."""
+def kept() -> list[tuple[int, dict[str, float]]]:
+    """What was kept of the machine's speeds."""
     return []
 
 
 @pytest.fixture
-def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tuple[int, float]]) -> Bench:
+def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tuple[int, dict[str, float]]]) -> Bench:
     """Run `edgellm bench` on a tiny model, on a machine that reads 9e9, 2e9, 6e9 bytes a second at best."""
     measured = cycle([1e9, 2e9, 9e9, 3e9, 4e9, 1e9, 1e9, 2e9, 1e9, 1e9, 5e9, 5e9, 5e9, 5e9, 6e9])
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(measured)))
     monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
+    products = cycle([8e9, 1e9, 2e9])
+    monkeypatch.setattr(rounds, "multiplied", lambda threads, formats: {name: next(products) for name in formats})
     monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
 
 
-def test_json(bench: Bench, kept: list[tuple[int, float]]) -> None:
+def test_json(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
     done = bench(*SHORT, "--rounds", 3, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -52,10 +55,10 @@ def test_json(bench: Bench, kept: list[tuple[int, float]]) -> None:
     facts = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16", "bandwidth": 6e9, "int8_peak": 7e9}
     assert {name: found[name] for name in facts} == facts
     assert (found["against"], len(found["runs"])) == (None, 1)
-    assert kept == [(1, 3e9)]  # the median of all reads
+    assert kept == [(1, {"F32": 2e9, MEMORY: 3e9})]  # the medians of all rounds, and of all reads
 
 
-def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, kept: list[tuple[int, float]]) -> None:
+def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
     bench(*SHORT, "--rounds", 2)
     assert kept == []
     bench(*SHORT, "--rounds", 3)

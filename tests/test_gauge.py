@@ -11,10 +11,11 @@ from conftest import ModelFile
 
 from edgellm import EdgeLLMError, Model, gauge
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, keep, kept
 from edgellm.gauge import Gauge
 from edgellm.generation import Generation
 from edgellm.gguf import GGUFFile
+from edgellm.speeds import MEMORY, keep, kept
+from edgellm.traffic import Traffic
 
 MIB = 1 << 20
 SIZES: dict[str, Any] = {"width": 512, "ffn": 1024, "layers": 4, "types": "F32"}
@@ -74,7 +75,7 @@ def test_after_the_first_reply_the_share_is_known(path: Path, probes: list[float
     with GGUFFile.open(path) as file:
         read = Traffic.of(describe(file), "f16").per_token(stats.prompt_tokens + 16 / 2 - 1)
     assert stats.mbu == pytest.approx(read * stats.decode_tps / 1e10)
-    assert kept(2) is None, "a moment is not what lasts"
+    assert kept(2) == {}, "a moment is not what lasts"
 
 
 def test_the_share_is_of_what_was_read(path: Path) -> None:
@@ -85,7 +86,7 @@ def test_the_share_is_of_what_was_read(path: Path) -> None:
 
 
 def test_what_is_known_is_not_looked_for(path: Path, probes: list[float]) -> None:
-    keep(1, 1e15)
+    keep(1, {MEMORY: 1e15})
     with Model.open(path, threads=1) as model:
         stats = generate(model).stats
     assert stats.mbu is not None
@@ -101,11 +102,11 @@ def test_it_is_looked_for_once(path: Path, probes: list[float]) -> None:
 
 
 def test_a_share_far_above_one_is_looked_into(path: Path, probes: list[float]) -> None:
-    keep(1, 1.0)
+    keep(1, {MEMORY: 1.0})
     with Model.open(path, threads=1) as model:
         shares = [generate(model).stats.mbu for _ in range(2)]
     assert all(share is not None and share < 1000 for share in shares), "these are shares of what was found"
-    assert (len(probes), kept(1)) == (1, 1.0), "others go on with what was kept"
+    assert (len(probes), kept(1)) == (1, {MEMORY: 1.0}), "others go on with what was kept"
 
 
 def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,12 +122,12 @@ def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_probe_that_finds_less_changes_nothing(path: Path, probes: list[float]) -> None:
     with GGUFFile.open(path) as file:
-        keep(1, 2e10)
+        keep(1, {MEMORY: 2e10})
         known = Gauge(file, describe(file), "f16", 1)
         assert known.wanted(16, 1.5)
         assert not known.wanted(16, 1.05), "what is kept is what lasts, and this is a little more"
         known.probe()
-    assert (known.bandwidth, kept(1), len(probes)) == (2e10, 2e10, 1)
+    assert (known.bandwidth, kept(1), len(probes)) == (2e10, {MEMORY: 2e10}, 1)
 
 
 def test_short_and_cancelled_replies_cost_nothing(path: Path, probes: list[float]) -> None:
@@ -163,7 +164,7 @@ def test_a_probe_that_fails_is_nobodys_problem(path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(gauge, "Yardstick", fail)
     with Model.open(path, threads=1) as model:
         assert generate(model).stats.mbu is None
-    assert kept(1) is None
+    assert kept(1) == {}
 
 
 def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> None:

@@ -1,4 +1,4 @@
-"""`edgellm plan`: memory counted by hand, and a speed out of the bandwidth that is known or measured."""
+"""`edgellm plan`: memory counted by hand, and a speed out of those of this machine, known or measured."""
 
 import json
 import re
@@ -11,15 +11,16 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import ModelFile
 
-from edgellm import EdgeLLMError, OptionError, UnsupportedModelError, bandwidth
+from edgellm import EdgeLLMError, OptionError, UnsupportedModelError, measuring
 from edgellm import plan as plans
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, decode_tps, keep, kept
 from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.plan import make_plan
+from edgellm.speeds import MEMORY, keep, kept
+from edgellm.traffic import Traffic, decode_tps
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 NO_SUCH_GPU = "lists no GPU none of these|no GPU was found|wgpu is not installed|wgpu does not work here"
@@ -39,7 +40,11 @@ def path(model_file: ModelFile) -> Path:
     return model_file(**SIZES)
 
 
-def no_measuring(*_: object) -> float:
+SPEEDS = {MEMORY: 1e10, "F32": 2e10}
+"""Of a machine that multiplies twice as fast as it reads."""
+
+
+def no_measuring(*_: object) -> dict[str, float]:
     raise EdgeLLMError("too little memory; close other programs")
 
 
@@ -88,58 +93,61 @@ def test_what_options_change(path: Path) -> None:
     assert threads.scratch > small.scratch
 
 
-def test_a_kept_bandwidth_tells_the_speed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bandwidth, "measure", no_measuring)
-    keep(2, 3e10)
+def test_kept_speeds_tell_what_to_expect(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "measure", no_measuring)
+    keep(2, {MEMORY: 3e10, "F32": 4e10, "Q4_K": 5e10})
     found = json.loads(run(path, "--json", "--threads", 2, "--ctx", 256, "--gpu-layers", 0).stdout)
     with GGUFFile.open(path) as file:
         traffic = Traffic.of(describe(file), "f16")
     assert (found["ctx"], found["threads"], found["kv_type"], found["fits"]) == (256, 2, "f16", True)
-    assert found["bandwidth"] == 3e10
+    assert (found["bandwidth"], found["arithmetic"]) == (3e10, pytest.approx(4e10))
     assert found["decode"] == {
-        "tps": pytest.approx(decode_tps(traffic, 2, 3e10, 2)),
-        "tps_full": pytest.approx(decode_tps(traffic, 2, 3e10, 2, 255)),
+        "tps": pytest.approx(decode_tps(traffic, 2, kept(2))),
+        "tps_full": pytest.approx(decode_tps(traffic, 2, kept(2), 255)),
     }
     parts = ["weights", "kv_cache", "activations", "scratch"]
     assert list(found["memory"]) == [*parts, "total", "available"]
     assert found["memory"]["total"] == sum(found["memory"][part] for part in parts)
 
 
-def test_an_unknown_bandwidth_is_measured_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measure(threads: int, progress: object) -> float:
-        asked.append(threads)
-        return 2e10
+    def measure(threads: int, wanted: list[str], progress: object) -> dict[str, float]:
+        asked.append((threads, wanted))
+        return {name: SPEEDS[name] for name in wanted}
 
-    monkeypatch.setattr(bandwidth, "measure", measure)
-    first, second = (json.loads(run(path, "--json", "--threads", 3).stdout) for _ in range(2))
-    assert first["decode"] == second["decode"]
-    assert (asked, kept(3), first["bandwidth"]) == ([3], 2e10, 2e10)
+    monkeypatch.setattr(measuring, "measure", measure)
+    keep(2, {MEMORY: 1e10})
+    found = [json.loads(run(path, "--json", "--threads", threads).stdout) for threads in (3, 3, 2)]
+    assert asked == [(3, [MEMORY, "F32"]), (2, ["F32"])]
+    assert kept(2) == kept(3) == SPEEDS
+    assert found[0]["decode"] == found[1]["decode"] == found[2]["decode"]
+    assert (found[0]["bandwidth"], found[0]["arithmetic"]) == (1e10, pytest.approx(2e10))
 
 
-def test_a_bandwidth_that_cannot_be_kept_is_a_note(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(bandwidth, "measure", lambda threads, progress: 2e10)
+    monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: SPEEDS)
     result = run(path, "--threads", 1)
-    assert "20 GB/s with 1 thread" in result.stdout
+    assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(
         r"edgellm: note: .*cannot be kept in .*, so every plan measures it anew; .*EDGELLM_HOME\n", result.stderr
     )
 
 
-def test_without_a_bandwidth_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bandwidth, "measure", no_measuring)
+def test_without_speeds_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "measure", no_measuring)
     result = run(path, "--json")
     found = json.loads(result.stdout)
-    assert (found["bandwidth"], found["decode"], found["fits"]) == (None, None, True)
+    assert (found["bandwidth"], found["arithmetic"], found["decode"], found["fits"]) == (None, None, None, True)
     assert result.stderr == "edgellm: note: no speed can be told: too little memory; close other programs\n"
     assert "tokens/s" not in run(path).stdout
 
 
 def test_the_text(path: Path) -> None:
-    keep(1, 1e10)
+    keep(1, SPEEDS)
     lines = run(path, "--threads", 1, "--ctx", 64).stdout.splitlines()
     assert [line.split()[0] for line in lines[:6]] == ["memory", "weights", "KV", "activations", "scratch", "total"]
     assert "16.4 kB" in lines[2]  # 64 · CELL
@@ -147,11 +155,11 @@ def test_the_text(path: Path) -> None:
     assert lines[6] == ""
     assert "tokens/s at first" in lines[7]
     assert "after 64 tokens" in lines[7]
-    assert lines[8] == "memory bandwidth  10 GB/s with 1 thread"
+    assert lines[8:] == ["memory bandwidth  10 GB/s with 1 thread", "arithmetic        20 GB/s of these weights"]
 
 
 def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(1, 1e10)
+    keep(1, SPEEDS)
     monkeypatch.setattr(plans, "available_memory", lambda: 1000)
     shown = run(path, "--threads", 1)
     assert shown.exit_code == 0
@@ -162,7 +170,7 @@ def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(1, 1e10)
+    keep(1, SPEEDS)
     with GGUFFile.open(path) as file:
         plan = make_plan(file, LoadOptions(threads=1))
     monkeypatch.setattr(plans, "available_memory", lambda: plan.total - 1)
@@ -218,11 +226,11 @@ def decode_of(path: Path) -> dict[str, Any] | None:
     return decode
 
 
-def test_info_predicts_where_the_bandwidth_is_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_predicts_where_speeds_are_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.info.default_threads", lambda _: 3)
     assert decode_of(path) == {"tps": None, "threads": 3}
     assert "`edgellm plan` measures" in CliRunner().invoke(info, [str(path)]).stdout
-    keep(3, 1e10)
+    keep(3, SPEEDS)
     planned = json.loads(run(path, "--threads", 3, "--json").stdout)["decode"]["tps"]
     assert decode_of(path) == {"tps": planned, "threads": 3}
     assert f"about {planned:,.1f} tokens/s expected with 3 threads" in CliRunner().invoke(info, [str(path)]).stdout

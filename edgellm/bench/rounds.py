@@ -1,5 +1,6 @@
 """The rounds of a benchmark: both sides in turn, never at once, so that what disturbs them disturbs both."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.bandwidth import Traffic, int8_peak, keep, memory_reads
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
@@ -19,7 +19,10 @@ from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import counted
+from edgellm.measuring import int8_peak, memory_reads, multiplied
 from edgellm.model import Model
+from edgellm.speeds import MEMORY, keep
+from edgellm.traffic import Traffic
 from kquants import QUANTIZED_FORMATS
 from kquants.jit import Progress
 
@@ -30,7 +33,7 @@ _READS = 5
 """Reads of the memory before a turn; the best of them is its bandwidth."""
 
 _ENOUGH = 3
-"""Rounds, which lie seconds apart, whose reads tell what the memory usually gives."""
+"""Rounds, which lie seconds apart, that tell how fast this machine usually is."""
 
 TURN, TURN_BYTES = 16, 8 << 30
 """Steps of decoding, at most, after which the memory is measured anew, and each side has another turn: memory that
@@ -108,7 +111,7 @@ class Bench:
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
         self._watch, self._most_rows = Watch(engine), engine.max_rows
-        self._read, self._speeds = read, list[float]()
+        self._read, self._speeds = read, defaultdict[str, list[float]](list)
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and before each half what limits it.
@@ -124,6 +127,8 @@ class Bench:
 
         begin("the machine")
         peak = int8_peak(result.threads)
+        for name, speed in multiplied(result.threads, list(result.traffic.products)).items():
+            self._speeds[name].append(speed)
         prefill = self._prefill(order, begin) if setting.prompt_tokens else {}
         turns = self._decode(order, begin) if setting.tokens else []
         cold = {name: self._cold(name, begin) for name in order} if done < COLD_STARTS else {}
@@ -132,14 +137,14 @@ class Bench:
         times = {name: Times(prefill.get(name), decode[name], cold.get(name)) for name in order}
         result.rounds.append(Round(bandwidth, peak, times, turns))
         if len(result.rounds) >= _ENOUGH:
-            keep(result.threads, median(self._speeds))
+            keep(result.threads, {name: median(found) for name, found in self._speeds.items()})
 
     def _bandwidth(self, begin: Say) -> float:
         # Before each turn, as others may take a part of it at any time, or leave more of it for a moment. That is what
         # the decoding that follows could have; what to expect at other times is what most reads found.
         begin("the machine")
         found = [self._read() for _ in range(_READS)]
-        self._speeds += found
+        self._speeds[MEMORY] += found
         return max(found)
 
     def _prefill(self, order: list[str], begin: Say) -> dict[str, float]:

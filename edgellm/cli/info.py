@@ -80,7 +80,7 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
 
 def _speed(decode: DecodeSpeed) -> str:
     if decode.tps is None:
-        return "speed not known yet: `edgellm plan` measures the memory and tells what to expect"
+        return "speed not known yet: `edgellm plan` measures this machine and tells what to expect"
     return f"about {decode.tps:,.1f} tokens/s expected with {counted(decode.threads, 'thread')}"
 
 

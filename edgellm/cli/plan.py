@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
 from edgellm.tables import table
-
-if TYPE_CHECKING:
-    from edgellm.plan import Plan
 
 
 @click.command("plan")
@@ -27,8 +24,8 @@ if TYPE_CHECKING:
 def command(model: str, as_json: bool, **given: Any) -> None:
     """Show what memory a model will take and how fast it will write, before it is loaded.
 
-    The speed follows from the bandwidth of this machine's memory, which is kept as it was measured last: here, if it
-    was not yet, or by `edgellm bench` of three rounds or more.
+    The speed follows from how fast this machine reads its memory and multiplies such weights, which is kept as it was
+    measured last: here, if it was not yet, or by `edgellm bench` of three rounds or more.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
@@ -37,29 +34,31 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
-    figures = plan.figures(None if plan.from_disk or plan.gpu else _bandwidth(plan))
+    figures = plan.figures(_speeds(plan.threads, plan.wanted))
     click.echo(json.dumps(figures, indent=2) if as_json else "\n".join(_as_text(figures)))
 
 
-def _bandwidth(plan: "Plan") -> float | None:
-    """The bandwidth that was kept, or measured now; None, with a note, where it cannot be."""
-    from edgellm.bandwidth import keep, kept, measure
-    from edgellm.home import bandwidth_file
+def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
+    """The speeds of these names that were kept, or are measured now; a note tells why some are missing."""
+    from edgellm.home import speeds_file
+    from edgellm.measuring import measure
+    from edgellm.speeds import keep, kept
 
-    if (known := kept(plan.threads)) is not None:
+    known = {name: speed for name, speed in kept(threads).items() if name in wanted}
+    if not (unknown := [name for name in wanted if name not in known]):
         return known
     try:
         with notices(), Progress() as progress:
-            progress.working("measuring the memory, once")
-            bandwidth = measure(plan.threads, progress.compiling)
+            progress.working("measuring this machine, once")
+            measured = measure(threads, unknown, progress.compiling)
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
-        return None
-    if not keep(plan.threads, bandwidth):
-        note = f"the memory's bandwidth cannot be kept in {bandwidth_file().parent}, so every plan measures it anew"
+        return known
+    if not keep(threads, measured):
+        note = f"what was measured cannot be kept in {speeds_file().parent}, so every plan measures it anew"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
-    return bandwidth
+    return known | measured
 
 
 def _as_text(figures: dict[str, Any]) -> Iterator[str]:
@@ -84,6 +83,7 @@ def _as_text(figures: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield f"decode, expected  {speeds['tps']:,.1f} tokens/s at first, {speeds['tps_full']:,.1f} after {ctx}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(figures['threads'], 'thread')}"
+        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights"
 
 
 def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:

@@ -124,6 +124,11 @@ def floats(name: str, width: int) -> Buffer:
     return Buffer(name, 64 * (-(-4 * width // 64) | 1))
 
 
+def product_kernel(name: str) -> str:
+    """The kernel of products with weights of a format."""
+    return f"matmul_{name.lower()}"
+
+
 def build(model: Description, kv_type: str, placement: Placement | None = None) -> Program:
     """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU."""
     return _Builder(model, kv_type, placement or on_cpu(len(model.layers))).build()
@@ -246,5 +251,5 @@ class _Builder:
         given = x.wanted(w)
         arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
         self.need(matmul_scratch(columns))
-        kernel, tiles = f"matmul_{w.type.name.lower()}", -(-rows // TILE_ROWS)
+        kernel, tiles = product_kernel(w.type.name), -(-rows // TILE_ROWS)
         self.add(kernel, *arguments, int(accumulate), units=tiles, outputs=outputs, meet=meet)

@@ -1,0 +1,118 @@
+"""What this machine gives: bytes read, weights multiplied and int8 products a second.
+
+Decoding reads all weights for every token, and multiplies them once: its speed is bound by the bandwidth of the memory,
+or by arithmetic where vectors are short. The yardstick of the first is a prefetching vector read over memory that no
+cache holds, by as many threads as the model has. Memory that others share gives up to twice as much for seconds or
+minutes, while they rest. So what is kept, and tells what to expect, is `sustained` over four seconds, or the median of
+all reads of `edgellm bench`, whose rounds last longer; the best of five is what it can give beside one of these rounds.
+The yardstick of the second is the product that decoding itself uses, of weights that stay in the caches.
+"""
+
+import mmap
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import size as in_words
+from edgellm.machine import available_memory
+from edgellm.speeds import MEMORY
+
+if TYPE_CHECKING:
+    from kquants.jit import Progress
+
+_MEASURING_S = 4.0
+"""How long the memory is read. Two seconds with twice the speed are two thirds of the reads: not three quarters."""
+
+_LEAST_READS = 5
+"""So many of a slow memory, too: less than that have no lower quarter."""
+
+_MULTIPLYING_S = 0.1
+"""How long weights of a format are multiplied."""
+
+_TOUCHED = 64 << 20
+"""Bytes that are asked of the system at once."""
+
+
+@contextmanager
+def memory_reads(
+    threads: int, *, size: int = 1 << 30, progress: "Progress | None" = None
+) -> Iterator[Callable[[], float]]:
+    """What reads `size` bytes with `threads` threads, each time it is called, and tells the bytes a second.
+
+    The memory is held until the end, beside what else is measured: what is given back, a virtual machine may hand on
+    in the next seconds, in which decoding was 6 % slower. `progress` is called while kernels are compiled. Raises
+    EdgeLLMError where so many bytes or threads cannot be had: a smaller span might measure a cache.
+    """
+    from edgellm.yardstick import Yardstick  # brings LLVM, which `kept` and `Traffic` can do without
+
+    memory = _memory(size)
+    address = memory.ctypes.data  # what is given out must not hold the memory
+    with Yardstick(threads, ["read_sum"], progress) as yardstick:
+        yield lambda: yardstick.read(address, size)
+
+
+def measure(threads: int, wanted: Collection[str], progress: "Progress | None" = None) -> dict[str, float]:
+    """Speeds of these names (see `edgellm.speeds`), that of the memory in about four seconds.
+
+    Raises EdgeLLMError as `memory_reads` does.
+    """
+    speeds = multiplied(threads, [name for name in wanted if name != MEMORY], progress)
+    if MEMORY in wanted:
+        with memory_reads(threads, progress=progress) as read:
+            end, found = perf_counter() + _MEASURING_S, [read() for _ in range(_LEAST_READS)]
+            while perf_counter() < end:
+                found.append(read())
+        speeds[MEMORY] = sustained(found)
+    return speeds
+
+
+def multiplied(threads: int, formats: Sequence[str], progress: "Progress | None" = None) -> dict[str, float]:
+    """Bytes of weights of each format that `threads` threads multiply by one row in a second.
+
+    The weights are in the caches: no memory is waited for. Raises EdgeLLMError where kernels or threads cannot be had.
+    """
+    from edgellm.engine.program import product_kernel
+    from edgellm.yardstick import Yardstick
+
+    speeds = {}
+    with Yardstick(threads, [product_kernel(name) for name in formats], progress) as yardstick:
+        for name in formats:
+            end, found = perf_counter() + _MULTIPLYING_S, [yardstick.multiply_weights(name)]
+            while perf_counter() < end:
+                found.append(yardstick.multiply_weights(name))
+            speeds[name] = median(found)
+    return speeds
+
+
+def sustained(speeds: list[float]) -> float:
+    """What three of four reads reach: moments with more do not change it, nor a few with less."""
+    return sorted(speeds)[(len(speeds) - 1) // 4]
+
+
+def int8_peak(threads: int) -> float:
+    """Products of two int8, each added to a sum, that `threads` threads make in a second: the best of five."""
+    from edgellm.yardstick import Yardstick
+
+    with Yardstick(threads, ["int8_peak"]) as yardstick:
+        return max(yardstick.multiply() for _ in range(5))  # at first, threads may share a core for some milliseconds
+
+
+def _memory(size: int) -> NDArray[np.uint8]:
+    """So many bytes of memory of our own, from the start of a page on."""
+    free = available_memory()
+    if free < size:
+        raise EdgeLLMError(
+            f"measuring the memory's bandwidth takes {in_words(size)} of it, and {in_words(free)} are free; "
+            "close other programs"
+        )
+    memory = np.empty(size + mmap.PAGESIZE, np.uint8)  # in huge pages on Linux: NumPy asks for them
+    for first in range(0, len(memory), _TOUCHED):  # all at once may take seconds, in which Ctrl-C would wait
+        memory[first : first + _TOUCHED : mmap.PAGESIZE] = 1  # before, all of it is one and the same page
+    start = -memory.ctypes.data % mmap.PAGESIZE
+    return memory[start : start + size]

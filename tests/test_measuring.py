@@ -1,0 +1,92 @@
+"""What is measured of a machine: that it is read for long enough, with every product, and leaves nothing behind."""
+
+import weakref
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgellm import EdgeLLMError, measuring
+from edgellm import yardstick as yardsticks
+from edgellm.measuring import int8_peak, measure, memory_reads, sustained
+from edgellm.speeds import MEMORY
+from edgellm.yardstick import Yardstick
+from kquants import FORMATS
+
+
+def test_speeds_are_measured() -> None:
+    with memory_reads(2, size=16 << 20) as read:
+        assert all(0 < read() < 1e15 for _ in range(3))
+    assert 0 < int8_peak(1) < 1e15
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[Any]()
+
+    def sevens(rows: int, row_bytes: int) -> Any:
+        given.append(np.full((rows, row_bytes), 7, np.uint8))
+        return given[-1]
+
+    clock = iter([10.0, 14.0])
+    with Yardstick(threads, [f"matmul_{name.lower()}"]) as yardstick:
+        monkeypatch.setattr(yardsticks, "aligned", sevens)
+        monkeypatch.setattr(yardsticks, "perf_counter", lambda: next(clock))
+        speed = yardstick.multiply_weights(name)
+    w, _, y = given
+    assert w.nbytes <= threads * max(256 << 10, 16 * 4 * 2048)
+    assert not y.view(np.float32).any(), "0 times anything"
+    assert speed == 64 * w.nbytes / 4
+
+
+def test_formats_are_measured_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    found = {"Q4_K": iter([9.0, 1.0, 2.0, 3.0, 4.0]), "F16": iter([5.0, 5.0, 7.0, 5.0, 5.0])}
+    monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock) * 0.022)
+    monkeypatch.setattr(Yardstick, "multiply_weights", lambda self, name: next(found[name]))
+    assert measure(1, ["Q4_K", "F16"]) == {"Q4_K": 3, "F16": 5}
+    assert measure(1, []) == {}
+
+
+def test_a_measurement_lasts_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = [0.0]
+
+    def read() -> float:
+        speed = 20.0 if ends[-1] < 2 else 10.0
+        ends.append(ends[-1] + 1 / speed)
+        return speed
+
+    monkeypatch.setattr(measuring, "memory_reads", lambda threads, progress: nullcontext(read))
+    monkeypatch.setattr(measuring, "perf_counter", lambda: ends[-1])
+    assert measure(1, [MEMORY]) == {MEMORY: 10}, "two seconds with twice the speed are a moment"
+
+
+def test_the_memory_is_given_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, allocated = list[weakref.ref[Any]](), measuring._memory
+
+    def allocate(size: int) -> Any:
+        found = allocated(size)
+        memory.append(weakref.ref(found.base))
+        return found
+
+    monkeypatch.setattr(measuring, "_memory", allocate)
+    with memory_reads(1, size=16 << 20) as read:
+        read()
+        assert memory[0]() is not None
+    assert memory[0]() is None
+
+
+def test_what_three_of_four_reads_reach_lasts() -> None:
+    assert sustained([7.0]) == 7
+    assert sustained([9.0, 3, 8, 9]) == 3
+    assert sustained([9.0, 3, 8, 9, 4]) == 4
+    assert sustained([30.0] * 6 + [60.0] * 17 + [10.0]) == 30
+
+
+def test_without_memory_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "available_memory", lambda: 1 << 20)
+    with pytest.raises(EdgeLLMError, match=r"takes 1.07 GB of it, and 1.05 MB are free; close") as error:
+        measure(1, [MEMORY])
+    assert "\n" not in str(error.value)

@@ -1,0 +1,119 @@
+"""What decoding a token reads and multiplies, counted by hand, and how fast it is expected to be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ModelFile
+from hypothesis import given
+from hypothesis import strategies as st
+from make_gguf import write_model
+
+from edgellm.arch import describe
+from edgellm.gguf import GGUFFile
+from edgellm.speeds import MEMORY
+from edgellm.traffic import Traffic, decode_tps
+
+SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "vocab": 320, "layers": 2}
+LAYER = 4 * (64 + 64 * 64 + 2 * 32 * 64 + 64 * 64 + 64 + 3 * 64 * 96)
+"""Bytes of a layer of float32: norm, q, k and v, output, norm, gate, up and down."""
+
+
+def traffic(path: Path, kv_type: str = "f16") -> Traffic:
+    with GGUFFile.open(path) as file:
+        return Traffic.of(describe(file), kv_type)
+
+
+def test_a_token_reads_every_weight_once(model_file: ModelFile) -> None:
+    tied = traffic(model_file(**SIZES, types="F32"))
+    assert tied.weights == 2 * LAYER + 4 * 64 + 4 * 64 * 320
+    untied = traffic(model_file(**SIZES, types="F32", tied=False))
+    assert untied.weights == tied.weights + 4 * 64  # and a row of the embedding
+    biased = traffic(model_file(**SIZES, types="F32", arch="qwen2"))
+    assert biased.weights == tied.weights + 2 * 4 * (64 + 32 + 32)
+    normed = traffic(model_file(**SIZES, types="F32", arch="qwen3"))
+    assert normed.weights == tied.weights + 2 * 4 * (32 + 32)
+    small = traffic(model_file(**SIZES, types="Q8_0"))
+    norms = 4 * 64 * 5
+    products = (tied.weights - norms) // 4 * 34 // 32
+    assert (small.weights, small.products) == (norms + products, {"Q8_0": products})
+    assert biased.products == {"F32": tied.weights - norms}
+
+
+def test_products_are_told_by_format(tmp_path: Path) -> None:
+    types = {"": "F32", "token_embd": "Q8_0", "ffn_up": "F16"}
+    found = traffic(write_model(tmp_path / "m.gguf", **SIZES, types=types))
+    others = LAYER - 4 * (64 + 64 + 64 * 96)  # without norms and ffn_up
+    assert found.products == {"Q8_0": 320 * 64 * 34 // 32, "F16": 2 * 2 * 64 * 96, "F32": 2 * others}
+    assert found.wanted[0] == MEMORY
+    assert set(found.wanted[1:]) == {"Q8_0", "F16", "F32"}
+    # A second for each format, so three for all of them.
+    assert found.multiplied({**found.products, "Q4_K": 1.0}) == pytest.approx(sum(found.products.values()) / 3)
+    assert found.multiplied({"Q8_0": 1.0, "F32": 1.0}) is None
+
+
+@pytest.mark.parametrize(("kv_type", "size"), [("f16", 2), ("f32", 4)])
+def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: ModelFile, kv_type: str, size: int) -> None:
+    found = traffic(model_file(**SIZES, types="F32"), kv_type)
+    assert found.cell == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
+    assert found.per_token(0) == found.weights + found.cell
+    assert found.per_token(100) == found.weights + 101 * found.cell
+
+
+@given(
+    *(st.integers(10**5, 10**11), st.integers(0, 10**6), st.integers(1, 200)),
+    *(st.floats(1e9, 5e11), st.floats(1e9, 5e11)),
+)
+def test_a_prediction_stays_below_what_memory_and_arithmetic_give(
+    weights: int, cell: int, layers: int, memory: float, arithmetic: float
+) -> None:
+    def expected(depth: float = 100, layers: int = layers, memory: float = memory, more: float = 1) -> float:
+        tps = decode_tps(told, layers, {MEMORY: memory, "Q4_K": arithmetic * more}, depth)
+        assert tps is not None
+        return tps
+
+    told = Traffic(weights, cell, {"Q4_K": weights})
+    tps = expected()
+    assert 0 < tps < min(memory, arithmetic) / told.per_token(100)
+    assert expected(depth=200) <= tps
+    assert expected(layers=layers + 1) < tps
+    assert max(expected(memory=2 * memory), expected(more=2)) > tps
+
+
+@pytest.mark.parametrize("missing", [MEMORY, "Q4_K", "Q6_K"])
+def test_without_one_of_the_speeds_nothing_is_expected(missing: str) -> None:
+    known = {MEMORY: 4e10, "Q4_K": 5e10, "Q6_K": 4e10}
+    told = Traffic(10**9, 0, {"Q4_K": 10**8, "Q6_K": 10**8})
+    assert decode_tps(told, 1, known)
+    assert decode_tps(told, 1, {name: speed for name, speed in known.items() if name != missing}) is None
+
+
+Q4_K_M = Traffic(803_000_000, 65_536, {"Q4_K": 467_140_608, "Q6_K": 332_451_840})
+Q8_0 = Traffic(1_316_500_000, 65_536, {"Q8_0": 1_312_981_000})
+ZEN_4 = {"Q4_K": 24.0e9, "Q6_K": 15.8e9, "Q8_0": 24.2e9}
+ZEN_5 = {"Q4_K": 74e9, "Q6_K": 61e9, "Q8_0": 88e9}
+GRANITE_RAPIDS = {"Q4_K": 43e9, "Q6_K": 37e9, "Q8_0": 52e9}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "traffic", "memory", "threads", "tps"),
+    [
+        (ZEN_4, Q4_K_M, 32.3e9, 1, 22.1),
+        (ZEN_4, Q4_K_M, 36.5e9, 2, 38.0),
+        (ZEN_4, Q4_K_M, 64.1e9, 2, 42.0),
+        (ZEN_4, Q8_0, 32.6e9, 1, 15.2),
+        (ZEN_4, Q8_0, 36.4e9, 2, 25.3),
+        (ZEN_5, Q4_K_M, 45.2e9, 2, 54.4),
+        (ZEN_5, Q4_K_M, 41.8e9, 1, 48.3),
+        (ZEN_5, Q8_0, 81.1e9, 2, 52.1),
+        (GRANITE_RAPIDS, Q4_K_M, 35.6e9, 2, 40.9),
+        (GRANITE_RAPIDS, Q4_K_M, 17.7e9, 1, 21.0),
+        (GRANITE_RAPIDS, Q8_0, 35.4e9, 2, 25.0),
+    ],
+)
+def test_what_was_measured_is_expected(
+    cpu: dict[str, float], traffic: Traffic, memory: float, threads: int, tps: float
+) -> None:
+    # The median of bench, of models with 16 layers; the Zen 4 has AVX2 alone. `cpu` are the speeds of one thread.
+    speeds = {MEMORY: memory, **{name: threads * speed for name, speed in cpu.items()}}
+    assert decode_tps(traffic, 16, speeds) == pytest.approx(tps, rel=0.12)
