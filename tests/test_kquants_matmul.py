@@ -24,7 +24,7 @@ from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
 from kquants.layout import LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
-from kquants.parts import LARGE  # which `test_kquants_cpus` compares with what each CPU wants
+from kquants.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -165,7 +165,7 @@ def expression(name: str, w: Array, x: Rows) -> Array:
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
     many = MANY_PARTS.get(name, 4)
     parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
-    if tile_bytes <= LARGE or columns % (256 * parts):
+    if WHOLE or tile_bytes <= LARGE or columns % (256 * parts):
         return expression_of_part(name, w, x)
     width, size = columns // parts, w.shape[1] // parts
     of_w = [np.ascontiguousarray(w[:, i * size : (i + 1) * size]) for i in range(parts)]
