@@ -31,9 +31,9 @@ from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, 
 
 WHOLE = lowering() in ("AVX2", "SSSE3", "plain vectors") and not is_intel()
 """Whether no row comes in parts on this CPU. Words of several parts side by side are more work than one word for all 16
-lanes: a Zen 4 that has AVX2 alone multiplies whole rows of 2,048 to 8,192 columns faster, Q4_K by 9 to 11 %, Q5_K by 20
-to 28, Q6_K by 15 to 23, Q8_0 by 5 to 7 (one thread; two: 7 to 13, 20, 9 to 18, up to 11). Steps of 1.2B take 9 % less
-time with one thread, 5 % with two, of Q8_0 3 %. For Intel's see `LARGE`; CPUs with less than AVX2 were not measured."""
+lanes: a Zen 4 that has AVX2 alone multiplies whole rows of 2,048 to 8,192 columns faster, Q4_K by 9 to 11 %, Q5_K by
+28, Q6_K by 15 to 23, Q8_0 by 5 to 7 (one thread; two: 7 to 13, 20, 10 to 18, up to 11). 1.2B of Q4_K_M are decoded 10 %
+faster with one thread, 6 with two, of Q8_0 3. For Intel's see `LARGE`; CPUs with less than AVX2 were not measured."""
 
 FEW = 4
 """Parts of a row whose tile is large, if they are not too large as well."""
@@ -64,10 +64,10 @@ def choices(fmt: Format) -> list[int]:
 
 def parts_of(fmt: Format) -> Any:
     """`parts_of(columns, row_bytes)`: in how many parts rows of W come; 1 for whole ones."""
-    parts_of = _whole
+    found = _whole
     for parts in reversed(choices(fmt)):
-        parts_of = _or(parts, LARGE if parts == FEW else VERY_LARGE, parts_of)
-    return parts_of
+        found = _or(parts, LARGE if parts == FEW else VERY_LARGE, found)
+    return found
 
 
 @inline
