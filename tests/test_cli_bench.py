@@ -205,13 +205,19 @@ def test_ctrl_c_while_it_warms_up_is_told(bench: Bench, monkeypatch: pytest.Monk
     )
 
 
+@pytest.mark.parametrize(("p", "n", "options"), [(13, 2, "-p"), (12, 13, "-n"), (13, 13, "-p and -n")])
 def test_more_than_the_context_is_a_line(
-    bench: Bench, model_file: ModelFile, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    p: int,
+    n: int,
+    options: str,
+    model_file: ModelFile,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = str(model_file(**TINY))
-    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", path, "-d", "500", "-p", "13", "-n", "2"])
+    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", path, "-d", "500", "-p", str(p), "-n", str(n)])
     assert cli.run() == 2
-    told = "-p and -n cannot be more than 12: that is what the model's context of 512 tokens has left behind 500 (-d)"
+    told = f"{options} cannot be more than 12: that is what the model's context of 512 tokens has left behind 500 (-d)"
     assert capsys.readouterr().err == f"edgellm: {told}\n"
 
 

@@ -118,7 +118,7 @@ def test_the_text_names_everything(tmp_path: Path) -> None:
     assert found["architecture"] == "llama"
     assert found["parameters"] == "512"
     assert found["layers"] == "3"
-    assert found["context"] == "2048 tokens"
+    assert found["context"] == "2,048 tokens"
     assert found["KV"] == "cache 192 bytes per token (f16)"
     assert found["tokenizer"] == "gpt2 (llama-bpe), 3 tokens"
     assert found["special"] == "bos 0 <s>, eos 7"

@@ -41,9 +41,10 @@ class Setting:
             raise OptionError(f"option depth cannot be {self.depth}: the model's context has {context} tokens")
         amounts = {name: getattr(self, name) for name in ("prompt_tokens", "tokens")}
         fits = replace(self, **{name: n if name in chosen else min(n, room) for name, n in amounts.items()})
-        if fits.longest > context:
+        given = {"-p": fits.prompt_tokens, "-n": fits.tokens}
+        if too_many := " and ".join(option for option, n in given.items() if n > room):
             raise OptionError(
-                f"-p and -n cannot be more than {room}: that is what the model's context of {context} tokens has left "
+                f"{too_many} cannot be more than {room}: that is what the model's context of {context} tokens has left "
                 f"behind {self.depth} (-d)"
             )
         return fits

@@ -68,7 +68,7 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "architecture", info.architecture
     yield "parameters", count(info.parameters) if info.parameters else "none in this file"
     yield "layers", str(info.layers or "")
-    yield "context", f"{info.context_length} tokens" if info.context_length else ""
+    yield "context", f"{info.context_length:,} tokens" if info.context_length else ""
     yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16)" if info.kv_bytes_per_token else ""
     yield "tokenizer", _tokenizer(info.tokenizer) if info.tokenizer else "none"
     if info.tokenizer:
@@ -86,7 +86,7 @@ def _speed(decode: DecodeSpeed) -> str:
 
 def _tokenizer(tokenizer: TokenizerInfo) -> str:
     pre = f" ({tokenizer.pre})" if tokenizer.pre else ""
-    return f"{tokenizer.model}{pre}, {tokenizer.tokens} tokens"
+    return f"{tokenizer.model}{pre}, {tokenizer.tokens:,} tokens"
 
 
 def _type_rows(info: ModelInfo) -> Iterator[tuple[str, ...]]:
