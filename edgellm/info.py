@@ -154,7 +154,7 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
     threads = default_threads(file.nbytes)
     speeds = kept(threads) if file.nbytes <= available_memory() else {}
     traffic = Traffic.of(model, LoadOptions().kv_type)
-    return DecodeSpeed(decode_tps(traffic, len(model.layers), speeds), threads)
+    return DecodeSpeed(decode_tps(traffic, len(model.layers), speeds, threads), threads)
 
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:

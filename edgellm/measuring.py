@@ -9,22 +9,20 @@ The yardstick of the second is the product that decoding itself uses, of weights
 """
 
 import mmap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine.program import product_kernel
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import size as in_words
 from edgellm.machine import available_memory
 from edgellm.speeds import MEMORY
-
-if TYPE_CHECKING:
-    from kquants.jit import Progress
+from edgellm.yardstick import Yardstick
+from kquants.jit import Progress
 
 _MEASURING_S = 4.0
 """How long the memory is read. Two seconds with twice the speed are two thirds of the reads: not three quarters."""
@@ -32,8 +30,8 @@ _MEASURING_S = 4.0
 _LEAST_READS = 5
 """So many of a slow memory, too: less than that have no lower quarter."""
 
-_MULTIPLYING_S = 0.1
-"""How long weights of a format are multiplied."""
+_MULTIPLYING_S = 0.2
+"""How long weights of a format are multiplied, a millisecond each time."""
 
 _TOUCHED = 64 << 20
 """Bytes that are asked of the system at once."""
@@ -41,7 +39,7 @@ _TOUCHED = 64 << 20
 
 @contextmanager
 def memory_reads(
-    threads: int, *, size: int = 1 << 30, progress: "Progress | None" = None
+    threads: int, *, size: int = 1 << 30, progress: Progress | None = None
 ) -> Iterator[Callable[[], float]]:
     """What reads `size` bytes with `threads` threads, each time it is called, and tells the bytes a second.
 
@@ -49,44 +47,49 @@ def memory_reads(
     in the next seconds, in which decoding was 6 % slower. `progress` is called while kernels are compiled. Raises
     EdgeLLMError where so many bytes or threads cannot be had: a smaller span might measure a cache.
     """
-    from edgellm.yardstick import Yardstick  # brings LLVM, which `kept` and `Traffic` can do without
-
     memory = _memory(size)
     address = memory.ctypes.data  # what is given out must not hold the memory
     with Yardstick(threads, ["read_sum"], progress) as yardstick:
         yield lambda: yardstick.read(address, size)
 
 
-def measure(threads: int, wanted: Collection[str], progress: "Progress | None" = None) -> dict[str, float]:
+@contextmanager
+def products(
+    threads: int, formats: Collection[str], *, progress: Progress | None = None
+) -> Iterator[Callable[[], dict[str, float]]]:
+    """What multiplies weights of each format by one row, each time it is called, and tells the bytes of them a second.
+
+    Weights stay in the caches. That is only ever disturbed, for moments at least, so the best of many short times
+    counts. `progress` is called while kernels are compiled. Raises EdgeLLMError where kernels, threads or memory cannot
+    be had.
+    """
+    with Yardstick(threads, [product_kernel(name) for name in formats], progress) as yardstick:
+        weights = {name: yardstick.weights(name) for name in formats}
+        yield lambda: {name: _best(multiply) for name, multiply in weights.items()}
+
+
+def _best(speed: Callable[[], float]) -> float:
+    end, best = perf_counter() + _MULTIPLYING_S, speed()
+    while perf_counter() < end:
+        best = max(best, speed())
+    return best
+
+
+def measure(threads: int, wanted: Collection[str], progress: Progress | None = None) -> dict[str, float]:
     """Speeds of these names (see `edgellm.speeds`), that of the memory in about four seconds.
 
-    Raises EdgeLLMError as `memory_reads` does.
+    Raises EdgeLLMError as `memory_reads` and `products` do.
     """
-    speeds = multiplied(threads, [name for name in wanted if name != MEMORY], progress)
+    speeds = dict[str, float]()
     if MEMORY in wanted:
         with memory_reads(threads, progress=progress) as read:
             end, found = perf_counter() + _MEASURING_S, [read() for _ in range(_LEAST_READS)]
             while perf_counter() < end:
                 found.append(read())
         speeds[MEMORY] = sustained(found)
-    return speeds
-
-
-def multiplied(threads: int, formats: Sequence[str], progress: "Progress | None" = None) -> dict[str, float]:
-    """Bytes of weights of each format that `threads` threads multiply by one row in a second.
-
-    The weights are in the caches: no memory is waited for. Raises EdgeLLMError where kernels or threads cannot be had.
-    """
-    from edgellm.engine.program import product_kernel
-    from edgellm.yardstick import Yardstick
-
-    speeds = {}
-    with Yardstick(threads, [product_kernel(name) for name in formats], progress) as yardstick:
-        for name in formats:
-            end, found = perf_counter() + _MULTIPLYING_S, [yardstick.multiply_weights(name)]
-            while perf_counter() < end:
-                found.append(yardstick.multiply_weights(name))
-            speeds[name] = median(found)
+    if formats := [name for name in wanted if name != MEMORY]:
+        with products(threads, formats, progress=progress) as multiply:
+            speeds |= multiply()
     return speeds
 
 
@@ -97,8 +100,6 @@ def sustained(speeds: list[float]) -> float:
 
 def int8_peak(threads: int) -> float:
     """Products of two int8, each added to a sum, that `threads` threads make in a second: the best of five."""
-    from edgellm.yardstick import Yardstick
-
     with Yardstick(threads, ["int8_peak"]) as yardstick:
         return max(yardstick.multiply() for _ in range(5))  # at first, threads may share a core for some milliseconds
 

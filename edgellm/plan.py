@@ -87,11 +87,14 @@ class Plan:
     def figures(self, speeds: Mapping[str, float]) -> dict[str, Any]:
         """What `edgellm plan --json` prints, with what the `speeds` of this machine let expect.
 
-        `bandwidth` is that of the memory, `arithmetic` the bytes of weights that are multiplied in a second. `decode`
-        has tokens per second with nothing before them and with a full context. All are None where speeds are unknown.
+        `bandwidth` (bytes per second) is that of the memory, `arithmetic` the bytes of these weights that are
+        multiplied in a second where they need not be read first. `decode` has tokens per second with nothing before
+        them and with a full context. Each is None where a speed that it needs is unknown.
         """
         parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
-        tps, tps_full = (decode_tps(self.traffic, self.layers, speeds, depth) for depth in (0, self.ctx - 1))
+        tps, tps_full = (
+            decode_tps(self.traffic, self.layers, speeds, self.threads, depth) for depth in (0, self.ctx - 1)
+        )
         return {
             "ctx": self.ctx,
             "kv_type": self.kv_type,
@@ -103,7 +106,7 @@ class Plan:
             "devices": self.devices,
             "bandwidth": speeds.get(MEMORY),
             "arithmetic": self.traffic.multiplied(speeds),
-            "decode": tps and {"tps": tps, "tps_full": tps_full},
+            "decode": None if tps is None else {"tps": tps, "tps_full": tps_full},
         }
 
 

@@ -1,7 +1,8 @@
 """The speeds of this machine that were measured last, kept for other processes: those of its memory and arithmetic.
 
 All are bytes a second that a number of threads reach together: under MEMORY what they read for long, under the name of
-a format what they multiply of its weights where these need not be waited for. See `edgellm.measuring`.
+a format what they multiply of its weights where these need not be waited for, with the kernels that were measured. See
+`edgellm.measuring`. Of two processes that keep speeds at once, one may lose what it has kept: it is measured again.
 """
 
 import json
@@ -9,7 +10,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
 
 from edgellm.home import speeds_file
@@ -18,23 +18,33 @@ from edgellm.machine import cpu_name
 MEMORY = "memory"
 """What the speed of the memory is called; no format is called so."""
 
+_KERNELS = "kernels"
+"""What the fingerprint of the kernels is called that multiplied."""
+
+_LEAST, _MOST = 1e6, 1e15
+"""Bytes a second between which speeds are believed."""
+
 
 def kept(threads: int) -> dict[str, float]:
     """The speeds to expect of this CPU with so many threads, those that were measured and kept."""
     found = _all().get(_key(threads))
-    speeds = found.items() if isinstance(found, dict) else ()
-    return {name: speed for name, speed in speeds if isinstance(speed, float) and isfinite(speed) and speed > 0}
+    if not isinstance(found, dict):
+        return {}
+    speeds = {name: speed for name, speed in found.items() if isinstance(speed, float) and _LEAST <= speed <= _MOST}
+    same = found.get(_KERNELS) == _kernels()
+    return {name: speed for name, speed in speeds.items() if same or name == MEMORY}
 
 
 def keep(threads: int, speeds: Mapping[str, float]) -> bool:
     """Keep measured speeds for `kept`, beside others of other names; False where nothing can be written."""
-    path, all_speeds = speeds_file(), _all() | {_key(threads): {**kept(threads), **speeds}}
+    entry = {**kept(threads), **speeds, _KERNELS: _kernels()}
+    path, entries = speeds_file(), _all() | {_key(threads): entry}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         try:
             with os.fdopen(handle, "w") as file:
-                json.dump(all_speeds, file)
+                json.dump(entries, file)
             Path(temporary).replace(path)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
@@ -43,14 +53,21 @@ def keep(threads: int, speeds: Mapping[str, float]) -> bool:
     return False
 
 
+def _kernels() -> str:
+    from kquants import jit  # brings LLVM, which `info` does without where nothing was kept
+
+    return jit.fingerprint()
+
+
 def _key(threads: int) -> str:
     return f"{cpu_name()} {threads}"
 
 
 def _all() -> dict[str, object]:
-    """All that was kept; nothing if the file is missing or damaged."""
+    """All that was kept; nothing if the file is missing or damaged, or no file."""
+    path = speeds_file()
     try:
-        found = json.loads(speeds_file().read_bytes(), parse_int=float)
+        found = json.loads(path.read_bytes(), parse_int=float) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

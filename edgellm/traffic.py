@@ -9,8 +9,8 @@ from edgellm.engine.program import build
 from edgellm.speeds import MEMORY
 from kquants.layout import PAGE
 
-LAYER_S = 20e-6
-"""Seconds that a layer takes beside reading: barriers, norms, activations. Measured: one thread 6 µs, two 20."""
+LAYER_S, LAYER_ALONE_S = 20e-6, 6e-6
+"""Seconds that a layer takes beside reading: barriers, norms, activations; with one thread the latter."""
 
 TOKEN_S = 100e-6
 """Seconds that a token takes beside its layers, in Python above all. Measured: 60 to 100 µs."""
@@ -20,12 +20,12 @@ TOKEN_S = 100e-6
 class Traffic:
     """The bytes of memory that decoding a token reads: `weights`, and `cell` for each token that it sees.
 
-    `products` are those of the weights that are multiplied, by their format.
+    `matrices` has the bytes of those weights that are multiplied, by their format.
     """
 
     weights: int
     cell: int
-    products: Mapping[str, int] = field(default_factory=dict)
+    matrices: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Description, kv_type: str) -> "Traffic":
@@ -35,12 +35,12 @@ class Traffic:
         """
         used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output])}
         row = 0 if id(model.embedding) in used else model.embedding.type.row_bytes(model.width)
-        products = Counter[str]()
+        matrices = Counter[str]()
         for tensor in used.values():
             if len(tensor.shape) == 2:  # the others are norms and biases
-                products[tensor.type.name] += tensor.nbytes
+                matrices[tensor.type.name] += tensor.nbytes
         weights = sum(tensor.nbytes for tensor in used.values()) + row
-        return cls(weights, build(model, kv_type).page_bytes // PAGE, products)
+        return cls(weights, build(model, kv_type).page_bytes // PAGE, matrices)
 
     def per_token(self, depth: float) -> float:
         """Bytes read to decode one token that has `depth` tokens before it."""
@@ -49,17 +49,19 @@ class Traffic:
     @property
     def wanted(self) -> list[str]:
         """The names of the speeds (see `edgellm.speeds`) that tell how fast it will be."""
-        return [MEMORY, *self.products]
+        return [MEMORY, *self.matrices]
 
     def multiplied(self, speeds: Mapping[str, float]) -> float | None:
         """Bytes of these weights, of all their formats, that are multiplied in a second; None where it is unknown."""
-        if not self.products or not self.products.keys() <= speeds.keys():
+        if not self.matrices or not self.matrices.keys() <= speeds.keys():
             return None
-        return sum(self.products.values()) / sum(nbytes / speeds[name] for name, nbytes in self.products.items())
+        return sum(self.matrices.values()) / sum(nbytes / speeds[name] for name, nbytes in self.matrices.items())
 
 
-def decode_tps(traffic: Traffic, layers: int, speeds: Mapping[str, float], depth: float = 0) -> float | None:
-    """The tokens per second to expect, `depth` tokens in, of a machine with these speeds; None where one is unknown.
+def decode_tps(
+    traffic: Traffic, layers: int, speeds: Mapping[str, float], threads: int, depth: float = 0
+) -> float | None:
+    """The tokens per second to expect, `depth` tokens in, of so many threads with these speeds; None if one is unknown.
 
     Weights and KV cells are read from memory, and multiplied meanwhile: the slower of the two decides, and hides most
     of the other. How they add up is what fits, as cubes do. Tokens per second that were measured, of what is expected
@@ -71,4 +73,4 @@ def decode_tps(traffic: Traffic, layers: int, speeds: Mapping[str, float], depth
         return None
     read = traffic.per_token(depth)
     waiting: float = ((read / memory) ** 3 + (read / multiplied) ** 3) ** (1 / 3)
-    return 1 / (waiting + layers * LAYER_S + TOKEN_S)
+    return 1 / (waiting + layers * (LAYER_S if threads > 1 else LAYER_ALONE_S) + TOKEN_S)

@@ -1,6 +1,6 @@
 """Threads that run one kernel alone, of `kquants.bandwidth` or a product, in the way in which a model's ops are run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -19,13 +19,13 @@ PIECE = 4 << 20
 
 _PEAK_UNITS, _PEAK_ROUNDS = 512, 1 << 12
 
-_COLUMNS, _CACHED, _TIMES = 2048, 256 << 10, 64
-"""Of weights that are multiplied over and over: columns, bytes for each thread, which its second-level cache has room
+_COLUMNS, _CACHED, _TIMES = 2048, 128 << 10, 64
+"""Of weights that are multiplied over and over: columns, bytes for each thread, which any second-level cache has room
 for, and how many times, so that what it takes to begin and to end counts for little."""
 
 _MANY = 1024
-"""Rows that the batch claims to have where it matters how a thread takes its units: then it takes one at a time, and
-all end together."""
+"""Rows that the batch claims to have for kernels that have none: threads then take one unit at a time and end together.
+"""
 
 
 class Yardstick:
@@ -37,9 +37,11 @@ class Yardstick:
     def __init__(self, threads: int, kernels: Sequence[str], progress: jit.Progress | None = None) -> None:
         try:
             self._kernels = jit.load([*TEAM_KERNELS, *kernels], cache_folder(), progress)
+            self._pool = ThreadPool(threads, self._kernels, _TIMES, matmul_scratch(_COLUMNS))
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
-        self._pool = ThreadPool(threads, self._kernels, _TIMES, matmul_scratch(_COLUMNS))
+        except MemoryError:
+            raise EdgeLLMError(f"no memory for {threads} threads; close other programs") from None
 
     def __enter__(self) -> "Yardstick":
         return self
@@ -61,14 +63,25 @@ class Yardstick:
         given = (_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
         return products / self._seconds("int8_peak", _PEAK_UNITS, *given)
 
-    def multiply_weights(self, name: str) -> float:
-        """With the product of a format: bytes of its weights in caches that are multiplied by one row in a second."""
+    def weights(self, name: str) -> Callable[[], float]:
+        """With the product of a format: what multiplies its weights by one row of x, each time it is called.
+
+        It tells the bytes of weights a second; they stay in the caches. Raises EdgeLLMError where memory is short.
+        """
         row_bytes = NAMED_TYPES[name].row_bytes(_COLUMNS)
         tiles = self._pool.count * max(1, _CACHED // (TILE_ROWS * row_bytes))
-        w, x, y = aligned(tiles * TILE_ROWS, row_bytes), aligned(1, 4 * _COLUMNS), aligned(1, 4 * tiles * TILE_ROWS)
+        sizes = (tiles * TILE_ROWS, row_bytes), (1, 4 * _COLUMNS), (1, 4 * tiles * TILE_ROWS)
+        try:
+            w, x, y = (aligned(*size) for size in sizes)
+        except MemoryError:
+            raise EdgeLLMError(f"no memory for weights of {self._pool.count} threads; close other programs") from None
         w.fill(0)  # before, all of it is one and the same page
-        given = (w.ctypes.data, len(w), _COLUMNS, row_bytes, x.ctypes.data, x.nbytes, y.ctypes.data, y.nbytes)
-        return _TIMES * w.nbytes / self._seconds(product_kernel(name), tiles, *given, rows=1, times=_TIMES)
+
+        def multiply() -> float:
+            given = (w.ctypes.data, len(w), _COLUMNS, row_bytes, x.ctypes.data, x.nbytes, y.ctypes.data, y.nbytes)
+            return _TIMES * w.nbytes / self._seconds(product_kernel(name), tiles, *given, rows=1, times=_TIMES)
+
+        return multiply
 
     def _seconds(self, kernel: str, units: int, *arguments: int, rows: int = _MANY, times: int = 1) -> float:
         """How long an op of so many units takes, or how long it takes to do it so many times."""

@@ -29,7 +29,7 @@ from kquants.pieces import Format
 from kquants.quads import Value
 from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
 
-WHOLE = lowering() in ("AVX2", "SSSE3", "plain vectors") and not is_intel()
+WHOLE = lowering() in ("SSSE3", "plain vectors") or (lowering() == "AVX2" and not is_intel())
 """Whether no row comes in parts on this CPU. Words of several parts side by side are more work than one word for all 16
 lanes: a Zen 4 that has AVX2 alone multiplies whole rows of 2,048 to 8,192 columns faster, Q4_K by 9 to 11 %, Q5_K by
 28, Q6_K by 15 to 23, Q8_0 by 5 to 7 (one thread; two: 7 to 13, 20, 10 to 18, up to 11). 1.2B of Q4_K_M are decoded 10 %

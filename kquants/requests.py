@@ -94,8 +94,8 @@ def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
     Q8_0 (9 KB) loses 0.01 by going further, or gains 0.03.
 
     Vectors of AVX2 leave little time for requests: a Zen 4 that has no others decodes faster with two of them, Q4_K by
-    3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With one Q4_K of 2,048 columns loses 11 %, Q6_K
-    6. Others without AVX-512 are taken to be like it, which was not measured.
+    3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With a single one Q4_K of 2,048 columns loses
+    11 %, Q6_K 6. Others without AVX-512 are taken to be like it, which was not measured.
     """
     if not has("avx512f"):
         return 0, 4096

@@ -15,10 +15,10 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from kquants import FORMATS, jit
-from kquants.ggml import GGML_TYPES, GGMLType
+from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PAGE_SIZES, PREPARED, SHARE_BYTES
 
-KINDS: dict[str, GGMLType] = {t.name: t for t in GGML_TYPES.values() if t.name in FORMATS}
+KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = ["post", "take_part", "serve", "rms_norm", "norm_heads", "add_bias", "quantize", "swiglu", "attention_merge"]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
 OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]

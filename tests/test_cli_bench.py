@@ -37,7 +37,11 @@ def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tup
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(measured)))
     monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
     products = cycle([8e9, 1e9, 2e9])
-    monkeypatch.setattr(rounds, "multiplied", lambda threads, formats: {name: next(products) for name in formats})
+    monkeypatch.setattr(
+        rounds,
+        "products",
+        lambda threads, formats, progress: nullcontext(lambda: {name: next(products) for name in formats}),
+    )
     monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)

@@ -102,11 +102,11 @@ def test_it_is_looked_for_once(path: Path, probes: list[float]) -> None:
 
 
 def test_a_share_far_above_one_is_looked_into(path: Path, probes: list[float]) -> None:
-    keep(1, {MEMORY: 1.0})
+    keep(1, {MEMORY: 1e6})
     with Model.open(path, threads=1) as model:
         shares = [generate(model).stats.mbu for _ in range(2)]
     assert all(share is not None and share < 1000 for share in shares), "these are shares of what was found"
-    assert (len(probes), kept(1)) == (1, {MEMORY: 1.0}), "others go on with what was kept"
+    assert (len(probes), kept(1)) == (1, {MEMORY: 1e6}), "others go on with what was kept"
 
 
 def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,6 +176,17 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
         assert asked.lines() == lines(fmt, *((at + (onward if at >= end else 0), level) for at, level in places))
 
 
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0"])
+def test_where_vectors_are_short_decode_asks_less_often(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "is_intel", lambda: False)
+    fmt: Any = QUANTIZED[name.lower()]
+    counts = []
+    for is_long in (False, True):
+        monkeypatch.setattr(requests, "has", lambda feature, is_long=is_long: is_long)
+        counts.append(len(requests.decode_ahead(fmt, 1)))
+    assert counts == [2, 4]
+
+
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     fmt: Any = QUANTIZED["q4_k"]
     store = store_tile(fmt, signed=False)

@@ -9,10 +9,12 @@ import pytest
 
 from edgellm import EdgeLLMError, measuring
 from edgellm import yardstick as yardsticks
+from edgellm.engine import threads
 from edgellm.measuring import int8_peak, measure, memory_reads, sustained
 from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants import FORMATS
+from kquants.ggml import NAMED_TYPES
 
 
 def test_speeds_are_measured() -> None:
@@ -24,7 +26,7 @@ def test_speeds_are_measured() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = list[Any]()
+    given, ran = list[Any](), list[int]()
 
     def sevens(rows: int, row_bytes: int) -> Any:
         given.append(np.full((rows, row_bytes), 7, np.uint8))
@@ -32,22 +34,39 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
 
     clock = iter([10.0, 14.0])
     with Yardstick(threads, [f"matmul_{name.lower()}"]) as yardstick:
+        run = yardstick._pool.run
+        monkeypatch.setattr(yardstick._pool, "run", lambda at, ops, batch: ran.append(ops) or run(at, ops, batch))
         monkeypatch.setattr(yardsticks, "aligned", sevens)
         monkeypatch.setattr(yardsticks, "perf_counter", lambda: next(clock))
-        speed = yardstick.multiply_weights(name)
-    w, _, y = given
-    assert w.nbytes <= threads * max(256 << 10, 16 * 4 * 2048)
+        multiply = yardstick.weights(name)
+        w, _, y = given
+        assert not w.any()
+        assert y.all()
+        speed = multiply()
+    tile_bytes = 16 * NAMED_TYPES[name].row_bytes(2048)
+    assert w.nbytes == threads * ((128 << 10) // tile_bytes) * tile_bytes
     assert not y.view(np.float32).any(), "0 times anything"
+    assert ran == [64]
     assert speed == 64 * w.nbytes / 4
 
 
-def test_formats_are_measured_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_of_each_format_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    found = {"Q4_K": iter([9.0, 1.0, 2.0, 3.0, 4.0]), "F16": iter([5.0, 5.0, 7.0, 5.0, 5.0])}
-    monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock) * 0.022)
-    monkeypatch.setattr(Yardstick, "multiply_weights", lambda self, name: next(found[name]))
-    assert measure(1, ["Q4_K", "F16"]) == {"Q4_K": 3, "F16": 5}
+    found = {"Q4_K": iter([1.0, 3.0, 9.0, 2.0, 4.0]), "F16": iter([5.0, 5.0, 7.0, 5.0, 8.0])}
+    monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock) * 0.045)
+    monkeypatch.setattr(Yardstick, "weights", lambda self, name: lambda: next(found[name]))
+    assert measure(1, ["Q4_K", "F16"]) == {"Q4_K": 9, "F16": 8}
     assert measure(1, []) == {}
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_without_memory_for_threads_or_weights_there_is_one_line(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(threads if call == 1 else yardsticks, "aligned", full)
+    with pytest.raises(EdgeLLMError, match=r"no memory for .*1 threads; close other programs"):
+        measure(1, ["F32"])
 
 
 def test_a_measurement_lasts_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import counted
-from edgellm.measuring import int8_peak, memory_reads, multiplied
+from edgellm.measuring import int8_peak, memory_reads, products
 from edgellm.model import Model
 from edgellm.speeds import MEMORY, keep
 from edgellm.traffic import Traffic
@@ -108,10 +108,11 @@ class Bench:
         prompt: str,
         engine: protocol.Engine,
         read: Callable[[], float],
+        multiply: Callable[[], dict[str, float]],
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
         self._watch, self._most_rows = Watch(engine), engine.max_rows
-        self._read, self._speeds = read, defaultdict[str, list[float]](list)
+        self._read, self._multiply, self._speeds = read, multiply, defaultdict[str, list[float]](list)
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and before each half what limits it.
@@ -127,7 +128,7 @@ class Bench:
 
         begin("the machine")
         peak = int8_peak(result.threads)
-        for name, speed in multiplied(result.threads, list(result.traffic.products)).items():
+        for name, speed in self._multiply().items():
             self._speeds[name].append(speed)
         prefill = self._prefill(order, begin) if setting.prompt_tokens else {}
         turns = self._decode(order, begin) if setting.tokens else []
@@ -208,7 +209,8 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
             result.peer_version, result.repacked = peer.version, peer.repacked
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
         read = stack.enter_context(memory_reads(threads, progress=compiling))
-        yield Bench(path, result, sides, prompt, model.engine, read)
+        multiply = stack.enter_context(products(threads, traffic.matrices, progress=compiling))
+        yield Bench(path, result, sides, prompt, model.engine, read, multiply)
 
 
 def _int8_products(file: GGUFFile) -> int:

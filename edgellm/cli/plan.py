@@ -24,8 +24,9 @@ from edgellm.tables import table
 def command(model: str, as_json: bool, **given: Any) -> None:
     """Show what memory a model will take and how fast it will write, before it is loaded.
 
-    The speed follows from how fast this machine reads its memory and multiplies such weights, which is kept as it was
-    measured last: here, if it was not yet, or by `edgellm bench` of three rounds or more.
+    The speed follows from how fast this machine reads its memory and multiplies weights of the model's formats. That is
+    measured when it is needed first, in some seconds in which nothing else should compute, and kept; `edgellm bench`
+    of three rounds or more measures it anew.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
@@ -40,36 +41,49 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
     """The speeds of these names that were kept, or are measured now; a note tells why some are missing."""
-    from edgellm.home import speeds_file
-    from edgellm.measuring import measure
-    from edgellm.speeds import keep, kept
+    from edgellm.speeds import kept
 
     known = {name: speed for name, speed in kept(threads).items() if name in wanted}
-    if not (unknown := [name for name in wanted if name not in known]):
-        return known
+    unknown = [name for name in wanted if name not in known]
+    return known | (_measured(threads, unknown) if unknown else {})
+
+
+def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
+    """Speeds that are measured, and kept; none, with a note, where that does not work."""
+    from edgellm.home import speeds_file
+    from edgellm.measuring import measure
+    from edgellm.speeds import keep
+
+    def compiling(done: int, total: int) -> None:
+        if done < total:
+            progress.compiling(done, total)
+        else:
+            progress.working(what)
+
+    what = "measuring this machine, once"
     try:
         with notices(), Progress() as progress:
-            progress.working("measuring this machine, once")
-            measured = measure(threads, unknown, progress.compiling)
+            progress.working(what)
+            measured = measure(threads, unknown, compiling)
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
-        return known
+        return {}
     if not keep(threads, measured):
-        note = f"what was measured cannot be kept in {speeds_file().parent}, so every plan measures it anew"
+        note = f"what was measured cannot be kept in {speeds_file()}, so every plan measures it anew"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
-    return known | measured
+    return measured
 
 
 def _as_text(figures: dict[str, Any]) -> Iterator[str]:
     from edgellm.gguf.printable import counted, size
 
-    memory, ctx, gpu = figures["memory"], f"{figures['ctx']:,} tokens", figures["gpu"]
+    memory, ctx, gpu = figures["memory"], counted(figures["ctx"], "token"), figures["gpu"]
     cpu = figures["devices"][0]
     where = f"{cpu['blocks']} blocks{'' if gpu else ', all'} on the CPU"
     rows = [
         ("weights", size(memory["weights"]), f"mapped from the file; {where}"),
-        ("KV cache", size(memory["kv_cache"]), f"{figures['kv_type']}, when all {ctx} of the context are in it"),
+        ("KV cache", size(memory["kv_cache"]), f"{figures['kv_type']}, with a full context of {ctx}"),
         ("activations", size(memory["activations"]), "of a part of a prompt"),
         ("scratch", size(memory["scratch"]), f"of {counted(figures['threads'], 'thread')}"),
         ("total", size(memory["total"]), f"of {size(memory['available'])} that are free{_verdict(figures)}"),
@@ -79,11 +93,11 @@ def _as_text(figures: dict[str, Any]) -> Iterator[str]:
     yield from table(("memory", "size", ""), rows)
     for note in figures["notes"]:
         yield f"note: {note}"
-    if speeds := figures["decode"]:
+    if expected := figures["decode"]:
         yield ""
-        yield f"decode, expected  {speeds['tps']:,.1f} tokens/s at first, {speeds['tps_full']:,.1f} after {ctx}"
+        yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {expected['tps_full']:,.1f} after {ctx}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(figures['threads'], 'thread')}"
-        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights"
+        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, beside reading them"
 
 
 def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
