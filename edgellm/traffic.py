@@ -64,13 +64,14 @@ def decode_tps(
     """The tokens per second to expect, `depth` tokens in, of so many threads with these speeds; None if one is unknown.
 
     Weights and KV cells are read from memory, and multiplied meanwhile: the slower of the two decides, and hides most
-    of the other. How they add up is what fits, as cubes do. Tokens per second that were measured, of what is expected
-    by speeds of the same hour, with one thread and two: on a Zen 4 with AVX2 alone, where arithmetic decides, 0.95 to
-    1.04; on a Zen 5, whose memory gave 42 to 85 GB/s, 0.89 to 1.0; on a Granite Rapids, 18 to 36 GB/s, 0.95 to 0.98.
+    of the other. How they add up is what fits: as powers of 2.5 do. Tokens per second that were measured, of what is
+    expected by speeds of the same hour, with one thread and two: on a Zen 4 with AVX2 alone,
+    where arithmetic decides, 0.93 to 1.08; on a Zen 5, whose memory gave 42 to 81 GB/s, 0.91 to 1.04; on a Granite
+    Rapids, 18 to 36 GB/s, 0.97 to 1.0.
     """
     memory, multiplied = speeds.get(MEMORY), traffic.multiplied(speeds)
     if memory is None or multiplied is None:
         return None
     read = traffic.per_token(depth)
-    waiting: float = ((read / memory) ** 3 + (read / multiplied) ** 3) ** (1 / 3)
+    waiting: float = ((read / memory) ** 2.5 + (read / multiplied) ** 2.5) ** (1 / 2.5)
     return 1 / (waiting + layers * (LAYER_S if threads > 1 else LAYER_ALONE_S) + TOKEN_S)
