@@ -67,11 +67,14 @@ class Progress:
 
 @contextmanager
 def notices() -> Iterator[None]:
-    """Show warnings as a line on stderr instead of Python's two with a source line."""
+    """Show warnings, each once, as a line on stderr instead of Python's two with a source line."""
+    shown = set[str]()
 
     def show(message: Any, *where: Any, **more: Any) -> None:
-        over = _CLEARED if sys.stderr and sys.stderr.isatty() else ""  # there may be a line of progress
-        click.echo(f"{over}edgellm: note: {message}", err=True)
+        if (note := str(message)) not in shown:
+            shown.add(note)
+            over = _CLEARED if sys.stderr and sys.stderr.isatty() else ""  # there may be a line of progress
+            click.echo(f"{over}edgellm: note: {note}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
