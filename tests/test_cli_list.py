@@ -32,7 +32,7 @@ def test_a_line_for_each_model(machine: Machine) -> None:
     head, *lines = (line.split() for line in shown.stdout.splitlines())
     assert head == ["name", "size", "type", "architecture", "context", "from", "path"]
     assert lines == [
-        ["a", f"{first.stat().st_size / 1000:.3g}", "kB", "Q4_K_M", "llama", "2048", "./models", str(first)],
+        ["a", f"{first.stat().st_size / 1000:.3g}", "kB", "Q4_K_M", "llama", "2,048", "./models", str(first)],
         ["qwen3:8b", str(second.stat().st_size), "bytes", "F32", "llama", "ollama", str(second)],
     ]
 

@@ -36,7 +36,8 @@ def command(as_json: bool) -> None:
 
 def _rows(models: Iterable[Found]) -> Iterator[tuple[str, ...]]:
     for m in models:
-        facts = (size(m.bytes or 0), m.quantization or "", m.architecture or "", str(m.context_length or ""))
+        context = f"{m.context_length:,}" if m.context_length else ""
+        facts = (size(m.bytes or 0), m.quantization or "", m.architecture or "", context)
         yield printable(m.name), *facts, m.source, printable(m.path, 400)
 
 

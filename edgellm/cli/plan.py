@@ -98,6 +98,9 @@ def _as_text(figures: dict[str, Any]) -> Iterator[str]:
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {expected['tps_full']:,.1f} after {ctx}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(figures['threads'], 'thread')}"
         yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, beside reading them"
+    elif gpu:
+        yield ""
+        yield "decode, expected  not told, as it is not known how fast the GPU reads; `edgellm bench` measures that"
 
 
 def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
