@@ -10,7 +10,7 @@ The yardstick of the second is the product that decoding itself uses, of weights
 
 import mmap
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from time import perf_counter
 
 import numpy as np
@@ -31,7 +31,7 @@ _LEAST_READS = 5
 """So many of a slow memory, too: less than that have no lower quarter."""
 
 _MULTIPLYING_S = 0.2
-"""How long weights of a format are multiplied, a millisecond each time."""
+"""How long weights of a format are multiplied, in times of up to a millisecond."""
 
 _TOUCHED = 64 << 20
 """Bytes that are asked of the system at once."""
@@ -54,18 +54,17 @@ def memory_reads(
 
 
 @contextmanager
-def products(
+def weight_products(
     threads: int, formats: Collection[str], *, progress: Progress | None = None
 ) -> Iterator[Callable[[], dict[str, float]]]:
     """What multiplies weights of each format by one row, each time it is called, and tells the bytes of them a second.
 
-    Weights stay in the caches. That is only ever disturbed, for moments at least, so the best of many short times
-    counts. `progress` is called while kernels are compiled. Raises EdgeLLMError where kernels, threads or memory cannot
-    be had.
+    Weights stay in the caches. Others can only make that slower, for moments, so the best of many short times counts.
+    `progress` is called while kernels are compiled. Raises EdgeLLMError where kernels, threads or memory cannot be had.
     """
     with Yardstick(threads, [product_kernel(name) for name in formats], progress) as yardstick:
-        weights = {name: yardstick.weights(name) for name in formats}
-        yield lambda: {name: _best(multiply) for name, multiply in weights.items()}
+        products = {name: yardstick.product(name) for name in formats}
+        yield lambda: {name: _best(multiply) for name, multiply in products.items()}
 
 
 def _best(speed: Callable[[], float]) -> float:
@@ -78,19 +77,20 @@ def _best(speed: Callable[[], float]) -> float:
 def measure(threads: int, wanted: Collection[str], progress: Progress | None = None) -> dict[str, float]:
     """Speeds of these names (see `edgellm.speeds`), that of the memory in about four seconds.
 
-    Raises EdgeLLMError as `memory_reads` and `products` do.
+    Raises EdgeLLMError as `memory_reads` and `weight_products` do, before anything is timed.
     """
-    speeds = dict[str, float]()
-    if MEMORY in wanted:
-        with memory_reads(threads, progress=progress) as read:
-            end, found = perf_counter() + _MEASURING_S, [read() for _ in range(_LEAST_READS)]
-            while perf_counter() < end:
-                found.append(read())
-        speeds[MEMORY] = sustained(found)
-    if formats := [name for name in wanted if name != MEMORY]:
-        with products(threads, formats, progress=progress) as multiply:
-            speeds |= multiply()
-    return speeds
+    formats = [name for name in wanted if name != MEMORY]
+    with ExitStack() as stack:
+        read = stack.enter_context(memory_reads(threads, progress=progress)) if MEMORY in wanted else None
+        multiply = stack.enter_context(weight_products(threads, formats, progress=progress)) if formats else None
+        return (multiply() if multiply else {}) | ({MEMORY: _sustained_reads(read)} if read else {})
+
+
+def _sustained_reads(read: Callable[[], float]) -> float:
+    end, found = perf_counter() + _MEASURING_S, [read() for _ in range(_LEAST_READS)]
+    while perf_counter() < end:
+        found.append(read())
+    return sustained(found)
 
 
 def sustained(speeds: list[float]) -> float:
@@ -101,7 +101,7 @@ def sustained(speeds: list[float]) -> float:
 def int8_peak(threads: int) -> float:
     """Products of two int8, each added to a sum, that `threads` threads make in a second: the best of five."""
     with Yardstick(threads, ["int8_peak"]) as yardstick:
-        return max(yardstick.multiply() for _ in range(5))  # at first, threads may share a core for some milliseconds
+        return max(yardstick.int8_peak() for _ in range(5))  # at first, threads may share a core for some milliseconds
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
@@ -112,7 +112,12 @@ def _memory(size: int) -> NDArray[np.uint8]:
             f"measuring the memory's bandwidth takes {in_words(size)} of it, and {in_words(free)} are free; "
             "close other programs"
         )
-    memory = np.empty(size + mmap.PAGESIZE, np.uint8)  # in huge pages on Linux: NumPy asks for them
+    try:
+        memory = np.empty(size + mmap.PAGESIZE, np.uint8)  # in huge pages on Linux: NumPy asks for them
+    except MemoryError:  # a limit of the process
+        raise EdgeLLMError(
+            f"measuring the memory's bandwidth takes {in_words(size)} of it, which this process may not have"
+        ) from None
     for first in range(0, len(memory), _TOUCHED):  # all at once may take seconds, in which Ctrl-C would wait
         memory[first : first + _TOUCHED : mmap.PAGESIZE] = 1  # before, all of it is one and the same page
     start = -memory.ctypes.data % mmap.PAGESIZE

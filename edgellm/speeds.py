@@ -27,12 +27,11 @@ _LEAST, _MOST = 1e6, 1e15
 
 def kept(threads: int) -> dict[str, float]:
     """The speeds to expect of this CPU with so many threads, those that were measured and kept."""
-    found = _all().get(_key(threads))
-    if not isinstance(found, dict):
+    if not (entry := _all().get(_key(threads))):
         return {}
-    speeds = {name: speed for name, speed in found.items() if isinstance(speed, float) and _LEAST <= speed <= _MOST}
-    same = found.get(_KERNELS) == _kernels()
-    return {name: speed for name, speed in speeds.items() if same or name == MEMORY}
+    same = entry.get(_KERNELS) == _kernels()
+    speeds = ((name, speed) for name, speed in entry.items() if isinstance(speed, float) and _LEAST <= speed <= _MOST)
+    return {name: speed for name, speed in speeds if same or name == MEMORY}
 
 
 def keep(threads: int, speeds: Mapping[str, float]) -> bool:
@@ -46,7 +45,7 @@ def keep(threads: int, speeds: Mapping[str, float]) -> bool:
             with os.fdopen(handle, "w") as file:
                 json.dump(entries, file)
             Path(temporary).replace(path)
-        except OSError:
+        except BaseException:  # Ctrl-C, too
             Path(temporary).unlink(missing_ok=True)
             raise
         return True
@@ -63,11 +62,16 @@ def _key(threads: int) -> str:
     return f"{cpu_name()} {threads}"
 
 
-def _all() -> dict[str, object]:
-    """All that was kept; nothing if the file is missing or damaged, or no file."""
+def _all() -> dict[str, dict[str, float | str]]:
+    """All that was kept, and is of its kind; nothing if the file is missing or damaged, or no file."""
     path = speeds_file()
     try:
         found = json.loads(path.read_bytes(), parse_int=float) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    entries = found.items() if isinstance(found, dict) else ()
+    return {key: _sound(entry) for key, entry in entries if isinstance(entry, dict)}
+
+
+def _sound(entry: dict[str, object]) -> dict[str, float | str]:
+    return {name: value for name, value in entry.items() if isinstance(value, float | str)}

@@ -9,6 +9,7 @@ from edgellm.engine.memory import aligned
 from edgellm.engine.program import product_kernel
 from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import counted
 from edgellm.home import cache_folder
 from kquants import jit
 from kquants.ggml import NAMED_TYPES
@@ -20,12 +21,18 @@ PIECE = 4 << 20
 _PEAK_UNITS, _PEAK_ROUNDS = 512, 1 << 12
 
 _COLUMNS, _CACHED, _TIMES = 2048, 128 << 10, 64
-"""Of weights that are multiplied over and over: columns, bytes for each thread, which any second-level cache has room
-for, and how many times, so that what it takes to begin and to end counts for little."""
+"""Of weights that are multiplied over and over: columns, bytes for each thread, for which most second-level caches have
+room, and how many times, so that what it takes to begin and to end counts for little."""
 
 _MANY = 1024
 """Rows that the batch claims to have for kernels that have none: threads then take one unit at a time and end together.
 """
+
+
+def _no_memory(threads: int) -> EdgeLLMError:
+    return EdgeLLMError(
+        f"no memory to measure with {counted(threads, 'thread')}; close other programs, or choose fewer"
+    )
 
 
 class Yardstick:
@@ -41,7 +48,7 @@ class Yardstick:
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            raise EdgeLLMError(f"no memory for {threads} threads; close other programs") from None
+            raise _no_memory(threads) from None
 
     def __enter__(self) -> "Yardstick":
         return self
@@ -55,7 +62,7 @@ class Yardstick:
         sums = np.zeros(pieces, np.int32)
         return pieces * PIECE / self._seconds("read_sum", pieces, address, PIECE, sums.ctypes.data)
 
-    def multiply(self) -> float:
+    def int8_peak(self) -> float:
         """With `int8_peak`: products of two int8 a second, over some hundredths of a second."""
         factors, sums = aligned(1, (PEAK_PRODUCTS + 2) * 64), np.zeros(_PEAK_UNITS, np.int32)
         factors.fill(1)
@@ -63,7 +70,7 @@ class Yardstick:
         given = (_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
         return products / self._seconds("int8_peak", _PEAK_UNITS, *given)
 
-    def weights(self, name: str) -> Callable[[], float]:
+    def product(self, name: str) -> Callable[[], float]:
         """With the product of a format: what multiplies its weights by one row of x, each time it is called.
 
         It tells the bytes of weights a second; they stay in the caches. Raises EdgeLLMError where memory is short.
@@ -74,7 +81,7 @@ class Yardstick:
         try:
             w, x, y = (aligned(*size) for size in sizes)
         except MemoryError:
-            raise EdgeLLMError(f"no memory for weights of {self._pool.count} threads; close other programs") from None
+            raise _no_memory(self._pool.count) from None
         w.fill(0)  # before, all of it is one and the same page
 
         def multiply() -> float:

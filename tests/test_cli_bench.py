@@ -39,7 +39,7 @@ def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tup
     products = cycle([8e9, 1e9, 2e9])
     monkeypatch.setattr(
         rounds,
-        "products",
+        "weight_products",
         lambda threads, formats, progress: nullcontext(lambda: {name: next(products) for name in formats}),
     )
     monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))

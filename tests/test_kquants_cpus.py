@@ -98,7 +98,7 @@ def test_the_lowering_in_force_has_a_name(lowering: str) -> None:
 
 TILES = [("sapphirerapids", "avx512f,+avx512bw", 35), ("alderlake", "avxvnni", 20), ("haswell", "avx2", 20)]
 TILES += [("znver5", "avx512vnni", 20), ("generic", "dotprod", 20), ("znver3", "avx2", inf)]
-TILES += [("ivybridge", "ssse3", inf)]
+TILES += [("ivybridge", "ssse3", inf), ("x86-64", "avx", inf)]
 
 
 @pytest.mark.parametrize(("cpu", "feature", "size"), TILES)

@@ -38,7 +38,7 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
         monkeypatch.setattr(yardstick._pool, "run", lambda at, ops, batch: ran.append(ops) or run(at, ops, batch))
         monkeypatch.setattr(yardsticks, "aligned", sevens)
         monkeypatch.setattr(yardsticks, "perf_counter", lambda: next(clock))
-        multiply = yardstick.weights(name)
+        multiply = yardstick.product(name)
         w, _, y = given
         assert not w.any()
         assert y.all()
@@ -54,7 +54,7 @@ def test_the_best_of_each_format_counts(monkeypatch: pytest.MonkeyPatch) -> None
     clock = iter(range(1000))
     found = {"Q4_K": iter([1.0, 3.0, 9.0, 2.0, 4.0]), "F16": iter([5.0, 5.0, 7.0, 5.0, 8.0])}
     monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock) * 0.045)
-    monkeypatch.setattr(Yardstick, "weights", lambda self, name: lambda: next(found[name]))
+    monkeypatch.setattr(Yardstick, "product", lambda self, name: lambda: next(found[name]))
     assert measure(1, ["Q4_K", "F16"]) == {"Q4_K": 9, "F16": 8}
     assert measure(1, []) == {}
 
@@ -65,7 +65,7 @@ def test_without_memory_for_threads_or_weights_there_is_one_line(call: int, monk
         raise MemoryError
 
     monkeypatch.setattr(threads if call == 1 else yardsticks, "aligned", full)
-    with pytest.raises(EdgeLLMError, match=r"no memory for .*1 threads; close other programs"):
+    with pytest.raises(EdgeLLMError, match=r"no memory to measure with 1 thread; close other programs, or"):
         measure(1, ["F32"])
 
 
@@ -102,6 +102,15 @@ def test_what_three_of_four_reads_reach_lasts() -> None:
     assert sustained([9.0, 3, 8, 9]) == 3
     assert sustained([9.0, 3, 8, 9, 4]) == 4
     assert sustained([30.0] * 6 + [60.0] * 17 + [10.0]) == 30
+
+
+def test_beyond_a_limit_of_the_process_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited(*_: object) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(measuring.np, "empty", limited)
+    with pytest.raises(EdgeLLMError, match=r"takes 1.07 GB of it, which this process may not have"):
+        measure(1, [MEMORY, "F32"])
 
 
 def test_without_memory_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,19 @@ def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.Monkey
     assert (found[0]["bandwidth"], found[0]["arithmetic"]) == (1e10, pytest.approx(2e10))
 
 
+def test_memory_is_told_before_anything_is_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(threads: int, wanted: list[str], progress: Callable[[int, int], None]) -> dict[str, float]:
+        progress(0, 2)
+        progress(2, 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "measure", interrupted)
+    result = CliRunner().invoke(command, [str(path)])
+    assert result.stdout.splitlines()[-1].startswith("total ")
+    assert result.stderr.startswith("compiling 2 kernels for this CPU, once\n")
+    assert not kept(1)
+
+
 def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path / "file"))
@@ -156,7 +170,7 @@ def test_the_text(path: Path) -> None:
     assert "tokens/s at first" in lines[7]
     assert "after 64 tokens" in lines[7]
     assert lines[8] == "memory bandwidth  10 GB/s with 1 thread"
-    assert lines[9] == "arithmetic        20 GB/s of these weights, beside reading them"
+    assert lines[9] == "arithmetic        20 GB/s of these weights, where memory is not waited for"
 
 
 def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,5 +249,7 @@ def test_info_predicts_where_speeds_are_known(path: Path, monkeypatch: pytest.Mo
     planned = json.loads(run(path, "--threads", 3, "--json").stdout)["decode"]["tps"]
     assert decode_of(path) == {"tps": planned, "threads": 3}
     assert f"about {planned:,.1f} tokens/s expected with 3 threads" in CliRunner().invoke(info, [str(path)]).stdout
-    monkeypatch.setattr("edgellm.info.available_memory", lambda: path.stat().st_size - 1)
+    for place in ("edgellm.info", "edgellm.cli.info"):
+        monkeypatch.setattr(f"{place}.available_memory", lambda: path.stat().st_size - 1)
     assert decode_of(path) == {"tps": None, "threads": 3}
+    assert "at the speed of the disk" in CliRunner().invoke(info, [str(path)]).stdout

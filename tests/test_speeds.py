@@ -47,6 +47,7 @@ def test_another_cpu_is_another_machine(home: Path, monkeypatch: pytest.MonkeyPa
 
 DAMAGED = [b"", b"\xff", b"[]", b"7", b'{"CPU 1": 1', b"[" * 100_000]
 DAMAGED += [b'{"CPU 1": %s}' % value for value in (b"2e10", b"[2e10]", b"null")]
+DAMAGED += [b'{"other": %s%s}' % (b"[" * 1200, b"]" * 1200)]
 NO_SPEEDS = [b'"2e10"', b"null", b"true", b"NaN", b"-1", b"0", b"1e999", b"[]"]
 NO_SPEEDS += [b"1e-100", b"5e-324", b"1e300", b"1" + b"0" * 5000]
 DAMAGED += [b'{"CPU 1": {"memory": %s}}' % value for value in NO_SPEEDS]

@@ -19,7 +19,7 @@ from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import counted
-from edgellm.measuring import int8_peak, memory_reads, products
+from edgellm.measuring import int8_peak, memory_reads, weight_products
 from edgellm.model import Model
 from edgellm.speeds import MEMORY, keep
 from edgellm.traffic import Traffic
@@ -190,7 +190,7 @@ def _turns(steps: int, most: int) -> list[tuple[int, int]]:
 
 @contextmanager
 def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say: Say) -> Iterator[Bench]:
-    """A benchmark that is ready for its rounds; what was measured of the machine is kept.
+    """A benchmark that is ready for its rounds; what three and more find of the machine is kept.
 
     Raises EdgeLLMError in its kinds.
     """
@@ -209,7 +209,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
             result.peer_version, result.repacked = peer.version, peer.repacked
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
         read = stack.enter_context(memory_reads(threads, progress=compiling))
-        multiply = stack.enter_context(products(threads, traffic.matrices, progress=compiling))
+        multiply = stack.enter_context(weight_products(threads, traffic.matrices, progress=compiling))
         yield Bench(path, result, sides, prompt, model.engine, read, multiply)
 
 

@@ -37,7 +37,7 @@ class Setting:
         Raises OptionError where what was chosen does not fit.
         """
         room = context - self.depth
-        if room < 0 or (room < 1 and not chosen >= {"prompt_tokens", "tokens"}):
+        if room < 1:
             raise OptionError(f"option depth cannot be {self.depth}: the model's context has {context} tokens")
         amounts = {name: getattr(self, name) for name in ("prompt_tokens", "tokens")}
         fits = replace(self, **{name: n if name in chosen else min(n, room) for name, n in amounts.items()})

@@ -106,11 +106,12 @@ def _measure(path: Path, setting: Setting, threads: list[int], results: "list[Re
     """Do all rounds with each number of threads; `results` gets them as they come, so that none is lost."""
     from edgellm.bench.rounds import opened
 
-    for n in threads:
-        with notices(), Progress() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
-            results.append(bench.result)
-            for _ in range(setting.rounds):
-                bench.round(progress.working)
+    with notices():
+        for n in threads:
+            with Progress() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
+                results.append(bench.result)
+                for _ in range(setting.rounds):
+                    bench.round(progress.working)
 
 
 def _show(found: dict[str, Any], as_json: bool) -> None:

@@ -11,6 +11,7 @@ from edgellm.cli.shell import model_names
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.printable import count, counted, printable, size
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
+from edgellm.machine import available_memory
 from edgellm.models import resolve
 from edgellm.tables import table
 
@@ -75,10 +76,12 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
         special = info.tokenizer.special.items()
         yield "special", ", ".join(f"{role} {token.id} {token.text}" for role, token in special)
     yield "template", "yes" if info.chat_template else "none"
-    yield "decode", _speed(info.decode) if info.decode else ""
+    yield "decode", _speed(info.decode, info.bytes) if info.decode else ""
 
 
-def _speed(decode: DecodeSpeed) -> str:
+def _speed(decode: DecodeSpeed, nbytes: int) -> str:
+    if nbytes > available_memory():
+        return "at the speed of the disk, as the file is larger than the memory that is free"
     if decode.tps is None:
         return "speed not known yet: `edgellm plan` measures this machine and tells what to expect"
     return f"about {decode.tps:,.1f} tokens/s expected with {counted(decode.threads, 'thread')}"

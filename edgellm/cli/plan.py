@@ -24,9 +24,10 @@ from edgellm.tables import table
 def command(model: str, as_json: bool, **given: Any) -> None:
     """Show what memory a model will take and how fast it will write, before it is loaded.
 
-    The speed follows from how fast this machine reads its memory and multiplies weights of the model's formats. That is
-    measured when it is needed first, in some seconds in which nothing else should compute, and kept; `edgellm bench`
-    of three rounds or more measures it anew.
+    The speed follows from how fast this machine reads its memory and multiplies weights in the model's formats. The
+    first plan measures that, in about five seconds in which nothing else should run (and more to compile kernels), and
+    keeps it for this number of threads. `edgellm bench` of at least three rounds measures it anew. With layers on a GPU
+    no speed is told.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
@@ -35,8 +36,13 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
+    if not as_json:
+        click.echo("\n".join(_memory(plan.figures({}))))  # which nobody should have to wait for
     figures = plan.figures(_speeds(plan.threads, plan.wanted))
-    click.echo(json.dumps(figures, indent=2) if as_json else "\n".join(_as_text(figures)))
+    if as_json:
+        click.echo(json.dumps(figures, indent=2))
+    elif lines := list(_decode(figures)):
+        click.echo("\n".join(["", *lines]))
 
 
 def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
@@ -54,13 +60,14 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     from edgellm.measuring import measure
     from edgellm.speeds import keep
 
+    what = "measuring this machine, once"
+
     def compiling(done: int, total: int) -> None:
         if done < total:
             progress.compiling(done, total)
         else:
             progress.working(what)
 
-    what = "measuring this machine, once"
     try:
         with notices(), Progress() as progress:
             progress.working(what)
@@ -75,7 +82,7 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     return measured
 
 
-def _as_text(figures: dict[str, Any]) -> Iterator[str]:
+def _memory(figures: dict[str, Any]) -> Iterator[str]:
     from edgellm.gguf.printable import counted, size
 
     memory, ctx, gpu = figures["memory"], counted(figures["ctx"], "token"), figures["gpu"]
@@ -93,14 +100,18 @@ def _as_text(figures: dict[str, Any]) -> Iterator[str]:
     yield from table(("memory", "size", ""), rows)
     for note in figures["notes"]:
         yield f"note: {note}"
+
+
+def _decode(figures: dict[str, Any]) -> Iterator[str]:
+    from edgellm.gguf.printable import counted, size
+
     if expected := figures["decode"]:
-        yield ""
-        yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {expected['tps_full']:,.1f} after {ctx}"
+        full = f"{expected['tps_full']:,.1f} after {counted(figures['ctx'], 'token')}"
+        yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(figures['threads'], 'thread')}"
-        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, beside reading them"
-    elif gpu:
-        yield ""
-        yield "decode, expected  not told, as it is not known how fast the GPU reads; `edgellm bench` measures that"
+        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, where memory is not waited for"
+    elif figures["gpu"] and not _is_from_disk(figures["memory"]):
+        yield "decode, expected  not told with a GPU; `edgellm bench` measures it"
 
 
 def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
@@ -119,7 +130,10 @@ def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
 
 
 def _verdict(figures: dict[str, Any]) -> str:
-    memory = figures["memory"]
-    if memory["weights"] > memory["available"]:
+    if _is_from_disk(figures["memory"]):
         return ": too little, it would run at the speed of the disk; choose a smaller quantization"
     return "" if figures["fits"] else ": too little for a full context; choose a smaller --ctx"
+
+
+def _is_from_disk(memory: dict[str, int]) -> bool:
+    return memory["weights"] > memory["available"]
