@@ -64,27 +64,22 @@ def choices(fmt: Format) -> list[int]:
 
 def parts_of(fmt: Format) -> Any:
     """`parts_of(columns, row_bytes)`: in how many parts rows of W come; 1 for whole ones."""
-    found = _whole
-    for parts in reversed(choices(fmt)):
-        found = _or(parts, LARGE if parts == FEW else VERY_LARGE, found)
-    return found
+    may_be = tuple(choices(fmt))
+
+    @inline
+    def parts_of(columns: int, row_bytes: int) -> int:
+        tile_bytes = TILE_ROWS * row_bytes
+        for parts in may_be:
+            if tile_bytes > (LARGE if parts == FEW else VERY_LARGE) and columns % (parts * X_GROUP) == 0:
+                return parts
+        return 1
+
+    return parts_of if may_be else _whole  # Numba has no loop over nothing
 
 
 @inline
 def _whole(columns: int, row_bytes: int) -> int:
     return 1
-
-
-def _or(parts: int, size: int, otherwise: Any) -> Any:
-    """`parts_of(columns, row_bytes)`: so many for tiles of more than `size` bytes, if columns allow that."""
-
-    @inline
-    def parts_of(columns: int, row_bytes: int) -> int:
-        if TILE_ROWS * row_bytes > size and columns % (parts * X_GROUP) == 0:
-            return parts
-        return otherwise(columns, row_bytes)
-
-    return parts_of
 
 
 @dataclass(frozen=True)
