@@ -6,14 +6,12 @@ a format what they multiply of its weights where these need not be waited for, w
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from edgellm.home import speeds_file
 from edgellm.machine import cpu_name
+from kquants.files import write_whole
 
 MEMORY = "memory"
 """What the speed of the memory is called; no format is called so."""
@@ -27,7 +25,12 @@ _LEAST, _MOST = 1e6, 1e15
 
 def kept(threads: int) -> dict[str, float]:
     """The speeds to expect of this CPU with so many threads, those that were measured and kept."""
-    if not (entry := _all().get(_key(threads))):
+    return _believed(_all().get(_key(threads), {}))
+
+
+def _believed(entry: Mapping[str, float | str]) -> dict[str, float]:
+    """Those speeds of an entry that are possible, and still those of our kernels."""
+    if not entry:
         return {}
     same = entry.get(_KERNELS) == _kernels()
     speeds = ((name, speed) for name, speed in entry.items() if isinstance(speed, float) and _LEAST <= speed <= _MOST)
@@ -36,18 +39,11 @@ def kept(threads: int) -> dict[str, float]:
 
 def keep(threads: int, speeds: Mapping[str, float]) -> bool:
     """Keep measured speeds for `kept`, beside others of other names; False where nothing can be written."""
-    entry = {**kept(threads), **speeds, _KERNELS: _kernels()}
-    path, entries = speeds_file(), _all() | {_key(threads): entry}
+    path, entries, key = speeds_file(), _all(), _key(threads)
+    entries[key] = {**_believed(entries.get(key, {})), **speeds, _KERNELS: _kernels()}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(entries, file)
-            Path(temporary).replace(path)
-        except BaseException:  # Ctrl-C, too
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(entries).encode())
         return True
     return False
 

@@ -26,6 +26,8 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from kquants.files import write_whole
+
 Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels to compile) now and then while a first use compiles; may raise to end it."""
 
@@ -100,14 +102,7 @@ def _path(folder: Path, name: str) -> Path:
 
 def store(folder: Path, name: str, code: bytes) -> None:
     """Keep a kernel's object code, its SHA-256 in front; the file appears whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(code).digest() + code)
-        Path(temporary).replace(_path(folder, name))
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(_path(folder, name), hashlib.sha256(code).digest() + code)
 
 
 def _read(folder: Path, name: str) -> bytes | None:
