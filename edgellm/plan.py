@@ -72,6 +72,11 @@ class Plan:
         return self.weights + self.kv_cache + self.activations + self.scratch
 
     @property
+    def fits(self) -> bool:
+        """Whether all of it has room, with a full context."""
+        return self.total <= self.available
+
+    @property
     def from_disk(self) -> bool:
         """Whether not even the weights fit: then every token reads the disk."""
         return self.weights > self.available
@@ -100,7 +105,7 @@ class Plan:
             "kv_type": self.kv_type,
             "threads": self.threads,
             "memory": parts,
-            "fits": self.total <= self.available,
+            "fits": self.fits,
             "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
             "notes": self.notes,
             "devices": self.devices,

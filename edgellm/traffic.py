@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from edgellm.arch.description import Description, tensors_in
 from edgellm.engine.program import build
@@ -25,7 +25,7 @@ class Traffic:
 
     weights: int
     cell: int
-    matrices: Mapping[str, int] = field(default_factory=dict)
+    matrices: Mapping[str, int]
 
     @classmethod
     def of(cls, model: Description, kv_type: str) -> "Traffic":
@@ -53,7 +53,7 @@ class Traffic:
 
     def multiplied(self, speeds: Mapping[str, float]) -> float | None:
         """Bytes of these weights, of all their formats, that are multiplied in a second; None where it is unknown."""
-        if not self.matrices or not self.matrices.keys() <= speeds.keys():
+        if not self.matrices.keys() <= speeds.keys():
             return None
         return sum(self.matrices.values()) / sum(nbytes / speeds[name] for name, nbytes in self.matrices.items())
 

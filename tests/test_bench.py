@@ -115,7 +115,7 @@ def result(**setting: Any) -> Result:
         Round(2000.0, 5000.0, second, turns[1]),
         Round(500.0, 100.0, third, turns[2]),
     ]
-    return Result(chosen, 2, Traffic(weights=80, cell=1), 50, "0.3", False, rounds)
+    return Result(chosen, 2, Traffic(weights=80, cell=1, matrices={}), 50, "0.3", False, rounds)
 
 
 def test_figures_by_hand() -> None:

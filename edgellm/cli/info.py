@@ -80,11 +80,11 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
 
 
 def _speed(decode: DecodeSpeed, nbytes: int) -> str:
+    if decode.tps is not None:
+        return f"about {decode.tps:,.1f} tokens/s expected with {counted(decode.threads, 'thread')}"
     if nbytes > available_memory():
         return "at the speed of the disk, as the file is larger than the memory that is free"
-    if decode.tps is None:
-        return "speed not known yet: `edgellm plan` measures this machine and tells what to expect"
-    return f"about {decode.tps:,.1f} tokens/s expected with {counted(decode.threads, 'thread')}"
+    return "speed not known yet: `edgellm plan` measures this machine and tells what to expect"
 
 
 def _tokenizer(tokenizer: TokenizerInfo) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
 from edgellm.tables import table
+
+if TYPE_CHECKING:
+    from edgellm.plan import GPUPlan, Plan
 
 
 @click.command("plan")
@@ -37,11 +40,11 @@ def command(model: str, as_json: bool, **given: Any) -> None:
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
     if not as_json:
-        click.echo("\n".join(_memory(plan.figures({}))))  # which nobody should have to wait for
+        click.echo("\n".join(_memory(plan)))  # which nobody should have to wait for
     figures = plan.figures(_speeds(plan.threads, plan.wanted))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
-    elif lines := list(_decode(figures)):
+    elif lines := list(_decode(plan, figures)):
         click.echo("\n".join(["", *lines]))
 
 
@@ -60,18 +63,10 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     from edgellm.measuring import measure
     from edgellm.speeds import keep
 
-    what = "measuring this machine, once"
-
-    def compiling(done: int, total: int) -> None:
-        if done < total:
-            progress.compiling(done, total)
-        else:
-            progress.working(what)
-
     try:
         with notices(), Progress() as progress:
-            progress.working(what)
-            measured = measure(threads, unknown, compiling)
+            progress.working("measuring this machine, once")
+            measured = measure(threads, unknown, progress.compiling)
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return {}
@@ -82,58 +77,52 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     return measured
 
 
-def _memory(figures: dict[str, Any]) -> Iterator[str]:
+def _memory(plan: "Plan") -> Iterator[str]:
     from edgellm.gguf.printable import counted, size
 
-    memory, ctx, gpu = figures["memory"], counted(figures["ctx"], "token"), figures["gpu"]
-    cpu = figures["devices"][0]
-    where = f"{cpu['blocks']} blocks{'' if gpu else ', all'} on the CPU"
+    ctx, gpu = counted(plan.ctx, "token"), plan.gpu
+    where = f"{plan.devices[0]['blocks']} blocks{'' if gpu else ', all'} on the CPU"
     rows = [
-        ("weights", size(memory["weights"]), f"mapped from the file; {where}"),
-        ("KV cache", size(memory["kv_cache"]), f"{figures['kv_type']}, with a full context of {ctx}"),
-        ("activations", size(memory["activations"]), "of a part of a prompt"),
-        ("scratch", size(memory["scratch"]), f"of {counted(figures['threads'], 'thread')}"),
-        ("total", size(memory["total"]), f"of {size(memory['available'])} that are free{_verdict(figures)}"),
+        ("weights", size(plan.weights), f"mapped from the file; {where}"),
+        ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}"),
+        ("activations", size(plan.activations), "of a part of a prompt"),
+        ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
+        ("total", size(plan.total), f"of {size(plan.available)} that are free{_verdict(plan)}"),
     ]
     if gpu:
-        rows += _gpu_rows(gpu, figures["devices"][1]["blocks"])
+        rows += _gpu_rows(gpu, plan.devices[1]["blocks"])
     yield from table(("memory", "size", ""), rows)
-    for note in figures["notes"]:
+    for note in plan.notes:
         yield f"note: {note}"
 
 
-def _decode(figures: dict[str, Any]) -> Iterator[str]:
+def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
     from edgellm.gguf.printable import counted, size
 
     if expected := figures["decode"]:
-        full = f"{expected['tps_full']:,.1f} after {counted(figures['ctx'], 'token')}"
+        full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
-        yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(figures['threads'], 'thread')}"
+        yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(plan.threads, 'thread')}"
         yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, where memory is not waited for"
-    elif figures["gpu"] and not _is_from_disk(figures["memory"]):
+    elif plan.gpu and not plan.from_disk:
         yield "decode, expected  not told with a GPU; `edgellm bench` measures it"
 
 
-def _gpu_rows(gpu: dict[str, Any], blocks: int) -> list[tuple[str, str, str]]:
+def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
     from edgellm.gguf.printable import size
 
-    available = gpu["available"]
-    free = "" if available is None else f"of {size(available)} that may be used"
-    short = available is not None and gpu["total"] > available
+    free = "" if gpu.available is None else f"of {size(gpu.available)} that may be used"
+    short = gpu.available is not None and gpu.total > gpu.available
     return [
         ("", "", ""),
-        ("GPU weights", size(gpu["weights"]), f"{blocks} blocks on {gpu['name']}"),
-        ("GPU KV cache", size(gpu["kv_cache"]), "with a full context"),
-        ("GPU activations", size(gpu["activations"]), "with what the driver takes, about"),
-        ("GPU total", size(gpu["total"]), free + (": too little; choose fewer --gpu-layers" if short else "")),
+        ("GPU weights", size(gpu.weights), f"{blocks} blocks on {gpu.name}"),
+        ("GPU KV cache", size(gpu.kv_cache), "with a full context"),
+        ("GPU activations", size(gpu.activations), "with what the driver takes, about"),
+        ("GPU total", size(gpu.total), free + (": too little; choose fewer --gpu-layers" if short else "")),
     ]
 
 
-def _verdict(figures: dict[str, Any]) -> str:
-    if _is_from_disk(figures["memory"]):
+def _verdict(plan: "Plan") -> str:
+    if plan.from_disk:
         return ": too little, it would run at the speed of the disk; choose a smaller quantization"
-    return "" if figures["fits"] else ": too little for a full context; choose a smaller --ctx"
-
-
-def _is_from_disk(memory: dict[str, int]) -> bool:
-    return memory["weights"] > memory["available"]
+    return "" if plan.fits else ": too little for a full context; choose a smaller --ctx"

@@ -22,10 +22,13 @@ class Progress:
         self._live = bool(sys.stderr and sys.stderr.isatty())
         self._shown = self._announced = False
         self._since = monotonic()
+        self._on = ""
 
     def compiling(self, done: int, total: int) -> None:
-        """Kernels are being compiled, which happens once per machine and can take a while."""
-        if self._live:
+        """Kernels are being compiled, which happens once per machine and can take a while; then work goes on."""
+        if self._on and done == total:
+            self.working(self._on)
+        elif self._live:
             self._line(f"compiling kernels for this CPU, once: {done} of {total}")
         elif not self._announced:
             from edgellm.gguf.printable import counted
@@ -45,6 +48,7 @@ class Progress:
 
     def working(self, on: str) -> None:
         """Something is being done that takes a while."""
+        self._on = on
         if self._live:
             self._line(on)
 
