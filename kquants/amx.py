@@ -15,12 +15,11 @@ from numba import types
 
 from kquants.cpu import has
 from kquants.layout import DOTS_BYTES
-from kquants.part_sums import so_far, store_sum
 from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, Format, Values
 from kquants.quads import Value
 from kquants.scaling import scaling_of
-from kquants.simd import F32, I32, all_f32, at, call, define, load, pointer
+from kquants.simd import F32, I32, at, call, define, load, pointer, store_vectors
 from kquants.unpacked import load_scales
 
 AMX = all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
@@ -71,27 +70,17 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
     """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
 
     Arguments: address of the sums, weights (whose scales lie `scales_at` bytes on), x, what belongs to these blocks of
-    x, scratch of DOTS_BYTES, and what `kquants.part_sums` calls fresh, added and to.
+    x, and scratch of DOTS_BYTES.
     """
     scaling = scaling_of(fmt)
 
-    @define(types.none, *[types.int64] * 8)
-    def multiply(
-        b: ir.IRBuilder,
-        sums: Value,
-        weights: Value,
-        x: Value,
-        x_scales: Value,
-        scratch: Value,
-        fresh: Value,
-        added: Value,
-        to: Value,
-    ) -> None:
+    @define(types.none, *[types.int64] * 5)
+    def multiply(b: ir.IRBuilder, sums: Value, weights: Value, x: Value, x_scales: Value, scratch: Value) -> None:
         steps, scales = blocks * fmt.SPANS, at(b, weights, scales_at)
         dots = [at(b, scratch, _DOT_BYTES * i) for i in range(_PLACES)]
         y = [at(b, sums, 64 * t) for t in range(rows)]
         of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
-        totals = [scaling.begin(b, so_far(b, to_y, fresh, _load_by_mask)) for to_y in y]
+        totals = [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in y]
         of_units: list[Values] = []
         for step in range(steps + _DELAY):
             if step < steps:
@@ -108,29 +97,11 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
                     of_row = [load(b, at(b, dots[i % _PLACES], 64 * t), I32.vector) for i in spans]
                     totals[t] = scaling.add(b, totals[t], of_row, of_units[unit], of_rows[t], unit)
         whole = load_scales(b, fmt, scales, len(of_units), F32)
-        before = [so_far(b, to_y, fresh, _load_by_mask) for to_y in y]
-        after = [scaling.end(b, totals[t], before[t], of_units, whole, of_rows[t]) for t in range(rows)]
-        # One branch for all rows: see `_load_by_mask`.
-        with b.if_else(b.icmp_signed("==", b.or_(added, to), _LONG(0))) as (in_place, between_parts):
-            with in_place:
-                for t in range(rows):
-                    b.store(after[t], pointer(b, y[t], F32.vector), align=64)
-            with between_parts:
-                for t in range(rows):
-                    store_sum(b, y[t], after[t], added, to, _load_by_mask)
+        for t in range(rows):
+            before = load(b, y[t], F32.vector)
+            store_vectors(b, y[t], [scaling.end(b, totals[t], before, of_units, whole, of_rows[t])])
 
     return multiply
-
-
-def _load_by_mask(b: ir.IRBuilder, condition: Value, address: Value, other: float) -> Value:
-    """A `LoadIf` (see `kquants.part_sums`) without a branch.
-
-    With one for each row of x, products and arithmetic overlap no more: a Granite Rapids then reads prompts at 0.75 of
-    the speed.
-    """
-    place, align = pointer(b, address, F32.vector), ir.IntType(32)(64)
-    mask = b.bitcast(b.sext(condition, ir.IntType(16)), ir.VectorType(ir.IntType(1), 16))
-    return call(b, "llvm.masked.load.v16f32.p0", F32.vector, place, align, mask, all_f32(other))
 
 
 def _multiply(b: ir.IRBuilder, fmt: Format, step: int, x: Value, stride: Value, weights: Value) -> None:

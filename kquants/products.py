@@ -12,7 +12,6 @@ from numba import types
 from kquants.cpu import has, lowering
 from kquants.dot4 import TAKES_BYTES, Dot2, Dot4
 from kquants.layout import X_GROUP
-from kquants.part_sums import load_by_branch, so_far, store_sum
 from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, RAISED, Format, Part, Values, Whole
 from kquants.quads import Value
@@ -214,42 +213,34 @@ def widen_x(b: ir.IRBuilder, x: Value, to: Value) -> None:
 def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
     """Two operations on the y of some tiles and TOGETHER // tiles rows of x: the sums to begin with, and store y.
 
-    Arguments: (the first tile's y, bytes to the next tile's, fresh), and (sums, y, bytes to the next tile's, the first
-    tile's scales, what belongs to the rows of x, fresh, added, to). Each next tile's scales are `tile_bytes` further
-    on. For fresh, added and to see `so_far` and `store_sum`.
+    Arguments: (the first tile's y, bytes to the next tile's), and (sums, y, bytes to the next tile's, the first tile's
+    scales, what belongs to the rows of x). Each next tile's scales are `tile_bytes` further on.
     """
     scaling, units, rows = scaling_of(fmt), units_of(fmt), TOGETHER // tiles
     sums_type = _sums_type(scaling, tiles, rows)
 
-    @define(sums_type, *[types.int64] * 3)
-    def begin(b: ir.IRBuilder, y: Value, y_bytes: Value, fresh: Value) -> Value:
+    def place(b: ir.IRBuilder, y: Value, y_bytes: Value, tile: int, t: int) -> Value:
+        return at(b, y, 64 * t, times(b, y_bytes, tile))
+
+    @define(sums_type, *[types.int64] * 2)
+    def begin(b: ir.IRBuilder, y: Value, y_bytes: Value) -> Value:
         sums: Value = ir.Constant(ir.ArrayType(scaling.SUMS.vector, tiles * rows), ir.Undefined)
         for tile in range(tiles):
             for t in range(rows):
-                before = so_far(b, at(b, y, 64 * t, times(b, y_bytes, tile)), fresh, load_by_branch)
+                before = load(b, place(b, y, y_bytes, tile, t), F32.vector)
                 sums = b.insert_value(sums, scaling.begin(b, before), rows * tile + t)
         return sums
 
-    @define(types.none, sums_type, *[types.int64] * 7)
-    def end(
-        b: ir.IRBuilder,
-        sums: Value,
-        y: Value,
-        y_bytes: Value,
-        scales: Value,
-        x_scales: Value,
-        fresh: Value,
-        added: Value,
-        to: Value,
-    ) -> None:
+    @define(types.none, sums_type, *[types.int64] * 4)
+    def end(b: ir.IRBuilder, sums: Value, y: Value, y_bytes: Value, scales: Value, x_scales: Value) -> None:
         for tile in range(tiles):
             of_tile = at(b, scales, tile_bytes * tile)
             all_scales = [load_scales(b, fmt, of_tile, unit, scaling.SUMS) for unit in range(units)]
             whole = load_scales(b, fmt, of_tile, units, F32)
             for t in range(rows):
-                to_y, x = at(b, y, 64 * t, times(b, y_bytes, tile)), Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t)
-                before, of_row = so_far(b, to_y, fresh, load_by_branch), b.extract_value(sums, rows * tile + t)
-                store_sum(b, to_y, scaling.end(b, of_row, before, all_scales, whole, x), added, to, load_by_branch)
+                to_y, x = place(b, y, y_bytes, tile, t), Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t)
+                before, of_row = load(b, to_y, F32.vector), b.extract_value(sums, rows * tile + t)
+                store_vectors(b, to_y, [scaling.end(b, of_row, before, all_scales, whole, x)])
 
     return begin, end
 

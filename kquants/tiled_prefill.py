@@ -5,12 +5,14 @@ Where rows of W come in parts (see `kquants.parts`), the sums of each are added 
 holds
 
     sums       [STRIP][rows of x][16]   float32
-    parts      [STRIP][rows of x][16]   float32, the sums of earlier parts
+    earlier    [STRIP][rows of x][16]   float32, the sums of earlier parts
     unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.unpacked` has them
     dots                                what `kquants.amx` needs, or x as int16 for 16 rows of it
 """
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import numba as nb
 
 from kquants.amx import AMX, configure, multiply_rows, release
 from kquants.decorators import inline
@@ -22,6 +24,7 @@ from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import TILES, TOGETHER, begin_and_end, bytes_of_x, multiply_unit, widen_x
 from kquants.requests import fetch_lines
 from kquants.scaling import scaling_of, units_of
+from kquants.simd import add_f32, load_f32x16, splat_f32, store_f32x16
 from kquants.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
 
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
@@ -43,35 +46,43 @@ def rows_beside(t: int, rows: int, w_rows: int) -> tuple[int, int]:
     return w_rows * t // rows, w_rows * min(t + 16, rows) // rows
 
 
-class Sums(NamedTuple):
-    """Where the sums of tiles with some rows of x are, `tile_bytes` from one tile's to the next's, and go.
+@inline
+def clear(sums: int, end: int) -> None:
+    """Zeros from one address to another."""
+    for at in range(sums, end, 64):
+        store_f32x16(at, splat_f32(nb.float32(0)))
 
-    For `fresh`, `added` and `to` see `so_far` and `store_sum` of `kquants.part_sums`: at the end of a part the sums of
-    the parts before it are added, and all are put where those were; after the last one, where those of whole rows are.
-    """
 
-    address: int
-    tile_bytes: int
-    fresh: int
-    added: int
-    to: int
+@inline
+def end_part(part: int, parts: int, sums: int, earlier: int) -> None:
+    """Add the sums of a part, which go on to `earlier`, to those of the parts before it, which begin there."""
+    for k in range(0, earlier - sums, 64):
+        total = load_f32x16(sums + k)
+        if part > 0:
+            total = add_f32(load_f32x16(earlier + k), total)
+        store_f32x16((sums if part == parts - 1 else earlier) + k, total)
+    if part < parts - 1:
+        clear(sums, earlier)
 
 
 def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
-    """`multiply(rows, tile, x, x_scales, sums, dots)`: add the products of unpacked tiles with rows of x."""
+    """`multiply(rows, tile, x, x_scales, sums, tile_bytes, dots)`: add the products of unpacked tiles with rows of x.
+
+    The sums of each tile are `tile_bytes` further on than those of the one before it.
+    """
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
     multiply, units = multiply_unit(group, tiles, UNPACKED), units_of(group)
     begin, end = begin_and_end(group, tiles, UNPACKED)
     together, x_bytes, scales_bytes = TOGETHER // tiles, bytes_of_x(group), scaling_of(group).X_GROUP_BYTES
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, tile_bytes: int, dots: int) -> None:
         for t in range(0, rows, together):
-            to_x, to_scales, to_y = x + t * x_bytes, x_scales + t * scales_bytes, sums.address + 64 * t
-            y = begin(to_y, sums.tile_bytes, sums.fresh)
+            to_x, to_scales, to_y = x + t * x_bytes, x_scales + t * scales_bytes, sums + 64 * t
+            y = begin(to_y, tile_bytes)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
-            end(y, to_y, sums.tile_bytes, tile + SCALES, to_scales, sums.fresh, sums.added, sums.to)
+            end(y, to_y, tile_bytes, tile + SCALES, to_scales)
 
     return multiply_all
 
@@ -81,17 +92,17 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
     multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks, SCALES), multiply_rows(fmt, 16, blocks, SCALES)
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, tile_bytes: int, dots: int) -> None:
         if rows <= 8:
-            multiply_8(sums.address, tile, x, x_scales, dots, sums.fresh, sums.added, sums.to)
+            multiply_8(sums, tile, x, x_scales, dots)
         else:
-            multiply_16(sums.address, tile, x, x_scales, dots, sums.fresh, sums.added, sums.to)
+            multiply_16(sums, tile, x, x_scales, dots)
 
     return multiply_all
 
 
 def _product(fmt: Any, tiles: int) -> Any:
-    """`multiply(count, rows, tile, x, x_scales, sums, dots)`: the products of `tiles` tiles, as above.
+    """`multiply(count, rows, tile, x, x_scales, sums, tile_bytes, dots)`: the products of `tiles` tiles, as above.
 
     They are unpacked for `count` blocks: GROUP, or as few as a row may end with.
     """
@@ -104,11 +115,13 @@ def _product(fmt: Any, tiles: int) -> Any:
     rest = of_blocks(fmt.BLOCKS) if may_rest else whole
 
     @inline
-    def multiply(count: int, rows: int, tile: int, x: int, x_scales: int, sums: Sums, dots: int) -> None:
+    def multiply(
+        count: int, rows: int, tile: int, x: int, x_scales: int, sums: int, tile_bytes: int, dots: int
+    ) -> None:
         if may_rest and count < GROUP:
-            rest(rows, tile, x, x_scales, sums, dots)
+            rest(rows, tile, x, x_scales, sums, tile_bytes, dots)
         else:
-            whole(rows, tile, x, x_scales, sums, dots)
+            whole(rows, tile, x, x_scales, sums, tile_bytes, dots)
 
     return multiply
 
@@ -138,13 +151,6 @@ def prefill_of(fmt: Any) -> Any:
             store_group(w, row_bytes, ahead, tile, tile + SCALES)
 
     @inline
-    def sums_with(sums: int, rows: int, tiles: int, begins: bool, ends: bool, part: int, parts: int) -> Sums:
-        """The sums of tiles as blocks of a part of W are added to them, with which it begins or ends."""
-        each = sum_bytes(rows)
-        added, to = (tiles * each if ends and part > 0 else 0), (tiles * each if ends and part < parts - 1 else 0)
-        return Sums(sums, each, 1 if begins else 0, added, to)
-
-    @inline
     def ask(op: int, last: int, rows: int, t: int, tiles: int, w: int, y: int) -> None:
         """Beside rows t … t + 15 of x: ask for a part of the weights at w, and for y if no blocks follow these."""
         first, stop = rows_beside(t, rows, TILE_ROWS * tiles)
@@ -156,10 +162,10 @@ def prefill_of(fmt: Any) -> Any:
 
     @inline
     def multiply(
-        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: Sums
+        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
     ) -> None:
         """Unpacked blocks b … last of all tiles by all rows of x: 16 of these, which come from far, at a time."""
-        dots = unpacked + STRIP * UNPACKED
+        dots, tile_bytes = unpacked + STRIP * UNPACKED, sum_bytes(rows)
         for t in range(0, rows, 16):
             some, (x, x_scales) = min(16, rows - t), place(op, rows, t, b)
             if rows > FEW_ROWS:  # few rows stay near, and wait for the memory: `unpack` asks it for enough
@@ -170,12 +176,11 @@ def prefill_of(fmt: Any) -> Any:
                     widen_x(x - 32 * first + r * group_bytes, dots + r * x_bytes)
                 x = dots + 64 * first
             for k in range(0, tiles, most):
-                tile, address = unpacked + k * UNPACKED, sums.address + k * sums.tile_bytes + 64 * t
-                of_these = Sums(address, sums.tile_bytes, sums.fresh, sums.added, sums.to)
+                tile, y_tile = unpacked + k * UNPACKED, sums + k * tile_bytes + 64 * t
                 if tiles - k >= most:
-                    multiply_most(last - b, some, tile, x, x_scales, of_these, dots)
+                    multiply_most(last - b, some, tile, x, x_scales, y_tile, tile_bytes, dots)
                 else:
-                    multiply_alone(last - b, some, tile, x, x_scales, of_these, dots)
+                    multiply_alone(last - b, some, tile, x, x_scales, y_tile, tile_bytes, dots)
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:
@@ -185,7 +190,8 @@ def prefill_of(fmt: Any) -> Any:
         elif AMX:
             set_up_16(unpacked)
         count, parts = argument(op, 2) // 32, in_parts(argument(op, 2), row_bytes)
-        b, part, part_blocks = 0, 0, count // parts
+        b, part, earlier = 0, 0, sums + tiles * sum_bytes(rows)
+        clear(sums, earlier)
         while b < count:
             last = b + (GROUP if b + GROUP <= count else blocks)
             done = b // blocks * super_bytes
@@ -194,10 +200,11 @@ def prefill_of(fmt: Any) -> Any:
                 ahead = at + tiles * tile_bytes + TILE_ROWS * done
                 unpack(at + done, row_bytes, ahead, unpacked + k * UNPACKED, last - b)
             next_w = w + (last // blocks * super_bytes if last < count else tiles * tile_bytes)
-            begins, ends = b == part * part_blocks, last == (part + 1) * part_blocks
-            to_sums = sums_with(sums, rows, tiles, begins, ends, part, parts)
-            multiply(op, b, last, rows, tiles, next_w, y, unpacked, to_sums)
-            b, part = last, part + 1 if ends else part
+            multiply(op, b, last, rows, tiles, next_w, y, unpacked, sums)
+            if parts > 1 and last == count // parts * (part + 1):
+                end_part(part, parts, sums, earlier)
+                part += 1
+            b = last
         if AMX:
             release()
 
