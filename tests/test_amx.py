@@ -78,7 +78,8 @@ def kernel() -> Iterator[Callable[[str], str]]:
 
     patch.setattr(amx, "_tile", emulated)
     patch.setattr(tiled_prefill, "AMX", True)
-    patch.setattr("kquants.unpacked.VIA_INT16", False)  # as on every CPU that has matrix tiles: they take bytes
+    for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
+        patch.setattr(f"kquants.{module}.VIA_INT16", False)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"

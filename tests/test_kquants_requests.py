@@ -203,23 +203,24 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
 
 
 @made
-def rows_beside(t: int, rows: int, w_rows: int, result: int) -> None:
-    first, stop = tiled_prefill.rows_beside(t, rows, w_rows)
+def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
+    first, stop = tiled_prefill.rows_beside(t, some, rows, w_rows)
     store_i64(result, first)
     store_i64(result + 8, stop)
 
 
 @pytest.mark.parametrize("rows", [17, 100, 255, 256])
 @pytest.mark.parametrize("tiles", [1, 3, 4])
-def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int) -> None:
+@pytest.mark.parametrize("at_once", [16, 128])
+def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int, at_once: int) -> None:
     found, shares = [], []
-    for t in range(0, rows, 16):
+    for t in range(0, rows, at_once):
         result = np.zeros(2, np.int64)
-        rows_beside(t, rows, TILE_ROWS * tiles, result.ctypes.data)
+        rows_beside(t, min(at_once, rows - t), rows, TILE_ROWS * tiles, result.ctypes.data)
         found += range(*result.tolist())
         shares.append(result[1] - result[0])
     assert found == list(range(TILE_ROWS * tiles))
-    assert max(shares) <= -(-16 * TILE_ROWS * tiles // rows), "no more beside some rows of x than beside others"
+    assert max(shares) <= -(-at_once * TILE_ROWS * tiles // rows), "no more beside some rows of x than beside others"
 
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67)])
