@@ -48,11 +48,11 @@ and of 72 to 136 KB up to 12 % slower. Where it uses AVX2 alone, it reads tiles 
 VERY_LARGE = 80 << 10
 """Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""
 
-_MANY = {5: 16, 6: 16, 8: 8}
+_MANY = {5: 16, 6: 16, 7: 8, 8: 8}
 """By the bits of a format, how many parts come in place of four that are too large. Q6_K gains nothing by eight, Q8_0
 no more by 16. Of Q4_K, four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns, eight and 16 would
 gain 2 to 6 %, but to compile one more choice takes a third longer.) By bits, not by bytes in a file, MXFP4 is like
-those of five, IQ4_NL and IQ4_XS like Q8_0; they were not measured."""
+those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured."""
 
 
 def choices(fmt: Format) -> list[int]:

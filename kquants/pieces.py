@@ -85,7 +85,7 @@ class Format(Protocol):
     SPANS: int
     """Spans in a block: 1 or 2."""
     BITS: int
-    """u is below 2**BITS."""
+    """u is below 2**BITS; of signed weights, their magnitudes are."""
     OFFSET: int
     """What u is more than the weight, 0 where spans have a minimum; SIGNED where weights are signed bytes."""
 

@@ -18,7 +18,7 @@ from kquants.simd import load_f16, load_nibbles_i8x32, lookup_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
-BITS, OFFSET = 8, SIGNED
+BITS, OFFSET = 7, SIGNED
 
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 CODES = tuple(value + SIGNED_OFFSET for value in VALUES)

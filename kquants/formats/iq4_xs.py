@@ -20,7 +20,7 @@ from kquants.simd import load_f16, load_nibbles_i8x32, load_u8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
-BITS, OFFSET = 8, SIGNED
+BITS, OFFSET = 7, SIGNED
 
 
 @inline
