@@ -28,6 +28,12 @@ UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
 DOTS_BYTES = 8 * 16 * 64
 """Scratch for products of matrix tiles on their way, see `kquants.amx`, or for 256 values of 16 rows of x as int16."""
 
+FLOAT_ROWS = 42
+"""Rows of x that meet tiles of float weights together: their sums, and columns of x, stay in the second-level cache."""
+
+FLOAT_BYTES = FLOAT_ROWS * (STRIP * TILE_ROWS * 64 + 2112) + TILE_ROWS * 1024 + 64
+"""Scratch for products of float weights with many rows of x, see `kquants.matmul`."""
+
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 
@@ -110,7 +116,8 @@ def matmul_scratch(columns: int) -> int:
     Of what 16 rows of float32 take, those of quantized formats leave 47 bytes a column: two spread rows of x need 3.5.
     """
     sums = 2 * 64 * MOST_ROWS
-    return SHARE_BYTES + 64 + STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
+    quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + TILE_ROWS * 4 * (columns + 16)
+    return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES)
 
 
 def padded(head_dim: int) -> int:

@@ -43,8 +43,8 @@ def row_of(weights: Any) -> Any:
     return row_to_f32
 
 
-def float_row_of(fmt: Any, padded: bool) -> Any:
-    """`row_to_f32(source, n, target)` for a float format; `padded` writes zeros up to a multiple of 16."""
+def float_row_of(fmt: Any) -> Any:
+    """`row_to_f32(source, n, target)` for a float format."""
     lanes, lanes_part, size = fmt.lanes, fmt.lanes_part, fmt.WEIGHT_BYTES
 
     @inline
@@ -53,11 +53,7 @@ def float_row_of(fmt: Any, padded: bool) -> Any:
         for k in range(0, whole, 16):
             store_f32x16(target + 4 * k, lanes(source + size * k))
         if whole < n:
-            tail = lanes_part(source + size * whole, n - whole)
-            if padded:
-                store_f32x16(target + 4 * whole, tail)
-            else:
-                store_f32x16_part(target + 4 * whole, tail, n - whole)
+            store_f32x16_part(target + 4 * whole, lanes_part(source + size * whole, n - whole), n - whole)
 
     return row_to_f32
 
@@ -65,4 +61,4 @@ def float_row_of(fmt: Any, padded: bool) -> Any:
 for _name, _weights in WEIGHTS.items():
     _define(_name, row_of(_weights))
 for _name, _format in {"f32": f32, "f16": f16, "bf16": bf16}.items():
-    _define(_name, float_row_of(_format, padded=False))
+    _define(_name, float_row_of(_format))

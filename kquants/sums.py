@@ -1,38 +1,126 @@
-"""Sums for several rows of x at once: a tuple of vectors that stay in registers.
+"""Sums of products with float weights: 16 lanes, of columns, for each of 16 rows of W and each row of x.
 
-`TOKENS` rows of x go together through what is multiplied with them.
+They lie in scratch, [rows of x][16 rows of W][16 lanes] of float32, and so do some columns of W and of x that many rows
+need together. Registers hold a block at a time: the sums of W_ROWS rows of W and of X_ROWS rows of x, as many lanes of
+them as a register has.
 """
 
 from typing import Any
 
+import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import has
+from kquants.cpu import has, is_arm
+from kquants.decorators import Vector, inline
 from kquants.lanes import pack, unpack
-from kquants.simd import F32, define, fma, fold, pointer
+from kquants.layout import TILE_ROWS
+from kquants.simd import (
+    F32,
+    VectorType,
+    add_f32,
+    at,
+    define,
+    fma,
+    load,
+    load_f32x16,
+    load_f32x16_part,
+    pick,
+    pointer,
+    splat_f32,
+    store_f32x16,
+    store_f32x16_part,
+)
 
-TOKENS = 8 if has("avx512f") else 2
-"""Rows of x that go together: as many as the registers hold sums for."""
+LANES = 16 if has("avx512f") else 8 if has("avx") else 4
+"""Lanes of a register."""
 
-_LONG = ir.IntType(64)
-_VF = F32.vector
+W_ROWS, X_ROWS = 4, 6 if has("avx512f") or is_arm() else 3
+"""Rows of a block: its sums, a register of each row of x and one of W fill 32 registers, or 16."""
 
-FloatSums = types.UniTuple(F32, TOKENS)
+SUMS_BYTES = TILE_ROWS * 64
+"""Bytes of the sums of a row of x."""
 
+W_BYTES = 1024
+"""Bytes of a row of W at once: 16 of them, with as many columns of X_ROWS rows of x, stay in the first-level cache."""
 
-zero_sums = define(FloatSums)(lambda b: ir.Constant(ir.ArrayType(_VF, TOKENS), None))
-
-
-@define(FloatSums, FloatSums, F32, types.int64, types.int64)
-def fma_tokens(b: ir.IRBuilder, y: Any, w: Any, x: Any, stride: Any) -> Any:
-    """y + w · the 16 float32 of each token at `x`, fused."""
-    at = [pointer(b, b.add(x, b.mul(stride, _LONG(t))), _VF) for t in range(TOKENS)]
-    return pack(b, [fma(b, w, b.load(p, align=1), old) for p, old in zip(at, unpack(b, y), strict=True)])
+_Register = VectorType("f32_register", ir.FloatType(), LANES)
+Block = types.UniTuple(_Register, W_ROWS * X_ROWS)
+"""Sums of the first row of W with each row of x, then those of the next."""
 
 
-@define(types.none, types.int64, FloatSums)
-def store_totals(b: ir.IRBuilder, address: Any, y: Any) -> None:
-    """The sum over the lanes of each token, as `sum_f32` has it: TOKENS float32."""
-    for t, v in enumerate(unpack(b, y)):
-        b.store(fold(b, v, b.fadd), pointer(b, b.add(address, _LONG(4 * t)), ir.FloatType()), align=1)
+@inline
+def clear(sums: int, end: int) -> None:
+    """Zeros from one address to another."""
+    for place in range(sums, end, 64):
+        store_f32x16(place, splat_f32(nb.float32(0)))
+
+
+@inline
+def put(y: int, v: Vector, count: int, accumulate: int) -> None:
+    """Write the first `count` lanes to y, or add them to what is there."""
+    if count == TILE_ROWS:
+        store_f32x16(y, add_f32(load_f32x16(y), v) if accumulate else v)
+    else:
+        store_f32x16_part(y, add_f32(load_f32x16_part(y, count), v) if accumulate else v, count)
+
+
+def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
+    return [at(b, sums, SUMS_BYTES * t + 64 * r) for r in range(W_ROWS) for t in range(X_ROWS)]
+
+
+@define(Block, types.int64)
+def load_block(b: ir.IRBuilder, sums: Any) -> Any:
+    """The block whose first sum begins at an address."""
+    return pack(b, [load(b, place, _Register.vector) for place in _places(b, sums)])
+
+
+@define(types.none, types.int64, Block)
+def store_block(b: ir.IRBuilder, sums: Any, block: Any) -> None:
+    """Store a block there."""
+    for place, v in zip(_places(b, sums), unpack(b, block), strict=True):
+        b.store(v, pointer(b, place, v.type), align=4 * LANES)
+
+
+def columns_of(fmt: Any) -> int:
+    """Columns of W at once."""
+    return W_BYTES // int(fmt.WEIGHT_BYTES)
+
+
+def x_bytes_of(fmt: Any) -> int:
+    """Bytes from those of a row of x to those of the next.
+
+    Loads of rows that lie a multiple of 4 KB apart, as in a matrix, hinder each other in the first-level cache: a Zen 4
+    then multiplies at two thirds of its speed. These do not.
+    """
+    return 4 * columns_of(fmt) + 64
+
+
+def add_block_of(fmt: Any) -> Any:
+    """`add(block, w, x)`: the block plus products of its rows, of which the first begin at w and x."""
+    x_bytes, elements = x_bytes_of(fmt), ir.VectorType(fmt.ELEMENT, LANES)
+
+    @define(Block, Block, types.int64, types.int64)
+    def add(b: ir.IRBuilder, block: Any, w: Any, x: Any) -> Any:
+        of_x, old = [load(b, at(b, x, x_bytes * t), _Register.vector) for t in range(X_ROWS)], unpack(b, block)
+        new = list[Any]()
+        for r in range(W_ROWS):
+            of_w = fmt.widen(b, load(b, at(b, w, W_BYTES * r), elements))
+            new += [fma(b, of_w, v, old[X_ROWS * r + t]) for t, v in enumerate(of_x)]
+        return pack(b, new)
+
+    return add
+
+
+@define(F32, types.int64)
+def totals(b: ir.IRBuilder, sums: Any) -> Any:
+    """The sums of a row of x over their lanes, one for each row of W: each is added up as `simd.fold` does it."""
+    vectors, width = [load(b, at(b, sums, 64 * r), F32.vector) for r in range(TILE_ROWS)], TILE_ROWS
+    while width > 1:
+        # Lanes in groups of `width`, each of one row: their first halves plus their second.
+        half, groups = width // 2, range(0, 2 * TILE_ROWS, width)
+        halves = [[g + i for g in groups for i in range(first, first + half)] for first in (0, half)]
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [b.fadd(*(pick(b, x, y, lanes) for lanes in halves)) for x, y in pairs]
+        width = half
+    return vectors[0]

@@ -15,23 +15,14 @@ Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in gr
 
 from typing import Any
 
-from kquants.decorators import Vector, inline, kernel
+from kquants.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_at
 from kquants.interpreter import argument, row_count
 from kquants.layout import DECODE_ROWS, DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.parts import parts_of
-from kquants.simd import (
-    add_f32,
-    copy,
-    load_f32x16,
-    load_f32x16_part,
-    load_i64,
-    prefetch_to_write,
-    store_f32x16,
-    store_f32x16_part,
-    store_i64,
-)
+from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
+from kquants.sums import put
 from kquants.tiled_decode import decode_of, reads_on, spread_of
 from kquants.tiled_prefill import UNPACKED, prefill_of, sum_bytes
 
@@ -53,15 +44,6 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
         y = argument(op, 6) + t * argument(op, 7)
         for tile in range(first, last):
             prefetch_to_write(y + 4 * TILE_ROWS * tile)
-
-
-@inline
-def _put(y: int, v: Vector, count: int, accumulate: int) -> None:
-    """Write the first `count` lanes to y, or add them to what is there."""
-    if count == TILE_ROWS:
-        store_f32x16(y, add_f32(load_f32x16(y), v) if accumulate else v)
-    else:
-        store_f32x16_part(y, add_f32(load_f32x16_part(y, count), v) if accumulate else v, count)
 
 
 def _define(name: str, fmt: Any) -> None:
@@ -102,7 +84,7 @@ def _define(name: str, fmt: Any) -> None:
             for t in range(rows):
                 for k in range(tiles):
                     v, at = load_f32x16(sums + k * sum_bytes(rows) + 64 * t), y + t * argument(op, 7) + 64 * k
-                    _put(at, v, min(left - k * TILE_ROWS, TILE_ROWS), argument(op, 8))
+                    put(at, v, min(left - k * TILE_ROWS, TILE_ROWS), argument(op, 8))
             unit += tiles
 
 

@@ -12,8 +12,6 @@ holds
 
 from typing import Any
 
-import numba as nb
-
 from kquants.amx import AMX, configure, multiply_rows, release
 from kquants.decorators import inline
 from kquants.dot4 import VIA_INT16
@@ -25,7 +23,8 @@ from kquants.pieces import BLOCK_WEIGHTS, Several
 from kquants.products import TILES, TOGETHER, begin_and_end, bytes_of_x, multiply_unit, widen_x
 from kquants.requests import fetch_lines
 from kquants.scaling import scaling_of, units_of
-from kquants.simd import add_f32, load_f32x16, splat_f32, store_f32x16
+from kquants.simd import add_f32, load_f32x16, store_f32x16
+from kquants.sums import clear
 from kquants.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
 
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
@@ -55,13 +54,6 @@ def sum_bytes(rows: int) -> int:
 def rows_beside(t: int, some: int, rows: int, w_rows: int) -> tuple[int, int]:
     """Which rows of W, from the first to before the last, are asked for beside `some` of `rows` rows of x from t on."""
     return w_rows * t // rows, w_rows * (t + some) // rows
-
-
-@inline
-def clear(sums: int, end: int) -> None:
-    """Zeros from one address to another."""
-    for at in range(sums, end, 64):
-        store_f32x16(at, splat_f32(nb.float32(0)))
 
 
 @inline

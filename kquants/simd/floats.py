@@ -23,17 +23,30 @@ def all_f32(value: float) -> Any:
 
 
 def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
-    """x · y + z of 16 float32, rounded once."""
-    return call(b, "llvm.fma.v16f32", F32.vector, x, y, z) if _FMA else old_x86.fma(b, x, y, z)
+    """x · y + z of 16 float32, or of as many as a register has, rounded once."""
+    return call(b, f"llvm.fma.v{x.type.count}f32", x.type, x, y, z) if _FMA else old_x86.fma(b, x, y, z)
 
 
 def half_to_float(b: ir.IRBuilder, half: Any) -> Any:
-    """The float32 of float16 bits, a scalar or 16 lanes."""
+    """The float32 of float16 bits, a scalar or several lanes."""
     if not _F16C:
         return old_x86.half_to_float(b, half)
-    many = isinstance(half.type, ir.VectorType)
-    halves, floats = (ir.VectorType(ir.HalfType(), 16), F32.vector) if many else (ir.HalfType(), _FLOAT)
+    halves, floats = (
+        ir.VectorType(kind, half.type.count) if isinstance(half.type, ir.VectorType) else kind
+        for kind in (ir.HalfType(), _FLOAT)
+    )
     return b.fpext(b.bitcast(half, halves), floats)
+
+
+def float_to_float(b: ir.IRBuilder, v: Any) -> Any:
+    """Float32 as it is."""
+    return v
+
+
+def bf16_to_float(b: ir.IRBuilder, v: Any) -> Any:
+    """The float32 of bfloat16 bits, of several lanes."""
+    ints, floats = (ir.VectorType(kind, v.type.count) for kind in (_INT, _FLOAT))
+    return b.bitcast(b.shl(b.zext(v, ints), ir.Constant(ints, [16] * v.type.count)), floats)
 
 
 def float_to_half(b: ir.IRBuilder, x: Any) -> Any:

@@ -7,21 +7,12 @@ from numba import types
 from numba.core import cgutils
 
 from kquants import cpu
-from kquants.simd.floats import all_f32, float_to_half, half_to_float
+from kquants.simd.floats import all_f32, bf16_to_float, float_to_float, float_to_half, half_to_float
 from kquants.simd.memory import pointer
 from kquants.simd.vectors import F32, I8, I32, Emit, call, define, joined, lanes_below
 
 _BOOL, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 _FLOAT = ir.FloatType()
-
-
-def _widen_f32(b: ir.IRBuilder, v: Any) -> Any:
-    return v
-
-
-def _widen_bf16(b: ir.IRBuilder, v: Any) -> Any:
-    high = b.shl(b.zext(v, I32.vector), ir.Constant(I32.vector, [16] * 16))
-    return b.bitcast(high, F32.vector)
 
 
 def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
@@ -87,9 +78,9 @@ def _copy_beginning(b: ir.IRBuilder, to: Any, source: Any, count: Any) -> None:
     call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *places, length, _BOOL(0))
 
 
-load_f32x16, load_f32x16_part = _vector_loads(_FLOAT, _widen_f32)
+load_f32x16, load_f32x16_part = _vector_loads(_FLOAT, float_to_float)
 load_f16x16, load_f16x16_part = _vector_loads(_SHORT, half_to_float)
-load_bf16x16, load_bf16x16_part = _vector_loads(_SHORT, _widen_bf16)
+load_bf16x16, load_bf16x16_part = _vector_loads(_SHORT, bf16_to_float)
 
 
 @define(types.none, types.int64, F32)
@@ -116,7 +107,7 @@ def _apart(narrow: Emit) -> Any:
     return store
 
 
-store_f32_apart = _apart(_widen_f32)
+store_f32_apart = _apart(float_to_float)
 """Store 16 lanes, `stride` bytes from one to the next."""
 store_f16_apart = _apart(float_to_half)
 
