@@ -82,7 +82,9 @@ class Yardstick:
             w, x, y = (aligned(*size) for size in sizes)
         except MemoryError:
             raise _no_memory(self._pool.count) from None
-        w.fill(60)  # scales that are neither 0 nor so small that they take longer; and pages of its own
+        # Scales of a usual size, a float16 of 1.06 or 2^-68: denormal ones take longer. And pages that were written, as
+        # before they are all one and the same.
+        w.fill(60)
 
         def multiply() -> float:
             given = (w.ctypes.data, len(w), _COLUMNS, row_bytes, x.ctypes.data, x.nbytes, y.ctypes.data, y.nbytes)

@@ -1,12 +1,13 @@
 """Matrix products of float weights: y = W x for every row x of the batch.
 
 Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; for many rows
-(prefill) some columns at a time, of x and then of a tile of W, are brought together in scratch. Both evaluate the same
-expression in the same order, so a row's result has the same bits whatever else is in the batch. Scratch then holds
+(prefill) some columns at a time, of x and then of a tile of W, are packed into scratch. Both evaluate the same
+expression in the same order, so a row's result has the same bits whatever else is in the batch. Scratch holds, of as
+many tiles and rows of x as there are,
 
-    sums       [STRIP][FLOAT_ROWS] of those of a row of x, see `kquants.sums`
-    x          [FLOAT_ROWS][columns]   float32
-    w          [16][columns]           as in the file
+    sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
+    x          [FLOAT_ROWS] of `x_bytes_of`            float32
+    w          [16] of FLOAT_W_BYTES                   as in the file
 
 Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, 1 to add to y
 instead of writing it, and the record of the product that follows, or 0 (`kquants.tiled` uses it). One unit is one
@@ -20,26 +21,26 @@ import numba as nb
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, FLOAT_BYTES, FLOAT_ROWS, SHARE_BYTES, STRIP, TILE_ROWS
+from kquants.layout import DECODE_ROWS, FLOAT_ROWS, FLOAT_W_BYTES, FLOAT_X_BYTES, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.requests import fetch_lines
 from kquants.simd import copy, fma_f32, load_f32x16, splat_f32, store_f32x16
 from kquants.sums import (
-    LANES,
+    REGISTER_LANES,
     SUMS_BYTES,
-    W_BYTES,
     W_ROWS,
     X_ROWS,
-    add_block_of,
+    add_products_of,
     clear,
     columns_of,
-    load_block,
+    load_registers,
     put,
-    store_block,
+    store_registers,
     totals,
+    whole_tiles,
     x_bytes_of,
 )
 
-assert FLOAT_ROWS % X_ROWS == 0, "blocks reach beyond the sums"
+assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
 
 Four = tuple[Vector, Vector, Vector, Vector]
 
@@ -59,48 +60,50 @@ def _add_four(load: Any) -> Any:
     return add
 
 
-def _multiply_rows(fmt: Any) -> Any:
-    """`multiply(op, x, start, stop, sums)`: the sums of rows of W, where they lie, with the row of x at an address.
+def _multiply_four(fmt: Any) -> Any:
+    """`multiply(op, row, last, x, sums)`: the sums of four rows of W, where they lie, with the row of x at an address.
 
-    The memory is asked for what lies eight rows further on: without, a Zen 4 with AVX2 alone decodes F16 at 0.75 of the
-    speed, and as fast with four rows as with eight.
+    Beyond the last row of W, that one is read instead. The memory is asked for the same columns eight rows further on,
+    where weights have two bytes for each line twice: without that, a Zen 4 with AVX2 alone decodes F16 at 0.75 of the
+    speed. From four rows on it is as fast, for one line after the other as they lie in the file 0.83.
     """
     add, add_part, size = _add_four(fmt.lanes), _add_four(fmt.lanes_part), fmt.WEIGHT_BYTES
 
     @inline
-    def multiply(op: int, x: int, start: int, stop: int, sums: int) -> None:
-        w, n, row_bytes = argument(op, 0), argument(op, 2), argument(op, 3)
-        zero, whole, last = splat_f32(nb.float32(0)), n & ~15, w + (stop - 1) * row_bytes
-        for r in range(start, stop, 4):  # together, as each would wait for its own last sum
-            row = w + r * row_bytes
-            rows = row, min(row + row_bytes, last), min(row + 2 * row_bytes, last), min(row + 3 * row_bytes, last)
-            y = zero, zero, zero, zero
-            for k in range(0, whole, 16):
-                fetch_lines(row + size * k + 8 * row_bytes, 4, row_bytes)
-                y = add(y, rows, size * k, load_f32x16(x + 4 * k))
-            if whole < n:
-                y = add_part(y, rows, size * whole, load_f32x16(x + 4 * whole), n - whole)
-            for i in range(4):
-                store_f32x16(sums + 64 * (r - start + i), y[i])
+    def multiply(op: int, row: int, last: int, x: int, sums: int) -> None:
+        n, row_bytes, zero = argument(op, 2), argument(op, 3), splat_f32(nb.float32(0))
+        whole = n & ~15
+        rows = row, min(row + row_bytes, last), min(row + 2 * row_bytes, last), min(row + 3 * row_bytes, last)
+        y = zero, zero, zero, zero  # together, as each would wait for its own last sum
+        for k in range(0, whole, 16):
+            fetch_lines(row + size * k + 8 * row_bytes, 4, row_bytes)
+            y = add(y, rows, size * k, load_f32x16(x + 4 * k))
+        if whole < n:
+            y = add_part(y, rows, size * whole, load_f32x16(x + 4 * whole), n - whole)
+        for i in range(4):
+            store_f32x16(sums + 64 * i, y[i])
 
     return multiply
 
 
-def _multiply_blocks(fmt: Any) -> Any:
-    """`multiply(rows, columns, w, x, sums)`: add products of 16 rows of W with rows of x, both of `kquants.sums`."""
-    add, size, x_bytes = add_block_of(fmt), fmt.WEIGHT_BYTES, x_bytes_of(fmt)
+def _multiply_packed(fmt: Any) -> Any:
+    """`multiply(rows, w_rows, columns, w, x, sums)`: add the products of so many packed columns of W and of x.
+
+    Both have whole register tiles of rows.
+    """
+    add, size, x_bytes = add_products_of(fmt), fmt.WEIGHT_BYTES, x_bytes_of(fmt)
 
     @inline
-    def multiply(rows: int, columns: int, w: int, x: int, sums: int) -> None:
+    def multiply(rows: int, w_rows: int, columns: int, w: int, x: int, sums: int) -> None:
         for t in range(0, rows, X_ROWS):
-            for r in range(0, TILE_ROWS, W_ROWS):
-                for lane in range(0, 16, LANES):
-                    of_w, of_x = w + r * W_BYTES + size * lane, x + t * x_bytes + 4 * lane
+            for r in range(0, w_rows, W_ROWS):
+                for lane in range(0, 16, REGISTER_LANES):
+                    of_w, of_x = w + r * FLOAT_W_BYTES + size * lane, x + t * x_bytes + 4 * lane
                     place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
-                    block = load_block(place)
+                    registers = load_registers(place)
                     for k in range(0, columns, 16):
-                        block = add(block, of_w + size * k, of_x + 4 * k)
-                    store_block(place, block)
+                        registers = add(registers, of_w + size * k, of_x + 4 * k)
+                    store_registers(place, registers)
 
     return multiply
 
@@ -119,41 +122,64 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     put(argument(op, 6) + t * argument(op, 7) + 4 * start, totals(sums), count, argument(op, 8))
 
 
+def _pack_of(fmt: Any) -> tuple[Any, Any]:
+    """`pack_x(op, t, rows, k, columns, x)` and `pack_w(op, unit, k, columns, w)`: columns from k on, of whole register
+    tiles of rows: the last row takes the place of those beyond it. `pack_w` returns how many rows there are then."""
+    size, x_bytes = fmt.WEIGHT_BYTES, x_bytes_of(fmt)
+
+    @inline
+    def pack_x(op: int, t: int, rows: int, k: int, columns: int, x: int) -> None:
+        for i in range(whole_tiles(rows, X_ROWS)):
+            row = argument(op, 4) + (t + min(i, rows - 1)) * argument(op, 5)
+            copy(x + i * x_bytes, row + 4 * k, 4 * (columns + 15 & ~15))
+
+    @inline
+    def pack_w(op: int, unit: int, k: int, columns: int, w: int) -> int:
+        start, count = _tile(op, unit)
+        w_rows = whole_tiles(count, W_ROWS)
+        for i in range(w_rows):
+            to, row = w + i * FLOAT_W_BYTES, argument(op, 0) + (start + min(i, count - 1)) * argument(op, 3)
+            store_f32x16(to + size * (columns & ~15), splat_f32(nb.float32(0)))  # behind the last column
+            copy(to, row + size * k, size * columns)
+        return w_rows
+
+    return pack_x, pack_w
+
+
 def _define(name: str, fmt: Any) -> None:
     """Register the product kernel of a format."""
-    multiply_rows, multiply_blocks, size = _multiply_rows(fmt), _multiply_blocks(fmt), fmt.WEIGHT_BYTES
+    multiply_four, multiply_packed, (pack_x, pack_w) = _multiply_four(fmt), _multiply_packed(fmt), _pack_of(fmt)
     most, x_bytes = columns_of(fmt), x_bytes_of(fmt)
-    needed = FLOAT_ROWS * (STRIP * SUMS_BYTES + x_bytes) + TILE_ROWS * W_BYTES + 64
-    assert needed <= FLOAT_BYTES, "scratch has no room for many rows of x"
+    assert x_bytes <= FLOAT_X_BYTES, "scratch has no room for so many columns"
 
     @inline
     def decode(op: int, rows: int, unit: int, sums: int) -> None:
         start, count = _tile(op, unit)
+        w, row_bytes = argument(op, 0) + start * argument(op, 3), argument(op, 3)
+        for r in range(0, count, 4):
+            for t in range(rows):
+                x, place = argument(op, 4) + t * argument(op, 5), sums + t * SUMS_BYTES + 64 * r
+                multiply_four(op, w + r * row_bytes, w + (count - 1) * row_bytes, x, place)
         for t in range(rows):
-            multiply_rows(op, argument(op, 4) + t * argument(op, 5), start, start + count, sums)
-            _put_row(op, t, unit, sums)
+            _put_row(op, t, unit, sums + t * SUMS_BYTES)
 
     @inline
     def prefill(op: int, t: int, rows: int, unit: int, tiles: int, sums: int) -> None:
         """Tiles times rows t … t + rows - 1 of x."""
-        n, row_bytes, x = argument(op, 2), argument(op, 3), sums + STRIP * FLOAT_ROWS * SUMS_BYTES
+        n, tile_bytes = argument(op, 2), FLOAT_ROWS * SUMS_BYTES
+        x = sums + STRIP * tile_bytes
         w = x + FLOAT_ROWS * x_bytes
         for tile in range(tiles):
-            clear(sums + tile * FLOAT_ROWS * SUMS_BYTES, sums + (tile * FLOAT_ROWS + rows) * SUMS_BYTES)
+            clear(sums + tile * tile_bytes, sums + tile * tile_bytes + whole_tiles(rows, X_ROWS) * SUMS_BYTES)
         for k in range(0, n, most):
             columns = min(most, n - k)
-            for i in range(rows):
-                copy(x + i * x_bytes, argument(op, 4) + (t + i) * argument(op, 5) + 4 * k, 4 * (columns + 15 & ~15))
+            pack_x(op, t, rows, k, columns, x)
             for tile in range(tiles):
-                start, count = _tile(op, unit + tile)
-                for r in range(count):
-                    to = w + r * W_BYTES
-                    store_f32x16(to + size * (columns & ~15), splat_f32(nb.float32(0)))  # behind the last column
-                    copy(to, argument(op, 0) + (start + r) * row_bytes + size * k, size * columns)
-                multiply_blocks(rows, columns, w, x, sums + tile * FLOAT_ROWS * SUMS_BYTES)
+                w_rows = pack_w(op, unit + tile, k, columns, w)
+                multiply_packed(rows, w_rows, columns, w, x, sums + tile * tile_bytes)
         for tile in range(tiles):
             for i in range(rows):
-                _put_row(op, t + i, unit + tile, sums + (tile * FLOAT_ROWS + i) * SUMS_BYTES)
+                _put_row(op, t + i, unit + tile, sums + tile * tile_bytes + i * SUMS_BYTES)
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:

@@ -1,8 +1,8 @@
-"""Sums of products with float weights: 16 lanes, of columns, for each of 16 rows of W and each row of x.
+"""Sums of products in scratch: 16 for a row of x and a tile of W, and what products with float weights need of them.
 
-They lie in scratch, [rows of x][16 rows of W][16 lanes] of float32, and so do some columns of W and of x that many rows
-need together. Registers hold a block at a time: the sums of W_ROWS rows of W and of X_ROWS rows of x, as many lanes of
-them as a register has.
+Those have sums of 16 lanes, of columns, for each of 16 rows of W and each row of x: [rows of x][16 rows of W][16]. A
+register tile is what registers hold at a time: W_ROWS rows of W times X_ROWS rows of x, in as many lanes as a register
+has. Packed are some columns of W, as in the file, and of x: what many rows need together, close to each other.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from numba import types
 from kquants.cpu import has, is_arm
 from kquants.decorators import Vector, inline
 from kquants.lanes import pack, unpack
-from kquants.layout import TILE_ROWS
+from kquants.layout import FLOAT_W_BYTES, TILE_ROWS
 from kquants.simd import (
     F32,
     VectorType,
@@ -32,21 +32,19 @@ from kquants.simd import (
     store_f32x16_part,
 )
 
-LANES = 16 if has("avx512f") else 8 if has("avx") else 4
+REGISTER_LANES = 16 if has("avx512f") else 8 if has("avx") else 4
 """Lanes of a register."""
 
 W_ROWS, X_ROWS = 4, 6 if has("avx512f") or is_arm() else 3
-"""Rows of a block: its sums, a register of each row of x and one of W fill 32 registers, or 16."""
+"""Rows of a register tile: its sums, a register of each row of x and one of W fill 32 registers, or 16. (Neither those
+of Arm nor of AVX-512 were measured.)"""
 
 SUMS_BYTES = TILE_ROWS * 64
 """Bytes of the sums of a row of x."""
 
-W_BYTES = 1024
-"""Bytes of a row of W at once: 16 of them, with as many columns of X_ROWS rows of x, stay in the first-level cache."""
-
-_Register = VectorType("f32_register", ir.FloatType(), LANES)
-Block = types.UniTuple(_Register, W_ROWS * X_ROWS)
-"""Sums of the first row of W with each row of x, then those of the next."""
+_Register = VectorType("f32_register", ir.FloatType(), REGISTER_LANES)
+Registers = types.UniTuple(_Register, W_ROWS * X_ROWS)
+"""A register tile: sums of the first row of W with each row of x, then those of the next."""
 
 
 @inline
@@ -69,26 +67,26 @@ def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
     return [at(b, sums, SUMS_BYTES * t + 64 * r) for r in range(W_ROWS) for t in range(X_ROWS)]
 
 
-@define(Block, types.int64)
-def load_block(b: ir.IRBuilder, sums: Any) -> Any:
-    """The block whose first sum begins at an address."""
+@define(Registers, types.int64)
+def load_registers(b: ir.IRBuilder, sums: Any) -> Any:
+    """The register tile whose first sum begins at an address."""
     return pack(b, [load(b, place, _Register.vector) for place in _places(b, sums)])
 
 
-@define(types.none, types.int64, Block)
-def store_block(b: ir.IRBuilder, sums: Any, block: Any) -> None:
-    """Store a block there."""
-    for place, v in zip(_places(b, sums), unpack(b, block), strict=True):
-        b.store(v, pointer(b, place, v.type), align=4 * LANES)
+@define(types.none, types.int64, Registers)
+def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
+    """Store one there."""
+    for place, v in zip(_places(b, sums), unpack(b, registers), strict=True):
+        b.store(v, pointer(b, place, v.type), align=4 * REGISTER_LANES)
 
 
 def columns_of(fmt: Any) -> int:
-    """Columns of W at once."""
-    return W_BYTES // int(fmt.WEIGHT_BYTES)
+    """Columns that are packed at once."""
+    return FLOAT_W_BYTES // int(fmt.WEIGHT_BYTES)
 
 
 def x_bytes_of(fmt: Any) -> int:
-    """Bytes from those of a row of x to those of the next.
+    """Bytes from a packed row of x to the next.
 
     Loads of rows that lie a multiple of 4 KB apart, as in a matrix, hinder each other in the first-level cache: a Zen 4
     then multiplies at two thirds of its speed. These do not.
@@ -96,16 +94,22 @@ def x_bytes_of(fmt: Any) -> int:
     return 4 * columns_of(fmt) + 64
 
 
-def add_block_of(fmt: Any) -> Any:
-    """`add(block, w, x)`: the block plus products of its rows, of which the first begin at w and x."""
-    x_bytes, elements = x_bytes_of(fmt), ir.VectorType(fmt.ELEMENT, LANES)
+@inline
+def whole_tiles(rows: int, of: int) -> int:
+    """Rows up to the end of the last register tile, which has so many."""
+    return (rows + of - 1) // of * of
 
-    @define(Block, Block, types.int64, types.int64)
-    def add(b: ir.IRBuilder, block: Any, w: Any, x: Any) -> Any:
-        of_x, old = [load(b, at(b, x, x_bytes * t), _Register.vector) for t in range(X_ROWS)], unpack(b, block)
+
+def add_products_of(fmt: Any) -> Any:
+    """`add(registers, w, x)`: a register tile plus products of its rows, of which the first begin at w and x."""
+    x_bytes, elements = x_bytes_of(fmt), ir.VectorType(fmt.ELEMENT, REGISTER_LANES)
+
+    @define(Registers, Registers, types.int64, types.int64)
+    def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any) -> Any:
+        of_x, old = [load(b, at(b, x, x_bytes * t), _Register.vector) for t in range(X_ROWS)], unpack(b, registers)
         new = list[Any]()
         for r in range(W_ROWS):
-            of_w = fmt.widen(b, load(b, at(b, w, W_BYTES * r), elements))
+            of_w = fmt.widen(b, load(b, at(b, w, FLOAT_W_BYTES * r), elements))
             new += [fma(b, of_w, v, old[X_ROWS * r + t]) for t, v in enumerate(of_x)]
         return pack(b, new)
 

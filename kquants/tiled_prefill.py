@@ -4,8 +4,8 @@ That is into scratch that stays in the first-level cache, or nearly (without VNN
 Where rows of W come in parts (see `kquants.parts`), the sums of each are added to those of the parts before it. Scratch
 holds
 
-    sums       [STRIP][rows of x][16]   float32
-    earlier    [STRIP][rows of x][16]   float32, the sums of earlier parts
+    sums       [tiles][rows of x][16]   float32
+    earlier    [tiles][rows of x][16]   float32, the sums of earlier parts; room for STRIP tiles of both
     unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.unpacked` has them
     dots                                what `kquants.amx` needs, or x as int16 for 16 rows of it
 """
@@ -37,9 +37,10 @@ assert UNPACKED <= UNPACKED_BYTES, "scratch has no room for an unpacked tile"
 def rows_at_once(fmt: Any) -> int:
     """Rows of x that pass by one tile, or pair of tiles, and then by the next.
 
-    They come from the second level, and so do the tiles, for each visit anew, where a strip of them does not fit into
-    the first: without VNNI, whose scales take as much room as weights. A Zen 4 with AVX2 alone multiplies 1 to 3 %
-    faster so than by 16 rows, which fit beside a tile. But of x as int16, which are made of 16 rows, it is 2 % slower.
+    Without VNNI scales take as much room as weights, a strip of tiles does not fit into the first-level cache, and each
+    tile comes anew from the second for each visit. A Zen 4 with AVX2 alone multiplies 1 to 3 % faster by 128 rows than
+    by 16, which fit beside a tile; others without VNNI are taken to be like it, which was not measured. Of x as int16,
+    and of products of matrix tiles, scratch has room for 16 rows.
     """
     return 128 if VIA_INT16 and not is_widened(fmt) else 16
 
@@ -69,9 +70,9 @@ def end_part(part: int, parts: int, sums: int, earlier: int) -> None:
 
 
 def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
-    """`multiply(rows, tile, x, x_scales, sums, tile_bytes, dots)`: add the products of unpacked tiles with rows of x.
+    """`multiply(rows, tile, x, x_scales, sums, y_bytes, dots)`: add the products of unpacked tiles with rows of x.
 
-    The sums of each tile are `tile_bytes` further on than those of the one before it.
+    The sums of each tile are `y_bytes` further on than those of the one before it.
     """
     group = Several(fmt, blocks) if fmt.BLOCKS == 1 else fmt
     multiply, units = multiply_unit(group, tiles, UNPACKED), units_of(group)
@@ -79,13 +80,13 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
     together, x_bytes, scales_bytes = TOGETHER // tiles, bytes_of_x(group), scaling_of(group).X_GROUP_BYTES
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, tile_bytes: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, y_bytes: int, dots: int) -> None:
         for t in range(0, rows, together):
             to_x, to_scales, to_y = x + t * x_bytes, x_scales + t * scales_bytes, sums + 64 * t
-            y = begin(to_y, tile_bytes)
+            y = begin(to_y, y_bytes)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
-            end(y, to_y, tile_bytes, tile + SCALES, to_scales)
+            end(y, to_y, y_bytes, tile + SCALES, to_scales)
 
     return multiply_all
 
@@ -95,7 +96,7 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
     multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks, SCALES), multiply_rows(fmt, 16, blocks, SCALES)
 
     @inline
-    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, tile_bytes: int, dots: int) -> None:
+    def multiply_all(rows: int, tile: int, x: int, x_scales: int, sums: int, y_bytes: int, dots: int) -> None:
         if rows <= 8:
             multiply_8(sums, tile, x, x_scales, dots)
         else:
@@ -105,7 +106,7 @@ def _matrix_product(fmt: Any, blocks: int) -> Any:
 
 
 def _product(fmt: Any, tiles: int) -> Any:
-    """`multiply(count, rows, tile, x, x_scales, sums, tile_bytes, dots)`: the products of `tiles` tiles, as above.
+    """`multiply(count, rows, tile, x, x_scales, sums, y_bytes, dots)`: the products of `tiles` tiles, as above.
 
     They are unpacked for `count` blocks: GROUP, or as few as a row may end with.
     """
@@ -118,13 +119,11 @@ def _product(fmt: Any, tiles: int) -> Any:
     rest = of_blocks(fmt.BLOCKS) if may_rest else whole
 
     @inline
-    def multiply(
-        count: int, rows: int, tile: int, x: int, x_scales: int, sums: int, tile_bytes: int, dots: int
-    ) -> None:
+    def multiply(count: int, rows: int, tile: int, x: int, x_scales: int, sums: int, y_bytes: int, dots: int) -> None:
         if may_rest and count < GROUP:
-            rest(rows, tile, x, x_scales, sums, tile_bytes, dots)
+            rest(rows, tile, x, x_scales, sums, y_bytes, dots)
         else:
-            whole(rows, tile, x, x_scales, sums, tile_bytes, dots)
+            whole(rows, tile, x, x_scales, sums, y_bytes, dots)
 
     return multiply
 
@@ -168,7 +167,7 @@ def prefill_of(fmt: Any) -> Any:
         op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
     ) -> None:
         """Unpacked blocks b … last of all tiles by all rows of x, some of these at a time."""
-        dots, tile_bytes = unpacked + STRIP * UNPACKED, sum_bytes(rows)
+        dots, y_bytes = unpacked + STRIP * UNPACKED, sum_bytes(rows)
         for t in range(0, rows, at_once):
             some, (x, x_scales) = min(at_once, rows - t), place(op, rows, t, b)
             if rows > FEW_ROWS:  # few rows stay near, and wait for the memory: `unpack` asks it for enough
@@ -179,11 +178,11 @@ def prefill_of(fmt: Any) -> Any:
                     widen_x(x - 32 * first + r * group_bytes, dots + r * x_bytes)
                 x = dots + 64 * first
             for k in range(0, tiles, most):
-                tile, y_tile = unpacked + k * UNPACKED, sums + k * tile_bytes + 64 * t
+                tile, y_tile = unpacked + k * UNPACKED, sums + k * y_bytes + 64 * t
                 if tiles - k >= most:
-                    multiply_most(last - b, some, tile, x, x_scales, y_tile, tile_bytes, dots)
+                    multiply_most(last - b, some, tile, x, x_scales, y_tile, y_bytes, dots)
                 else:
-                    multiply_alone(last - b, some, tile, x, x_scales, y_tile, tile_bytes, dots)
+                    multiply_alone(last - b, some, tile, x, x_scales, y_tile, y_bytes, dots)
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:

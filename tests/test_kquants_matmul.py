@@ -225,7 +225,8 @@ def test_the_largest_batch(name: str) -> None:
     narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
     for columns in (*narrow, 4096):
         w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
-        check(name, w, x, MOST_ROWS)
+        for tokens in (MOST_ROWS, 131):  # all, and some beyond the 128 that may pass by a tile together
+            check(name, w, x, tokens)
 
 
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
@@ -337,20 +338,33 @@ def test_float_products_round_once_a_step(name: str, rows: int, columns: int) ->
     # A lane takes columns / 16 fused steps, and four more add up the 16 lanes; each rounds by 2^-24 at most.
     steps = -(-columns // 16) + 4
     bound = 1.01 * steps * 2.0**-24 * (np.abs(x) @ np.abs(values).T)
-    many = float_product(name, w, x, 90)
+    many, before = float_product(name, w, x, 90), rng.standard_normal((90, rows)).astype(F32)
+    assert same_bits(float_product(name, w, x, 90, before), before + many)
     assert (np.abs(many - x.astype(np.float64) @ values.T) <= bound).all()
     for tokens in (1, 3, 4, 43):
         assert same_bits(float_product(name, w, x, tokens), many[:tokens]), "depends on the number of rows"
 
 
+@pytest.mark.parametrize("columns", [40, 517])  # few, and a few more than are packed at once
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
-def test_float_products_keep_inf_and_nan(name: str) -> None:
-    w, _ = float_weights(name, np.ones((16, 40)))
-    x = np.ones((4, 40), F32)
-    x[1, 39], x[2, 3], x[3, 0], x[3, 1] = np.inf, np.nan, np.inf, -np.inf
-    for tokens in (3, 4):
+def test_float_products_keep_inf_and_nan(name: str, columns: int) -> None:
+    w, _ = float_weights(name, np.ones((16, columns)))
+    x = np.ones((4, columns), F32)
+    x[1, -1], x[2, 3], x[3, 0], x[3, 1] = np.inf, np.nan, np.inf, -np.inf
+    for tokens in (1, 3, 4):
         y = float_product(name, w, x, tokens)
-        assert np.array_equal(y[:, 0], [40, np.inf, np.nan, np.nan][:tokens], equal_nan=True)
+        assert np.array_equal(y[:, 0], [columns, np.inf, np.nan, np.nan][:tokens], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", FLOAT_FORMATS)
+def test_what_lies_behind_the_last_packed_column_does_not_count(name: str) -> None:
+    # Columns 512 … 516 are packed where 0 … 4 were, which leaves an Inf of column 8 behind them.
+    values = np.ones((16, 517))
+    values[:, 8] = np.inf
+    w, _ = float_weights(name, values)
+    x = np.ones((43, 517), F32)
+    for tokens in (1, 3, 43):
+        assert (float_product(name, w, x, tokens) == np.inf).all()
 
 
 def test_only_the_rows_of_the_outputs_are_computed() -> None:

@@ -14,8 +14,10 @@ from edgellm.engine.engine import Engine
 from edgellm.engine.memory import aligned
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
-from kquants import cpu, requests, tiled, tiled_decode, tiled_prefill
+from kquants import cpu, matmul, requests, tiled, tiled_decode, tiled_prefill
 from kquants.cpu import Level
+from kquants.decorators import inline
+from kquants.formats import f16, f32
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
@@ -234,6 +236,30 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
     op[FIRST_ARGUMENT + 6 : FIRST_ARGUMENT + 8] = 10_000_000, 300_032  # y, bytes per row
     claim_y(op.ctypes.data, rows, first, last)
     assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
+
+
+@pytest.mark.parametrize("fmt", [f16, f32])
+def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
+    fmt: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = define(types.none, types.int64)(lambda b, address: asked.note(b, address, Level(0)))
+    monkeypatch.setattr(requests, "prefetch", noted)
+    fetch_lines = inline(requests.fetch_lines.py_func)
+    monkeypatch.setattr(matmul, "fetch_lines", fetch_lines)
+    multiply = matmul._multiply_four(fmt)
+
+    @made
+    def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
+        multiply(op, row, last, x, sums)
+
+    columns, row_bytes = 64, 64 * fmt.WEIGHT_BYTES
+    w, x, sums = np.zeros((4, row_bytes), np.uint8), np.zeros(columns, np.float32), aligned(4, 64)
+    op = np.zeros(OP_WORDS, np.int64)
+    op[FIRST_ARGUMENT + 2 : FIRST_ARGUMENT + 4] = columns, row_bytes
+    multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
+    each = range(0, row_bytes, 16 * fmt.WEIGHT_BYTES)
+    wanted = [w.ctypes.data + (8 + row) * row_bytes + k for k in each for row in range(4)]
+    assert asked.lines() == sorted(wanted)
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:

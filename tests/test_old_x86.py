@@ -14,7 +14,7 @@ from kquants import old_x86
 
 Array = NDArray[Any]
 FLOAT, SHORT = ir.FloatType(), ir.IntType(16)
-LANES = [0, 16]
+LANES = [0, 4, 8, 16]
 
 
 def run(emit: Callable[..., Any], result: ir.Type, lanes: int, *given: Array) -> Array:
