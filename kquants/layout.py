@@ -30,7 +30,7 @@ DOTS_BYTES = 8 * 16 * 64
 
 FLOAT_ROWS = 48
 """Rows of x that meet tiles of float weights together: their sums, and columns of x, stay in the second-level cache. (A
-Zen 4 is 2 % slower with 42, and 2 % faster with 84, for which that of others has no room.)"""
+Zen 4 is 2 % faster with 84 than with 42, but that of others has no room for so many.)"""
 
 FLOAT_W_BYTES, FLOAT_X_BYTES = 1024, 4 * 512 + 64
 """Bytes of a row of float weights that are packed at once, and most that are of a row of x, 512 columns of two-byte
