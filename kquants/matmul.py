@@ -184,6 +184,7 @@ def _define(name: str, fmt: Any) -> None:
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
+        last = min(last, whole_tiles(argument(op, 1), TILE_ROWS) // TILE_ROWS)  # beyond W there is nothing to do
         for unit in range(first, last, 1 if rows <= DECODE_ROWS else STRIP):
             if rows <= DECODE_ROWS:
                 decode(op, rows, unit, sums)

@@ -96,7 +96,7 @@ def x_bytes_of(fmt: Any) -> int:
 
 @inline
 def whole_tiles(rows: int, of: int) -> int:
-    """Rows up to the end of the last register tile, which has so many."""
+    """Rows up to the end of the last tile, each of which has so many."""
     return (rows + of - 1) // of * of
 
 

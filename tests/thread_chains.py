@@ -4,6 +4,7 @@ import numpy as np
 from kernels import addresses, batch_record, guarded, op_record
 
 from edgellm.engine.threads import ThreadPool
+from kquants.layout import matmul_scratch
 
 F32 = np.float32
 WIDTH = 64
@@ -50,4 +51,4 @@ class Chain:
 
 
 def new_pool(count: int) -> ThreadPool:
-    return ThreadPool(count, addresses(), OPS, 16 * 4 * (WIDTH + 16))
+    return ThreadPool(count, addresses(), OPS, matmul_scratch(WIDTH))
