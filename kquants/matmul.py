@@ -6,7 +6,7 @@ expression in the same order, so a row's result has the same bits whatever else 
 many tiles and rows of x as there are,
 
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
-    x          [FLOAT_ROWS] of `x_bytes_of`            float32
+    x          [FLOAT_ROWS] of FLOAT_X_BYTES           float32
     w          [16] of FLOAT_W_BYTES                   as in the file
 
 Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, 1 to add to y
@@ -37,7 +37,6 @@ from kquants.sums import (
     store_registers,
     totals,
     whole_tiles,
-    x_bytes_of,
 )
 
 assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
@@ -91,14 +90,14 @@ def _multiply_packed(fmt: Any) -> Any:
 
     Both have whole register tiles of rows.
     """
-    add, size, x_bytes = add_products_of(fmt), fmt.WEIGHT_BYTES, x_bytes_of(fmt)
+    add, size = add_products_of(fmt), fmt.WEIGHT_BYTES
 
     @inline
     def multiply(rows: int, w_rows: int, columns: int, w: int, x: int, sums: int) -> None:
         for t in range(0, rows, X_ROWS):
             for r in range(0, w_rows, W_ROWS):
                 for lane in range(0, 16, REGISTER_LANES):
-                    of_w, of_x = w + r * FLOAT_W_BYTES + size * lane, x + t * x_bytes + 4 * lane
+                    of_w, of_x = w + r * FLOAT_W_BYTES + size * lane, x + t * FLOAT_X_BYTES + 4 * lane
                     place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
                     registers = load_registers(place)
                     for k in range(0, columns, 16):
@@ -125,13 +124,13 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
 def _pack_of(fmt: Any) -> tuple[Any, Any]:
     """`pack_x(op, t, rows, k, columns, x)` and `pack_w(op, unit, k, columns, w)`: columns from k on, of whole register
     tiles of rows: the last row takes the place of those beyond it. `pack_w` returns how many rows there are then."""
-    size, x_bytes = fmt.WEIGHT_BYTES, x_bytes_of(fmt)
+    size = fmt.WEIGHT_BYTES
 
     @inline
     def pack_x(op: int, t: int, rows: int, k: int, columns: int, x: int) -> None:
         for i in range(whole_tiles(rows, X_ROWS)):
             row = argument(op, 4) + (t + min(i, rows - 1)) * argument(op, 5)
-            copy(x + i * x_bytes, row + 4 * k, 4 * (columns + 15 & ~15))
+            copy(x + i * FLOAT_X_BYTES, row + 4 * k, 4 * (columns + 15 & ~15))
 
     @inline
     def pack_w(op: int, unit: int, k: int, columns: int, w: int) -> int:
@@ -149,13 +148,12 @@ def _pack_of(fmt: Any) -> tuple[Any, Any]:
 def _define(name: str, fmt: Any) -> None:
     """Register the product kernel of a format."""
     multiply_four, multiply_packed, (pack_x, pack_w) = _multiply_four(fmt), _multiply_packed(fmt), _pack_of(fmt)
-    most, x_bytes = columns_of(fmt), x_bytes_of(fmt)
-    assert x_bytes <= FLOAT_X_BYTES, "scratch has no room for so many columns"
+    most = columns_of(fmt)
 
     @inline
     def decode(op: int, rows: int, unit: int, sums: int) -> None:
-        start, count = _tile(op, unit)
-        w, row_bytes = argument(op, 0) + start * argument(op, 3), argument(op, 3)
+        (start, count), row_bytes = _tile(op, unit), argument(op, 3)
+        w = argument(op, 0) + start * row_bytes
         for r in range(0, count, 4):
             for t in range(rows):
                 x, place = argument(op, 4) + t * argument(op, 5), sums + t * SUMS_BYTES + 64 * r
@@ -168,7 +166,7 @@ def _define(name: str, fmt: Any) -> None:
         """Tiles times rows t … t + rows - 1 of x."""
         n, tile_bytes = argument(op, 2), FLOAT_ROWS * SUMS_BYTES
         x = sums + STRIP * tile_bytes
-        w = x + FLOAT_ROWS * x_bytes
+        w = x + FLOAT_ROWS * FLOAT_X_BYTES
         for tile in range(tiles):
             clear(sums + tile * tile_bytes, sums + tile * tile_bytes + whole_tiles(rows, X_ROWS) * SUMS_BYTES)
         for k in range(0, n, most):
@@ -184,7 +182,7 @@ def _define(name: str, fmt: Any) -> None:
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
-        last = min(last, whole_tiles(argument(op, 1), TILE_ROWS) // TILE_ROWS)  # beyond W there is nothing to do
+        last = min(last, (argument(op, 1) + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
         for unit in range(first, last, 1 if rows <= DECODE_ROWS else STRIP):
             if rows <= DECODE_ROWS:
                 decode(op, rows, unit, sums)

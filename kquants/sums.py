@@ -14,7 +14,7 @@ from numba import types
 from kquants.cpu import has, is_arm
 from kquants.decorators import Vector, inline
 from kquants.lanes import pack, unpack
-from kquants.layout import FLOAT_W_BYTES, TILE_ROWS
+from kquants.layout import FLOAT_W_BYTES, FLOAT_X_BYTES, TILE_ROWS
 from kquants.simd import (
     F32,
     VectorType,
@@ -85,28 +85,20 @@ def columns_of(fmt: Any) -> int:
     return FLOAT_W_BYTES // int(fmt.WEIGHT_BYTES)
 
 
-def x_bytes_of(fmt: Any) -> int:
-    """Bytes from a packed row of x to the next.
-
-    Loads of rows that lie a multiple of 4 KB apart, as in a matrix, hinder each other in the first-level cache: a Zen 4
-    then multiplies at two thirds of its speed. These do not.
-    """
-    return 4 * columns_of(fmt) + 64
-
-
 @inline
 def whole_tiles(rows: int, of: int) -> int:
-    """Rows up to the end of the last tile, each of which has so many."""
+    """Rows up to the end of the last register tile, which has so many."""
     return (rows + of - 1) // of * of
 
 
 def add_products_of(fmt: Any) -> Any:
     """`add(registers, w, x)`: a register tile plus products of its rows, of which the first begin at w and x."""
-    x_bytes, elements = x_bytes_of(fmt), ir.VectorType(fmt.ELEMENT, REGISTER_LANES)
+    elements = ir.VectorType(fmt.ELEMENT, REGISTER_LANES)
 
     @define(Registers, Registers, types.int64, types.int64)
     def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any) -> Any:
-        of_x, old = [load(b, at(b, x, x_bytes * t), _Register.vector) for t in range(X_ROWS)], unpack(b, registers)
+        of_x = [load(b, at(b, x, FLOAT_X_BYTES * t), _Register.vector) for t in range(X_ROWS)]
+        old = unpack(b, registers)
         new = list[Any]()
         for r in range(W_ROWS):
             of_w = fmt.widen(b, load(b, at(b, w, FLOAT_W_BYTES * r), elements))

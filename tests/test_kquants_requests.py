@@ -133,6 +133,10 @@ class Asked:
         place = b.inttoptr(b.add(log_address, b.mul(count, long(8))), long.as_pointer())
         b.store(b.add(address, long(level)), place)
 
+    def in_place_of_prefetch(self) -> Any:
+        """An operation that notes its address."""
+        return define(types.none, types.int64)(lambda b, address: self.note(b, address, Level(0)))
+
     def lines(self) -> list[int]:
         """Those since the last call."""
         found = self._log[1 : self._log[0] + 1].tolist()
@@ -229,8 +233,7 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
 def test_decode_claims_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted = define(types.none, types.int64)(lambda b, address: asked.note(b, address, Level(0)))
-    monkeypatch.setattr(tiled, "prefetch_to_write", noted)
+    monkeypatch.setattr(tiled, "prefetch_to_write", asked.in_place_of_prefetch())
     claim_y = made(tiled.claim_y.py_func)
     op = np.zeros(OP_WORDS, np.int64)
     op[FIRST_ARGUMENT + 6 : FIRST_ARGUMENT + 8] = 10_000_000, 300_032  # y, bytes per row
@@ -242,8 +245,7 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
 def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     fmt: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted = define(types.none, types.int64)(lambda b, address: asked.note(b, address, Level(0)))
-    monkeypatch.setattr(requests, "prefetch", noted)
+    monkeypatch.setattr(requests, "prefetch", asked.in_place_of_prefetch())
     fetch_lines = inline(requests.fetch_lines.py_func)
     monkeypatch.setattr(matmul, "fetch_lines", fetch_lines)
     multiply = matmul._multiply_four(fmt)
