@@ -8,7 +8,7 @@ shared out among threads, and `attention_merge` merges them afterwards.
 """
 
 from kquants.decorators import inline, kernel
-from kquants.interpreter import argument, row_count
+from kquants.interpreter import argument, batch_row, row_count
 from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES, SPAN_PAGES
 from kquants.pages import head_width
 from kquants.querytile import (
@@ -22,7 +22,7 @@ from kquants.querytile import (
     visible_cells,
 )
 from kquants.readers import READERS
-from kquants.simd import copy, load_i32, load_i64
+from kquants.simd import copy, load_i64
 from kquants.softmax import begin, finish, merge
 
 
@@ -32,12 +32,12 @@ def _spans(cells: int) -> int:
 
 
 @inline
-def _shared_spans(rows: int, batch: int) -> int:
+def _shared_spans(op: int, batch: int) -> int:
     """Spans of the row that has most, if rows share them out; else 0."""
-    most = 0
+    rows, most = row_count(op, batch), 0
     if rows <= MOST_SHARED_ROWS:
         for t in range(rows):
-            most = max(most, _spans(visible_cells(batch, t)))
+            most = max(most, _spans(visible_cells(op, batch, t)))
     return most if most > 1 and most * rows <= MOST_PARTS else 0
 
 
@@ -53,14 +53,14 @@ def _shared_part(op: int, t: int, most: int, s: int, h: int) -> int:
 
 
 @inline
-def _consecutive(batch: int, t: int, stop: int) -> int:
+def _consecutive(op: int, batch: int, t: int, stop: int) -> int:
     """How many rows from t on, before `stop`, are consecutive tokens of one sequence."""
-    tables, visible = load_i64(batch + 24), load_i64(batch + 32)
-    rows = 1
+    tables, first = load_i64(batch + 24), batch_row(op, batch, t)
+    table, visible, rows = load_i64(tables + 8 * first), visible_cells(op, batch, t), 1
     while (
         t + rows < stop
-        and load_i64(tables + 8 * (t + rows)) == load_i64(tables + 8 * t)
-        and load_i32(visible + 4 * (t + rows)) == load_i32(visible + 4 * t) + rows
+        and load_i64(tables + 8 * batch_row(op, batch, t + rows)) == table
+        and visible_cells(op, batch, t + rows) == visible + rows
     ):
         rows += 1
     return rows
@@ -103,7 +103,7 @@ def _define(name: str) -> None:
     @inline
     def begins_at(op: int, batch: int, t: int, g: int, share: int, shares: int) -> int:
         """About where the first keys are that a share of a tile wants, whose first row is t: its last may see more."""
-        span = _spans(visible_cells(batch, t)) * share // shares
+        span = _spans(visible_cells(op, batch, t)) * share // shares
         return keys_at(op, batch, t, g, span * SPAN_PAGES)
 
     @inline
@@ -111,7 +111,7 @@ def _define(name: str) -> None:
         """One share of the spans of a tile; `ahead` is what will be wanted after it."""
         width, spans = head_width(argument(op, 6)), _spans(tile.visible + tile.rows - 1)
         first, last = spans * share // shares, spans * (share + 1) // shares
-        take_queries(op, tile)
+        take_queries(op, batch, tile)
         for i in range(tile.rows * tile.heads):
             begin(merged_at(tile, width, i), width)
         for s in range(first, last):
@@ -126,9 +126,9 @@ def _define(name: str) -> None:
         op: int, batch: int, t: int, stop: int, g: int, share: int, shares: int, ahead: int, scratch: int
     ) -> None:
         """One share of the spans of the heads of KV head g, in rows t … stop - 1 of any sequences."""
-        group, most = argument(op, 4) // argument(op, 5), _shared_spans(row_count(op, batch), batch)
+        group, most = argument(op, 4) // argument(op, 5), _shared_spans(op, batch)
         while t < stop:
-            rows, visible = _consecutive(batch, t, stop), visible_cells(batch, t)
+            rows, visible = _consecutive(op, batch, t, stop), visible_cells(op, batch, t)
             after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else ahead
             for h in range(0, group, ATTENTION_QUERIES):
                 heads = min(ATTENTION_QUERIES, group - h)
@@ -146,7 +146,7 @@ def _define(name: str) -> None:
         """
         rows, kv_heads = row_count(op, batch), argument(op, 5)
         together = max(1, ATTENTION_QUERIES // (argument(op, 4) // kv_heads))
-        tiles, most = (rows + together - 1) // together, _shared_spans(rows, batch)
+        tiles, most = (rows + together - 1) // together, _shared_spans(op, batch)
         shares = max(1, min(min(MOST_SHARES, most), (rows + MOST_SHARES) // tiles))
         used, units = tiles * kv_heads * shares, kv_heads * (rows + MOST_SHARES)
         # Spread over all units, of which every thread has an equal share.
@@ -166,13 +166,13 @@ def attention_merge(op: int, batch: int, first: int, last: int, scratch: int) ->
     Arguments: those of attention. Units: kv heads · MOST_SHARED_ROWS.
     """
     rows, heads, kv_heads, head_dim = row_count(op, batch), argument(op, 4), argument(op, 5), argument(op, 6)
-    most, group, width = _shared_spans(rows, batch), heads // kv_heads, head_width(head_dim)
+    most, group, width = _shared_spans(op, batch), heads // kv_heads, head_width(head_dim)
     used, units = rows * kv_heads if most else 0, kv_heads * MOST_SHARED_ROWS
     for unit in range(first * used // units, last * used // units):
         t, g = unit // kv_heads, unit % kv_heads
         for h in range(g * group, (g + 1) * group):
             begin(scratch, width)
-            for s in range(_spans(visible_cells(batch, t))):
+            for s in range(_spans(visible_cells(op, batch, t))):
                 merge(scratch, _shared_part(op, t, most, s, h), width)
             finish(scratch, width, head_dim, _out_at(op, t, h))
 

@@ -10,7 +10,7 @@ import numba as nb
 from kquants.activations import quantize_block, quantize_group
 from kquants.decorators import Vector, inline, kernel
 from kquants.functions import exp
-from kquants.interpreter import argument, row_count
+from kquants.interpreter import argument, batch_row, row_count
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
 from kquants.simd import (
     add_f32,
@@ -19,8 +19,6 @@ from kquants.simd import (
     load_f32,
     load_f32x16,
     load_f32x16_part,
-    load_i32,
-    load_i64,
     mul_f32,
     splat_f32,
     square_root,
@@ -82,19 +80,30 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 
 @kernel("rms_norm")
 def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """RMSNorm, one row a unit. Where the op's rows are the outputs, it gathers them out of all rows of x.
+    """RMSNorm, one row a unit.
 
     Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, super_q.
     """
     x_bytes, n, h_bytes, rows = argument(op, 1), argument(op, 3), argument(op, 6), row_count(op, batch)
     eps = load_f32(op + 8 * 9)
     for t in range(first, last):
-        row = t
-        if load_i64(op + 24) == 1:
-            row = load_i32(load_i64(batch + 40) + 4 * t)
         h = argument(op, 5) + t * h_bytes
-        _norm_row(argument(op, 0) + row * x_bytes, argument(op, 2), n, eps, h)
+        _norm_row(argument(op, 0) + t * x_bytes, argument(op, 2), n, eps, h)
         _quantize(h, 0, n, t, rows, argument(op, 7), argument(op, 8))
+
+
+@kernel("keep_outputs")
+def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """The rows of x whose logits are wanted become its first rows, in their order; one piece of all of them a unit.
+
+    Arguments: x, bytes per row. None is written before it was read, as outputs come in the order of the rows.
+    """
+    x, row_bytes = argument(op, 0), argument(op, 1)
+    for t in range(row_count(op, batch)):
+        row = batch_row(op, batch, t)
+        if row != t:
+            for k in range(first * 4 * PIECE, min(last * 4 * PIECE, row_bytes), 64):
+                store_f32x16(x + t * row_bytes + k, load_f32x16(x + row * row_bytes + k))
 
 
 @kernel("norm_heads")

@@ -6,10 +6,10 @@ An op is a record of 16 int64:
          [ kernel | units | units per row | rows | meet | arguments ]
 
 It has `units + units per row · n` units of work, where n is word `rows` of the batch: 0 counts all rows, 1
-those whose logits are wanted; where there are none it has no work. Each thread has a share of consecutive units,
-which it takes in chunks from a counter: what it asks the memory for ahead is then what it needs next. Done with its
-own, it takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it
-wrote: all threads meet there first.
+those whose logits are wanted (what it writes has these one after the other); where there are none it has no work. Each
+thread has a share of consecutive units, which it takes in chunks from a counter: what it asks the memory for ahead is
+then what it needs next. Done with its own, it takes from the others', so that fast cores do more. `meet` is 1 where an
+op needs what the ops before it wrote: all threads meet there first.
 
 A kernel finds four int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
 the number of the thread, how many there are, and 0 at the first chunk of an op that the thread works on: what a kernel
@@ -40,7 +40,7 @@ from numba.extending import intrinsic
 
 from kquants.decorators import inline
 from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, PREPARED, SHARE_END, STOP, STRIP, THREAD, THREADS
-from kquants.simd import atomic_add, atomic_load, load_i64, store_i64
+from kquants.simd import atomic_add, atomic_load, load_i32, load_i64, store_i64
 from kquants.waiting import is_past
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -56,6 +56,12 @@ def argument(op: int, index: int) -> int:
 def row_count(op: int, batch: int) -> int:
     """How many rows of the batch an op works on."""
     return load_i64(batch + 8 * load_i64(op + 24))
+
+
+@inline
+def batch_row(op: int, batch: int, t: int) -> int:
+    """Which row of the batch is row t of those that an op works on."""
+    return int(load_i32(load_i64(batch + 40) + 4 * t)) if load_i64(op + 24) else t
 
 
 @intrinsic  # type: ignore[untyped-decorator]

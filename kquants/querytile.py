@@ -14,7 +14,7 @@ import numba as nb
 
 from kquants.bundles import WEIGHTS_BYTES
 from kquants.decorators import inline
-from kquants.interpreter import argument
+from kquants.interpreter import argument, batch_row
 from kquants.lanes import QUERIES
 from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
 from kquants.pages import head_width, page_address
@@ -46,9 +46,9 @@ class Tile(NamedTuple):
 
 
 @inline
-def visible_cells(batch: int, t: int) -> int:
-    """Cells of its sequence that row t sees."""
-    return int(load_i32(load_i64(batch + 32) + 4 * t))
+def visible_cells(op: int, batch: int, t: int) -> int:
+    """Cells of its sequence that row t of an op sees."""
+    return int(load_i32(load_i64(batch + 32) + 4 * batch_row(op, batch, t)))
 
 
 @inline
@@ -80,7 +80,7 @@ def _room(tile: Tile, width: int) -> int:
 
 
 class TileWork(NamedTuple):
-    """`take_queries(op, tile)`, then `attend_span(op, batch, tile, s, ahead)`: the partial results of span s.
+    """`take_queries(op, batch, tile)`, then `attend_span(op, batch, tile, s, ahead)`: the partial results of span s.
 
     `keys_at(op, batch, t, g, page)`: where the keys of row t's KV head g are in a page.
     """
@@ -98,7 +98,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
 
     @inline
-    def take_queries(op: int, tile: Tile) -> None:
+    def take_queries(op: int, batch: int, tile: Tile) -> None:
         """Bring the queries together, times scale and log2 e; the last bundle is filled up with zeros."""
         head_dim = argument(op, 6)
         width = head_width(head_dim)
@@ -106,8 +106,8 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
         scale = splat_f32(load_f32(op + 8 * 13) * _LOG2_E)
         queries = tile.rows * tile.heads
         for i in range((queries + QUERIES - 1) // QUERIES * QUERIES):
-            x = argument(op, 0) + (tile.t + i // tile.heads) * argument(op, 1)
-            x += 4 * (tile.h + i % tile.heads) * head_dim
+            row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
+            x = argument(op, 0) + row * argument(op, 1) + 4 * (tile.h + i % tile.heads) * head_dim
             for d in range(0, width + 16, 16):
                 x_part = load_f32x16_part(x + 4 * d, head_dim - d if i < queries else 0)
                 store_f32x16(room + 4 * d, mul_f32(x_part, scale))
@@ -115,7 +115,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
 
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, page: int) -> int:
-        return page_address(batch, t, page) + argument(op, 7) + g * key_bytes(argument(op, 6))
+        return page_address(batch, batch_row(op, batch, t), page) + argument(op, 7) + g * key_bytes(argument(op, 6))
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, page: int) -> int:

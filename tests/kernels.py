@@ -19,10 +19,10 @@ from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PAGE_SIZES, PREPARED, SHARE_BYTES
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
-PLAIN = ["post", "take_part", "serve", "rms_norm", "norm_heads", "add_bias", "quantize", "swiglu", "attention_merge"]
+PLAIN = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
 OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]
-NAMES = PLAIN + OF_FORMAT + OF_PAGE
+NAMES = [*PLAIN, "attention_merge", *OF_FORMAT, *OF_PAGE]
 GUARD = 0xA5
 """What memory holds that a kernel must not write."""
 

@@ -94,11 +94,17 @@ def quantized(x: Array, width: int) -> tuple[Array, Array]:
 class Rows:
     """A batch of rows of several sequences: for each row the page table and the cells that it sees.
 
-    Rows of one sequence have one list for a table: kernels tell sequences by the address of the table.
+    `outputs` are those whose logits are wanted. Rows of one sequence have one list for a table: kernels tell sequences
+    by the address of the table.
     """
 
     def __init__(
-        self, pages: Pages, tables: list[list[int]], visible: list[int], rotations: Array | None = None
+        self,
+        pages: Pages,
+        tables: list[list[int]],
+        visible: list[int],
+        rotations: Array | None = None,
+        outputs: list[int] | None = None,
     ) -> None:
         self.kept = {id(table): np.array(table, np.int32) for table in tables}
         self.parts: dict[str, Array] = {
@@ -106,5 +112,6 @@ class Rows:
             "visible": np.array(visible, np.int32),
             "rotations": np.zeros(1, F32) if rotations is None else rotations,
             "pages": pages.addresses,
+            "output_rows": np.array([*(outputs or []), 1 << 30], np.int32),
         }
-        self.record = batch_record(len(visible), 0, **self.parts)
+        self.record = batch_record(len(visible), len(outputs or []), **self.parts)

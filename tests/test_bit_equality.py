@@ -92,6 +92,25 @@ def test_neighbours_in_a_batch_change_no_bit(model_file: ModelFile, recipe: str,
 
 
 @pytest.mark.parametrize(("recipe", "kv_type"), MODELS)
+def test_what_else_is_wanted_changes_no_bit(model_file: ModelFile, recipe: str, kv_type: str) -> None:
+    """The last layer works on the tokens whose logits are wanted alone: none, some and all of a batch."""
+    with opened(model_file(types=recipe), 2, kv_type) as engine:
+        a, b, c = (engine.new_sequence() for _ in range(3))
+        whole = {a: fresh(engine, IDS), b: fresh(engine, OTHER), c: fresh(engine, IDS[::-1])}
+        source = {a: IDS, b: OTHER, c: IDS[::-1]}
+        first = {a: (60, []), b: (20, [])}
+        second = {a: (30, [0, 1, 2, 17, 29]), b: (1, [0]), c: (100, [*range(40, 77), 99])}
+        third = {a: (1, [0]), b: (1, []), c: (1, [0])}
+        for batch in (first, second, third, {a: (40, range(40)), b: (90, [89])}):
+            segments, wanted = list[Segment[Sequence]](), list[Bits]()
+            for sequence, (n, rows) in batch.items():
+                start = len(sequence)
+                segments.append(Segment(sequence, source[sequence][start : start + n], rows))
+                wanted.append(whole[sequence][[start + i for i in rows]])
+            assert np.array_equal(engine.forward(segments).view(np.uint32), np.concatenate(wanted))
+
+
+@pytest.mark.parametrize(("recipe", "kv_type"), MODELS)
 def test_a_cached_prefix_changes_no_bit(model_file: ModelFile, recipe: str, kv_type: str) -> None:
     with opened(model_file(types=recipe), 2, kv_type) as engine:
         whole, sequence = fresh(engine, IDS), engine.new_sequence()

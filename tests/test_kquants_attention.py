@@ -8,20 +8,32 @@ from kv_pages import EXTRA, F32, KINDS, TYPES, Pages, Rows, Shape, quantized
 from kquants.layout import MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, attention_scratch, padded, part_bytes
 
 
-def attend(shape: Shape, pages: Pages, tables: list[list[int]], visible: list[int], q: Array, scale: float) -> Array:
-    """The kernel's result for queries [row, head, head_dim], in the same shape; checks that it wrote nothing else."""
-    n, width = len(visible), shape.heads * shape.head_dim
-    queries = np.hstack([q.reshape(n, width), np.full((n, EXTRA), np.nan, F32)])
-    out, rows = guarded((n, width + EXTRA), F32), Rows(pages, tables, visible)
+def attend(
+    shape: Shape,
+    pages: Pages,
+    tables: list[list[int]],
+    visible: list[int],
+    q: Array,
+    scale: float,
+    wanted: list[int] | None = None,
+) -> Array:
+    """The kernel's result for queries [row, head, head_dim], in the same shape; checks that it wrote nothing else.
+
+    With `wanted` it works on these rows alone, and the result has no others.
+    """
+    rows, width = Rows(pages, tables, visible, outputs=wanted), shape.heads * shape.head_dim
+    queries = np.hstack([q.reshape(len(q), width), np.full((len(q), EXTRA), np.nan, F32)])
+    n, outputs = (len(q), False) if wanted is None else (len(wanted), True)
+    out = guarded((n, width + EXTRA), F32)
     parts = guarded((MOST_PARTS, shape.heads, part_bytes(padded(shape.head_dim))), np.uint8)
     sizes = (shape.heads, shape.kv_heads, shape.head_dim, shape.layer_bytes, float_bits(scale))
     arguments = (queries, queries[0].nbytes, out, out[0].nbytes, *sizes, parts)
     scratch = attention_scratch(shape.head_dim)
-    op = op_record(f"attention_{shape.kv}", *arguments)
+    op, merge = (op_record(name, *arguments, outputs=outputs) for name in (f"attention_{shape.kv}", "attention_merge"))
     run_op(op, rows.record, (MOST_SHARES + n) * shape.kv_heads, scratch)
-    run_op(op_record("attention_merge", *arguments), rows.record, MOST_SHARED_ROWS * shape.kv_heads, scratch)
+    run_op(merge, rows.record, MOST_SHARED_ROWS * shape.kv_heads, scratch)
     assert same_bits(out[:, width:].copy(), guarded((n, EXTRA), F32)), "wrote past the row"
-    result: Array = out[:, :width].reshape(q.shape).copy()
+    result: Array = out[:, :width].reshape(n, *q.shape[1:]).copy()
     return result
 
 
@@ -129,6 +141,10 @@ def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int,
         own.put(table, k[:n], v[:n])
         alone = attend(shape, own, [table], [n], q[row : row + 1], 0.25)
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
+    # Those whose logits are wanted: some consecutive, with others between them, the last of a sequence alone.
+    wanted = [2, 3, 4, 7, 10, 12, 14, 16, *range(18, len(visible))]
+    assert same_bits(attend(shape, pages, tables, visible, q, 0.25, wanted), together[wanted])
+    assert same_bits(attend(shape, pages, tables, visible, q, 0.25, wanted[-1:]), together[-1:])
 
 
 LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (70, 1, 8)]
@@ -157,6 +173,9 @@ def test_long_rows_are_shared_out_with_the_same_bits(heads: int, kv_heads: int, 
         alone = attend(shape, pages, tables[row : row + 1], [n], q[row : row + 1], scale)
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
     more = MOST_SHARED_ROWS + 1 - len(visible)
+    wanted = [0, 1, 3, 8, 9]
+    some = attend(shape, pages, tables, visible, q, scale, wanted)
+    assert same_bits(some, together[wanted]), "rows whose logits are wanted, alone"
     large = attend(shape, pages, tables + [first] * more, visible + [9] * more, np.vstack([q, q[:more]]), scale)
     assert same_bits(large[: len(visible)], together)
 

@@ -125,17 +125,14 @@ def test_super_blocks_lose_half_a_step_and_fit_their_products(x: Array) -> None:
     assert (error <= 0.5001 * steps + 1e-33).all()
 
 
-def rms_norm(x: Array, weight: Array, eps: float, output_rows: list[int] | None = None) -> tuple[Array, Targets]:
+def rms_norm(x: Array, weight: Array, eps: float) -> tuple[Array, Targets]:
     """(h, what it is quantized to) of the kernel over rows x."""
-    n, count = x.shape[1], len(x) if output_rows is None else len(output_rows)
+    count, n = x.shape
     buffer = padded_rows(x)
     h, to = guarded((count, buffer.shape[1]), F32), Targets(count, n)
     bits = int(np.array(eps, F32).view(np.uint32))
-    gathered = output_rows is not None
-    rows = np.array(output_rows or [0], np.int32)
     arguments = (buffer, buffer[0].nbytes, weight, n, bits, h, h[0].nbytes, to.q, to.super_q)
-    op = op_record("rms_norm", *arguments, per_row=1, outputs=gathered)
-    run_op(op, batch_record(len(x), count, output_rows=rows), count)
+    run_op(op_record("rms_norm", *arguments, per_row=1), batch_record(count), count)
     return h, to
 
 
@@ -154,13 +151,16 @@ def test_rms_norm(n: int, eps: float) -> None:
     to.check(h[:, :n])
 
 
-def test_rms_norm_gathers_the_wanted_rows() -> None:
-    x = np.random.default_rng(3).standard_normal((6, 64)).astype(F32)
-    weight = np.ones(64, F32)
-    all_rows, _ = rms_norm(x, weight, 1e-5)
-    wanted, to = rms_norm(x, weight, 1e-5, [4, 0])
-    assert same_bits(wanted, all_rows[[4, 0]])
-    to.check(wanted)
+@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize("n", [16, 256, 528])
+@pytest.mark.parametrize("wanted", [[0, 1, 2, 3, 4, 5], [0, 2, 3, 5], [1, 5], [5], []])
+def test_wanted_rows_are_kept(wanted: list[int], n: int, chunk: int) -> None:
+    rows, outputs = np.random.default_rng(n).standard_normal((6, n)).astype(F32), np.array([*wanted, 99], np.int32)
+    x, units = rows.copy(), -(-n // PIECE)
+    op = op_record("keep_outputs", x, x[0].nbytes, units=units, outputs=True)
+    run_op(op, batch_record(6, len(wanted), output_rows=outputs), units, chunk=chunk)
+    assert same_bits(x[: len(wanted)], rows[wanted])
+    assert same_bits(x[len(wanted) :], rows[len(wanted) :]), "nothing else was written"
 
 
 def swiglu(gate: Array, up: Array, n: int) -> Array:

@@ -11,13 +11,13 @@ from time import sleep
 from typing import Any
 
 from edgellm.arch import describe
+from edgellm.arch.description import Description, tensors_in
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import Load, warm_up
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
-from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import counted
 from edgellm.measuring import int8_peak, memory_reads, weight_products
 from edgellm.model import Model
@@ -82,9 +82,10 @@ class Round:
 class Result:
     """All complete rounds with a number of threads, and what decides how fast they could be.
 
-    `traffic`: the bytes that decoding reads; `products`: the int8 products in the layers for a token, 0 for a model
-    that is not quantized. `devices` has, for each half, the figures of our devices in the last round, if there are
-    several (see `edgellm.bench.devices`). `repacked` tells whether the peer computes with weights that it has repacked.
+    `traffic`: the bytes that decoding reads; `products`: the int8 products in the layers for a token of a prompt, 0
+    for a model that is not quantized. `devices` has, for each half, the figures of our devices in the last round, if
+    there are several (see `edgellm.bench.devices`). `repacked` tells whether the peer computes with weights that it has
+    repacked.
     """
 
     setting: Setting
@@ -197,8 +198,9 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
     with ExitStack() as stack:
         options: dict[str, Any] = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
         model = stack.enter_context(Model.open(path, progress=compiling, **options))
-        traffic = Traffic.of(describe(model.file), setting.kv_type)
-        result = Result(setting, threads, traffic, _int8_products(model.file))
+        described = describe(model.file)
+        traffic = Traffic.of(described, setting.kv_type)
+        result = Result(setting, threads, traffic, _int8_products(described))
         say(f"{counted(threads, 'thread')}: warming up")
         ours = Load(model.engine, setting.depth, setting.parallel)
         warm_up(ours, setting)
@@ -213,6 +215,11 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
         yield Bench(path, result, sides, prompt, model.engine, read, multiply)
 
 
-def _int8_products(file: GGUFFile) -> int:
-    layers = [t for name, t in file.tensors.items() if name.startswith("blk.")]
-    return sum(t.size for t in layers if t.type.name in QUANTIZED_FORMATS)
+def _int8_products(model: Description) -> int:
+    """In the layers, for a token of a prompt but its last: the last layer takes no more of it than keys and values.
+
+    (And queries, as those of all tokens are one product.)
+    """
+    *layers, last = model.layers
+    tensors = tensors_in([*layers, last.mixer.q, last.mixer.k, last.mixer.v])
+    return sum(t.size for t in tensors if t.type.name in QUANTIZED_FORMATS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.arch.description import Description, tensors_in
-from edgellm.engine.placement import CPU, GPU, Placement
+from edgellm.engine.placement import CPU, GPU, Placement, head
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
 
@@ -73,7 +73,7 @@ def stamp(file: GGUFFile) -> tuple[int, ...]:
 
 def block_tensors(model: Description, block: int) -> list[Tensor]:
     """The tensors of a block (see `edgellm.engine.placement`)."""
-    if block == 2 * len(model.layers):
+    if block == head(len(model.layers)):
         return [model.output_norm, model.output]
     layer = model.layers[block // 2]
     return list(tensors_in(layer.feed_forward if block % 2 else layer.mixer))

@@ -25,9 +25,14 @@ def feed_forward(layer: int) -> int:
     return 2 * layer + 1
 
 
+def head(layers: int) -> int:
+    """The block of the output head."""
+    return 2 * layers
+
+
 def blocks(layers: int) -> int:
     """How many blocks a model has."""
-    return 2 * layers + 1
+    return head(layers) + 1
 
 
 def on_cpu(layers: int) -> Placement:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
-from edgellm.engine.placement import CPU, Placement, blocks, feed_forward, mixer, on_cpu
+from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS
 from kquants.layout import (
@@ -148,6 +148,7 @@ class _Builder:
         self.gate = Hidden.named("gate", model.ffn)
         self.up = floats("up", model.ffn)
         self.program = Program(self.x, floats("logits", model.vocab), 0)
+        self.block, self.outputs = 0, False
 
     def build(self) -> Program:
         model = self.model
@@ -157,10 +158,12 @@ class _Builder:
                 self.attention(layer.mixer, self.program.page_bytes)
                 self.program.page_bytes += self.layer_bytes
             if self.begin(feed_forward(i)):
+                self.narrow()
                 self.feed_forward(layer.feed_forward)
-        if self.begin(blocks(len(model.layers)) - 1):
-            self.norm(model.output_norm, [Linear(model.output)], outputs=True)
-            self.matmul(model.output, self.normed, self.program.logits, outputs=True)
+        if self.begin(head(len(model.layers))):
+            self.narrow()
+            self.norm(model.output_norm, [Linear(model.output)])
+            self.matmul(model.output, self.normed, self.program.logits)
         self.program.starts.append(len(self.program.ops))
         self.need(attention_scratch(model.head_dim))
         return self.program
@@ -168,6 +171,7 @@ class _Builder:
     def begin(self, block: int) -> bool:
         """Note where a block begins; whether it is the CPU's."""
         self.program.starts.append(len(self.program.ops))
+        self.block = block
         return self.placement[block] == CPU
 
     def add(
@@ -176,13 +180,22 @@ class _Builder:
         *arguments: Argument,
         units: int = 0,
         per_row: int = 0,
-        outputs: bool = False,
         meet: bool = True,
     ) -> None:
-        self.program.ops.append(Op(kernel, arguments, units, per_row, outputs, meet))
+        self.program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, meet))
 
     def need(self, scratch_bytes: int) -> None:
         self.program.scratch_bytes = max(self.program.scratch_bytes, scratch_bytes)
+
+    def narrow(self, meet: bool = True) -> None:
+        """Go on with those rows alone whose logits are wanted, if no layer and no device that follows needs others.
+
+        Of the last layer, the other tokens of a prompt need keys and values only.
+        """
+        follow = self.placement[self.block :]
+        if not self.outputs and self.block >= mixer(len(self.model.layers) - 1) and set(follow) == {CPU}:
+            self.outputs, row_bytes = True, self.x.row_bytes
+            self.add("keep_outputs", self.x, row_bytes, units=-(-row_bytes // (4 * PIECE)), meet=meet)
 
     def embed(self) -> None:
         table, x = self.model.embedding, self.x
@@ -202,6 +215,7 @@ class _Builder:
         stored = (q, q.row_bytes, k, v, k.row_bytes)
         pairing = (2 * len(rope.frequencies), int(rope.halves))
         self.add(f"rope_store_{self.kv_type}", *stored, *shape, *pairing, page_offset, per_row=kv_heads)
+        self.narrow(meet=False)  # x is as the norm found it
         given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
         self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
         self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
@@ -221,10 +235,10 @@ class _Builder:
         self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
         self.linear(gate, (block.down, self.x), accumulate=True)
 
-    def norm(self, weight: Tensor, feeds: Sequence[Linear], outputs: bool = False) -> None:
+    def norm(self, weight: Tensor, feeds: Sequence[Linear]) -> None:
         model, x, h = self.model, self.x, self.normed
         arguments = (x, x.row_bytes, weight, model.width, model.eps, h.f32, h.f32.row_bytes, *h.quantized(feeds))
-        self.add("rms_norm", *arguments, per_row=1, outputs=outputs)
+        self.add("rms_norm", *arguments, per_row=1)
 
     def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
         self.add("norm_heads", x, x.row_bytes, weight, self.model.head_dim, heads, self.model.eps, per_row=1, meet=meet)
@@ -244,7 +258,6 @@ class _Builder:
         x: Hidden,
         y: Buffer,
         accumulate: bool = False,
-        outputs: bool = False,
         meet: bool = True,
     ) -> None:
         rows, columns = w.shape
@@ -252,4 +265,4 @@ class _Builder:
         arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
         self.need(matmul_scratch(columns))
         kernel, tiles = product_kernel(w.type.name), -(-rows // TILE_ROWS)
-        self.add(kernel, *arguments, int(accumulate), units=tiles, outputs=outputs, meet=meet)
+        self.add(kernel, *arguments, int(accumulate), units=tiles, meet=meet)

@@ -2,7 +2,7 @@
 
 from edgellm.arch.description import Description
 from edgellm.engine.offload import Sizes, block_tensors
-from edgellm.engine.placement import GPU, Placement
+from edgellm.engine.placement import GPU, Placement, head
 from edgellm.engine.webgpu.cells import page_bytes
 from edgellm.engine.webgpu.scratch import buffer_bytes
 from edgellm.engine.webgpu.shaders import CELLS, FORMATS
@@ -20,7 +20,7 @@ def obstacle(model: Description, block: int, kv_type: str) -> str | None:
     missing = {t.type.name for t in block_tensors(model, block) if len(t.shape) == 2} - set(FORMATS)
     if missing:
         return f"weights of type {', '.join(sorted(missing))} stay on the CPU"
-    if block % 2 or block == 2 * len(model.layers):
+    if block % 2 or block == head(len(model.layers)):
         return None
     if kv_type not in CELLS:
         return f"KV pages of type {kv_type} stay on the CPU"
@@ -32,11 +32,11 @@ def obstacle(model: Description, block: int, kv_type: str) -> str | None:
 def gpu_memory(model: Description, placement: Placement, sizes: Sizes) -> dict[str, int]:
     """The bytes that a placement takes on the GPU, by part, with a full context."""
     own = [block for block, on in enumerate(placement) if on == GPU]
-    head = 2 * len(model.layers)
-    mixers = sum(block % 2 == 0 and block != head for block in own)
+    last = head(len(model.layers))
+    mixers = sum(block % 2 == 0 and block != last for block in own)
     pages = -(-sizes.ctx // PAGE)
     return {
         "weights": sum(tensor.nbytes for block in own for tensor in block_tensors(model, block)),
         "kv_cache": mixers * pages * page_bytes(model, sizes.kv_type),
-        "activations": sum(buffer_bytes(model, sizes, head in own).values()) + _RESERVE,
+        "activations": sum(buffer_bytes(model, sizes, last in own).values()) + _RESERVE,
     }
