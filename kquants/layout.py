@@ -28,22 +28,15 @@ UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
 DOTS_BYTES = 8 * 16 * 64
 """Scratch for products of matrix tiles on their way, see `kquants.amx`, or for 256 values of 16 rows of x as int16."""
 
-FLOAT_ROWS = 48
-"""Rows of x that meet tiles of float weights together: their sums, and columns of x, stay in the second-level cache. (A
-Zen 4 is 2 % faster with 84 than with 42, but that of others has no room for so many.)"""
+FLOAT_ROWS = 66
+"""Rows of x that meet tiles of float weights together: their sums, and as many columns of x as are packed of W, stay in
+the second-level cache."""
 
 FLOAT_W_BYTES = 1024
 """Bytes of a row of float weights that are packed at once: 16 rows of W, and of as many columns the few rows of x that
 share registers, stay in the first-level cache."""
 
-FLOAT_X_BYTES = 4 * (FLOAT_W_BYTES // 2) + 64
-"""Bytes from a packed row of x to the next: room for the columns of two-byte weights, and 64.
-
-Loads of rows that lie a multiple of 4 KB apart, as in a matrix, hinder each other in the first-level cache: a Zen 4
-then multiplies at two thirds of its speed. These do not.
-"""
-
-FLOAT_BYTES = FLOAT_ROWS * (STRIP * TILE_ROWS * 64 + FLOAT_X_BYTES) + TILE_ROWS * FLOAT_W_BYTES + 64
+FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * FLOAT_W_BYTES + 64
 """Scratch for products of float weights with many rows of x, see `kquants.matmul`; the last 64 bytes are for zeros
 behind the last row of W."""
 

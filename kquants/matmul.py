@@ -1,13 +1,15 @@
 """Matrix products of float weights: y = W x for every row x of the batch.
 
 Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; for many rows
-(prefill) some columns at a time, of x and then of a tile of W, are packed into scratch. Both evaluate the same
-expression in the same order, so a row's result has the same bits whatever else is in the batch. Scratch holds, of as
-many tiles and rows of x as there are,
+(prefill) some columns of a tile are packed at a time. Both evaluate the same expression in the same order, so a row's
+result has the same bits whatever else is in the batch. Scratch holds
 
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
-    x          [FLOAT_ROWS] of FLOAT_X_BYTES           float32
-    w          [16] of FLOAT_W_BYTES                   as in the file
+    w          [16] of FLOAT_W_BYTES                   packed weights: float16 of F16, float32 of others
+
+Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each other in the first-level cache (a Zen 4
+multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
+float32 of float16 beside products costs nothing; of BF16 it costs a fifth of the speed.
 
 Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, 1 to add to y
 instead of writing it, and the record of the product that follows, or 0 (`kquants.tiled` uses it). One unit is one
@@ -21,8 +23,9 @@ import numba as nb
 from kquants.decorators import Vector, inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, FLOAT_ROWS, FLOAT_W_BYTES, FLOAT_X_BYTES, SHARE_BYTES, STRIP, TILE_ROWS
+from kquants.layout import DECODE_ROWS, FLOAT_ROWS, FLOAT_W_BYTES, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.requests import fetch_lines
+from kquants.rows import float_row_of
 from kquants.simd import copy, fma_f32, load_f32x16, splat_f32, store_f32x16
 from kquants.sums import (
     REGISTER_LANES,
@@ -30,9 +33,8 @@ from kquants.sums import (
     W_ROWS,
     X_ROWS,
     add_products_of,
-    clear,
-    columns_of,
     load_registers,
+    no_registers,
     put,
     store_registers,
     totals,
@@ -85,23 +87,23 @@ def _multiply_four(fmt: Any) -> Any:
     return multiply
 
 
-def _multiply_packed(fmt: Any) -> Any:
-    """`multiply(rows, w_rows, columns, w, x, sums)`: add the products of so many packed columns of W and of x.
+def _multiply_packed(size: int) -> Any:
+    """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of so many packed columns.
 
-    Both have whole register tiles of rows.
+    They are added to what is there where `more`. W has whole register tiles of rows, and weights of `size` bytes.
     """
-    add, size = add_products_of(fmt), fmt.WEIGHT_BYTES
+    add = add_products_of(halves=size == 2)
 
     @inline
-    def multiply(rows: int, w_rows: int, columns: int, w: int, x: int, sums: int) -> None:
+    def multiply(rows: int, w_rows: int, columns: int, w: int, x: int, x_bytes: int, sums: int, more: int) -> None:
         for t in range(0, rows, X_ROWS):
             for r in range(0, w_rows, W_ROWS):
                 for lane in range(0, 16, REGISTER_LANES):
-                    of_w, of_x = w + r * FLOAT_W_BYTES + size * lane, x + t * FLOAT_X_BYTES + 4 * lane
+                    of_w, of_x = w + r * FLOAT_W_BYTES + size * lane, x + t * x_bytes + 4 * lane
                     place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
-                    registers = load_registers(place)
+                    registers = load_registers(place) if more else no_registers()
                     for k in range(0, columns, 16):
-                        registers = add(registers, of_w + size * k, of_x + 4 * k)
+                        registers = add(registers, of_w + size * k, of_x + 4 * k, x_bytes, rows - t)
                     store_registers(place, registers)
 
     return multiply
@@ -121,34 +123,34 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     put(argument(op, 6) + t * argument(op, 7) + 4 * start, totals(sums), count, argument(op, 8))
 
 
-def _pack_of(fmt: Any) -> tuple[Any, Any]:
-    """`pack_x(op, t, rows, k, columns, x)` and `pack_w(op, unit, k, columns, w)`: columns from k on, of whole register
-    tiles of rows: the last row takes the place of those beyond it. `pack_w` returns how many rows there are then."""
-    size = fmt.WEIGHT_BYTES
+def _pack(fmt: Any, size: int) -> Any:
+    """`pack(op, unit, k, columns, w)`: columns of a tile from k on, zeros behind the last.
+
+    Returns how many rows there are then, whole register tiles: the last takes the place of those beyond it.
+    """
+    to_f32, file_size = float_row_of(fmt), fmt.WEIGHT_BYTES
 
     @inline
-    def pack_x(op: int, t: int, rows: int, k: int, columns: int, x: int) -> None:
-        for i in range(whole_tiles(rows, X_ROWS)):
-            row = argument(op, 4) + (t + min(i, rows - 1)) * argument(op, 5)
-            copy(x + i * FLOAT_X_BYTES, row + 4 * k, 4 * (columns + 15 & ~15))
-
-    @inline
-    def pack_w(op: int, unit: int, k: int, columns: int, w: int) -> int:
+    def pack(op: int, unit: int, k: int, columns: int, w: int) -> int:
         start, count = _tile(op, unit)
         w_rows = whole_tiles(count, W_ROWS)
         for i in range(w_rows):
             to, row = w + i * FLOAT_W_BYTES, argument(op, 0) + (start + min(i, count - 1)) * argument(op, 3)
-            store_f32x16(to + size * (columns & ~15), splat_f32(nb.float32(0)))  # behind the last column
-            copy(to, row + size * k, size * columns)
+            store_f32x16(to + size * (columns & ~15), splat_f32(nb.float32(0)))
+            if size == 2:
+                copy(to, row + 2 * k, 2 * columns)
+            else:
+                to_f32(row + file_size * k, columns, to)
         return w_rows
 
-    return pack_x, pack_w
+    return pack
 
 
 def _define(name: str, fmt: Any) -> None:
     """Register the product kernel of a format."""
-    multiply_four, multiply_packed, (pack_x, pack_w) = _multiply_four(fmt), _multiply_packed(fmt), _pack_of(fmt)
-    most = columns_of(fmt)
+    size = 2 if fmt is f16 else 4
+    multiply_four, multiply_packed, pack = _multiply_four(fmt), _multiply_packed(size), _pack(fmt, size)
+    most = FLOAT_W_BYTES // size
 
     @inline
     def decode(op: int, rows: int, unit: int, sums: int) -> None:
@@ -164,17 +166,13 @@ def _define(name: str, fmt: Any) -> None:
     @inline
     def prefill(op: int, t: int, rows: int, unit: int, tiles: int, sums: int) -> None:
         """Tiles times rows t … t + rows - 1 of x."""
-        n, tile_bytes = argument(op, 2), FLOAT_ROWS * SUMS_BYTES
-        x = sums + STRIP * tile_bytes
-        w = x + FLOAT_ROWS * FLOAT_X_BYTES
-        for tile in range(tiles):
-            clear(sums + tile * tile_bytes, sums + tile * tile_bytes + whole_tiles(rows, X_ROWS) * SUMS_BYTES)
+        n, x_bytes, tile_bytes = argument(op, 2), argument(op, 5), FLOAT_ROWS * SUMS_BYTES
+        x, w = argument(op, 4) + t * x_bytes, sums + STRIP * tile_bytes
         for k in range(0, n, most):
             columns = min(most, n - k)
-            pack_x(op, t, rows, k, columns, x)
             for tile in range(tiles):
-                w_rows = pack_w(op, unit + tile, k, columns, w)
-                multiply_packed(rows, w_rows, columns, w, x, sums + tile * tile_bytes)
+                w_rows = pack(op, unit + tile, k, columns, w)
+                multiply_packed(rows, w_rows, columns, w, x + 4 * k, x_bytes, sums + tile * tile_bytes, k)
         for tile in range(tiles):
             for i in range(rows):
                 _put_row(op, t + i, unit + tile, sums + tile * tile_bytes + i * SUMS_BYTES)

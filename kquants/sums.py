@@ -2,7 +2,7 @@
 
 Those have sums of 16 lanes, of columns, for each of 16 rows of W and each row of x: [rows of x][16 rows of W][16]. A
 register tile is what registers hold at a time: W_ROWS rows of W times X_ROWS rows of x, in as many lanes as a register
-has. Packed are some columns of W, as in the file, and of x: what many rows need together, close to each other.
+has.
 """
 
 from typing import Any
@@ -14,14 +14,16 @@ from numba import types
 from kquants.cpu import has, is_arm
 from kquants.decorators import Vector, inline
 from kquants.lanes import pack, unpack
-from kquants.layout import FLOAT_W_BYTES, FLOAT_X_BYTES, TILE_ROWS
+from kquants.layout import FLOAT_W_BYTES, TILE_ROWS
 from kquants.simd import (
     F32,
     VectorType,
     add_f32,
     at,
     define,
+    float_to_float,
     fma,
+    half_to_float,
     load,
     load_f32x16,
     load_f32x16_part,
@@ -67,6 +69,12 @@ def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
     return [at(b, sums, SUMS_BYTES * t + 64 * r) for r in range(W_ROWS) for t in range(X_ROWS)]
 
 
+@define(Registers)
+def no_registers(b: ir.IRBuilder) -> Any:
+    """A register tile of zeros."""
+    return pack(b, [ir.Constant(_Register.vector, None)] * (W_ROWS * X_ROWS))
+
+
 @define(Registers, types.int64)
 def load_registers(b: ir.IRBuilder, sums: Any) -> Any:
     """The register tile whose first sum begins at an address."""
@@ -80,28 +88,27 @@ def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
         b.store(v, pointer(b, place, v.type), align=4 * REGISTER_LANES)
 
 
-def columns_of(fmt: Any) -> int:
-    """Columns that are packed at once."""
-    return FLOAT_W_BYTES // int(fmt.WEIGHT_BYTES)
-
-
 @inline
 def whole_tiles(rows: int, of: int) -> int:
     """Rows up to the end of the last register tile, which has so many."""
     return (rows + of - 1) // of * of
 
 
-def add_products_of(fmt: Any) -> Any:
-    """`add(registers, w, x)`: a register tile plus products of its rows, of which the first begin at w and x."""
-    elements = ir.VectorType(fmt.ELEMENT, REGISTER_LANES)
+def add_products_of(halves: bool) -> Any:
+    """`add(registers, w, x, x_bytes, rows)`: a register tile plus products of its rows, of which the first begin at w
+    and x. Weights are packed as float32, or with `halves` as float16. Where x has fewer `rows`, its last takes the
+    place of those beyond it."""
+    element, widen = (ir.IntType(16), half_to_float) if halves else (ir.FloatType(), float_to_float)
+    packed = ir.VectorType(element, REGISTER_LANES)
 
-    @define(Registers, Registers, types.int64, types.int64)
-    def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any) -> Any:
-        of_x = [load(b, at(b, x, FLOAT_X_BYTES * t), _Register.vector) for t in range(X_ROWS)]
-        old = unpack(b, registers)
-        new = list[Any]()
+    @define(Registers, Registers, *[types.int64] * 4)
+    def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any, x_bytes: Any, rows: Any) -> Any:
+        last, of_x, old, new = b.sub(rows, rows.type(1)), list[Any](), unpack(b, registers), list[Any]()
+        for t in range(X_ROWS):
+            row = b.select(b.icmp_signed("<", last, last.type(t)), last, last.type(t))
+            of_x.append(load(b, b.add(x, b.mul(row, x_bytes)), _Register.vector))
         for r in range(W_ROWS):
-            of_w = fmt.widen(b, load(b, at(b, w, FLOAT_W_BYTES * r), elements))
+            of_w = widen(b, load(b, at(b, w, FLOAT_W_BYTES * r), packed))
             new += [fma(b, of_w, v, old[X_ROWS * r + t]) for t, v in enumerate(of_x)]
         return pack(b, new)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants.layout import FLOAT_ROWS, LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 from kquants.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
 
 F32 = np.float32
@@ -334,15 +334,16 @@ def test_float_products_of_small_integers_are_exact(name: str, rows: int, column
 def test_float_products_round_once_a_step(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(columns)
     w, values = float_weights(name, rng.standard_normal((rows, columns)))
-    x = rng.standard_normal((90, columns)).astype(F32)  # beyond the 42 that meet tiles together, twice
+    tokens = 2 * FLOAT_ROWS + 8
+    x = rng.standard_normal((tokens, columns)).astype(F32)
     # A lane takes columns / 16 fused steps, and four more add up the 16 lanes; each rounds by 2^-24 at most.
     steps = -(-columns // 16) + 4
     bound = 1.01 * steps * 2.0**-24 * (np.abs(x) @ np.abs(values).T)
-    many, before = float_product(name, w, x, 90), rng.standard_normal((90, rows)).astype(F32)
-    assert same_bits(float_product(name, w, x, 90, before), before + many)
+    many, before = float_product(name, w, x, tokens), rng.standard_normal((tokens, rows)).astype(F32)
+    assert same_bits(float_product(name, w, x, tokens, before), before + many)
     assert (np.abs(many - x.astype(np.float64) @ values.T) <= bound).all()
-    for tokens in (1, 3, 4, 43):
-        assert same_bits(float_product(name, w, x, tokens), many[:tokens]), "depends on the number of rows"
+    for fewer in (1, 3, 4, 43, FLOAT_ROWS + 1):
+        assert same_bits(float_product(name, w, x, fewer), many[:fewer]), "depends on the number of rows"
 
 
 @pytest.mark.parametrize("columns", [40, 517])  # few, and a few more than are packed at once
@@ -358,9 +359,9 @@ def test_float_products_keep_inf_and_nan(name: str, columns: int) -> None:
 
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
 def test_what_lies_behind_the_last_packed_column_does_not_count(name: str) -> None:
-    # Columns 512 … 516 are packed where 0 … 4 were, which leaves an Inf of column 8 behind them.
+    # Columns 512 … 516 are packed where 0 … 4 were, or 256 … 260: an Inf eight columns further on is still behind them.
     values = np.ones((16, 517))
-    values[:, 8] = np.inf
+    values[:, [8, 264]] = np.inf
     w, _ = float_weights(name, values)
     x = np.ones((43, 517), F32)
     for tokens in (1, 3, 43):

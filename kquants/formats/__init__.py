@@ -8,6 +8,5 @@ super-block of 16 rows holds, piece by piece: see `kquants.pieces`. For dequanti
 
 with int8 `q`, one integer scale for each half of the block, and float32 `d` and `dmin`.
 (Q2_K, with a minimum for each half, is `weights(row, i)`: the two halves as float32; see `weights.py`.)
-A float format is `lanes(address)` and `lanes_part(address, count)`, 16 weights of WEIGHT_BYTES as float32, and, for
-many rows of x, `widen(b, elements)`, which makes float32 of as many as a register has of its ELEMENT.
+A float format is `lanes(address)` and `lanes_part(address, count)`: 16 weights of WEIGHT_BYTES as float32.
 """

@@ -4,13 +4,9 @@ bit  15  14 … 7   6 … 0
      sign exponent mantissa        a float32 whose low 16 bits are zero
 """
 
-from llvmlite import ir
-
-from kquants.simd import bf16_to_float as widen
 from kquants.simd import load_bf16x16 as lanes
 from kquants.simd import load_bf16x16_part as lanes_part
 
-__all__ = ["ELEMENT", "WEIGHT_BYTES", "lanes", "lanes_part", "widen"]
+__all__ = ["WEIGHT_BYTES", "lanes", "lanes_part"]
 
 WEIGHT_BYTES = 2
-ELEMENT = ir.IntType(16)

@@ -4,13 +4,9 @@ bit  15  14 … 10  9 … 0
      sign exponent mantissa        (-1)^s · 2^(e-15) · 1.m
 """
 
-from llvmlite import ir
-
-from kquants.simd import half_to_float as widen
 from kquants.simd import load_f16x16 as lanes
 from kquants.simd import load_f16x16_part as lanes_part
 
-__all__ = ["ELEMENT", "WEIGHT_BYTES", "lanes", "lanes_part", "widen"]
+__all__ = ["WEIGHT_BYTES", "lanes", "lanes_part"]
 
 WEIGHT_BYTES = 2
-ELEMENT = ir.IntType(16)

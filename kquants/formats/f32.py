@@ -4,13 +4,9 @@ byte  0    4    8
       [ x0 | x1 | x2 | …
 """
 
-from llvmlite import ir
-
-from kquants.simd import float_to_float as widen
 from kquants.simd import load_f32x16 as lanes
 from kquants.simd import load_f32x16_part as lanes_part
 
-__all__ = ["ELEMENT", "WEIGHT_BYTES", "lanes", "lanes_part", "widen"]
+__all__ = ["WEIGHT_BYTES", "lanes", "lanes_part"]
 
 WEIGHT_BYTES = 4
-ELEMENT = ir.FloatType()
