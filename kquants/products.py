@@ -16,10 +16,11 @@ from kquants.parts import Spread
 from kquants.pieces import BLOCK_WEIGHTS, RAISED, Format, Part, Values, Whole
 from kquants.quads import Value
 from kquants.requests import Requests, beyond, decode_ahead, moved
+from kquants.row_by_row import is_row_by_row, multiply_rows
 from kquants.scaling import Scaling, scaling_of, units_of
 from kquants.simd import F32, I8_64, I32, at, define, load, pointer, store_vectors, times
 from kquants.super_blocks import IntegerScales
-from kquants.tiles import tile_at
+from kquants.tiles import Tile, tile_at
 from kquants.unpacked import FACTORS_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
 
 _WIDE = lowering() == "AVX-512 VNNI"
@@ -33,6 +34,7 @@ TILES = 2 if _WIDE else 1
 loads for 8 products, two tiles and 4 rows take 6."""
 
 _INT = ir.IntType(32)
+_NOTHING: Values = (None, None)
 
 
 # --- one or two rows of x: decode ------------------------------------------------------------------------------
@@ -65,39 +67,56 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
             [Spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
         )
         before = [b.extract_value(y, t) for t in range(rows)]
-        sums, dots = [scaling.begin(b, v) for v in before], dict[tuple[int, int], list[Dot4]]()
-        raised: set[tuple[int, int]] = set()
-        scales: list[Values] = []
-        whole: Values = (None, None)
+        sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), _NOTHING
         asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, parts)), end, onward)
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
-        for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
-            if isinstance(piece, Part):
-                unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
-                if (unit, span) not in dots:
-                    dots[unit, span] = [scaling.start(b, p, unit, span) for p in all_scales]
-                first = 32 * piece.block + 16 * piece.half
-                u = piece.u
-                if piece.in_place and TAKES_BYTES:
-                    raised.add((unit, span))
-                    u = piece.in_place
-                for k, vector in enumerate(u.vectors):
-                    _add(dots[unit, span], vector, _fours(b, all_x, first + 4 * k))
-                    requests.turn()
-            elif isinstance(piece, Whole):
-                whole = piece.values
-            else:
-                scales.append(piece.values)
-                spans = [(piece.unit, span) for span in range(scaling.SPANS)]
-                totals = [[_total(b, dot, span in raised) for dot in dots[span]] for span in spans]
-                for t, of_row in enumerate(zip(*totals, strict=True)):
-                    sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], all_scales[t], piece.unit)
+        if is_row_by_row(fmt, rows, parts):
+            sums[0], whole = multiply_rows(b, w, stride, all_x[0], all_scales[0], requests)
+        else:
+            tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
+            scales, whole = _add_products(b, fmt, tile, sums, all_x, all_scales, requests)
         requests.end()
         for t in range(rows):
             y = b.insert_value(y, scaling.end(b, sums[t], before[t], scales, whole, all_scales[t]), t)
         return y
 
     return multiply
+
+
+def _add_products(
+    b: ir.IRBuilder,
+    fmt: Format,
+    tile: Tile,
+    sums: list[Value],
+    all_x: list[Spread],
+    all_scales: list[Spread],
+    requests: Requests,
+) -> tuple[list[Values], Values]:
+    """Add the products of a super-block to the sums; its scales, and those of the whole."""
+    scaling, dots, raised = scaling_of(fmt), dict[tuple[int, int], list[Dot4]](), set[tuple[int, int]]()
+    scales, whole = list[Values](), _NOTHING
+    for piece in fmt.unpack(tile):
+        if isinstance(piece, Part):
+            unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)
+            if (unit, span) not in dots:
+                dots[unit, span] = [scaling.start(b, p, unit, span) for p in all_scales]
+            first = 32 * piece.block + 16 * piece.half
+            u = piece.u
+            if piece.in_place and TAKES_BYTES:
+                raised.add((unit, span))
+                u = piece.in_place
+            for k, vector in enumerate(u.vectors):
+                _add(dots[unit, span], vector, _fours(b, all_x, first + 4 * k))
+                requests.turn()
+        elif isinstance(piece, Whole):
+            whole = piece.values
+        else:
+            scales.append(piece.values)
+            spans = [(piece.unit, span) for span in range(scaling.SPANS)]
+            totals = [[_total(b, dot, span in raised) for dot in dots[span]] for span in spans]
+            for t, of_row in enumerate(zip(*totals, strict=True)):
+                sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], all_scales[t], piece.unit)
+    return scales, whole
 
 
 def _total(b: ir.IRBuilder, dot: Dot4, raised: bool) -> Value:

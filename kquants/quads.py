@@ -100,7 +100,10 @@ class Words:
 
 @dataclass(frozen=True)
 class Quads:
-    """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i."""
+    """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
+
+    Or 32 bytes of a single row, in one vector: see `kquants.tiles.Row`.
+    """
 
     b: ir.IRBuilder
     vectors: list[Value]

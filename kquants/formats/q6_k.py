@@ -17,11 +17,13 @@ import numba as nb
 
 from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales, Whole
+from kquants.quads import Quads
 from kquants.simd import add_i8, and_i8, load_f16, load_i8, load_i8x32, or_i8, shift_left_i8, shift_right_i8
-from kquants.tiles import Tile
+from kquants.tiles import Row, Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 210, 8, 2
 BITS, OFFSET = 6, 32
+SCALES_AT, D_AT = 192, 208
 
 
 @inline
@@ -32,20 +34,32 @@ def block(row: int, i: int) -> Block:
     high = load_i8x32(b + 128 + 32 * h)
     low = and_i8(shift_right_i8(low, (j >> 1) * 4), 15)
     high = shift_left_i8(and_i8(shift_right_i8(high, 2 * j), 3), 4)
-    scales = b + 192 + 8 * h + 2 * j
+    scales = b + SCALES_AT + 8 * h + 2 * j
     q = add_i8(or_i8(low, high), -32)
-    return q, load_i8(scales), load_i8(scales + 1), nb.int32(0), load_f16(b + 208), nb.float32(0)
+    return q, load_i8(scales), load_i8(scales + 1), nb.int32(0), load_f16(b + D_AT), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
-    scales = tile.quads(192)
+    scales = tile.quads(SCALES_AT)
     for h in range(2):
         for half in range(2):
             high = tile.quads(128 + 32 * h + 16 * half)
             for j in (0, 2, 1, 3):  # both nibbles of a column, then the next: two take more registers than there are
                 low = tile.quads(64 * h + 32 * (j % 2) + 16 * half)
-                yield Part(4 * h + j, half, low.bits(4 * (j // 2), 4) | high.bits(2 * j, 2, to=4))
+                yield Part(4 * h + j, half, _u(low, high, j))
         for j in range(4 * h, 4 * h + 4):
             yield Scales(j, scales.word(j // 2).signed_shorts(2 * (j % 2)))
-    yield Whole(tile.half(208))
+    yield Whole(tile.half(D_AT))
+
+
+def unpack_row(row: Row) -> Iterator[Quads]:
+    """u of one row's super-block, block by block."""
+    for h in range(2):
+        low, high = [row.bytes(64 * h + 32 * i) for i in range(2)], row.bytes(128 + 32 * h)
+        for j in range(4):
+            yield _u(low[j % 2], high, j)
+
+
+def _u(low: Quads, high: Quads, j: int) -> Quads:
+    return low.bits(4 * (j // 2), 4) | high.bits(2 * j, 2, to=4)

@@ -9,6 +9,7 @@ from kquants import cpu
 from kquants.simd.vectors import F32, I8, I32, call, define, joined, pick, splat, split
 
 _BOOL, _BYTE = ir.IntType(1), ir.IntType(8)
+_SHORTS = ir.VectorType(ir.IntType(16), 16)
 
 
 and_i8 = define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, splat(b, b.trunc(bits, _BYTE), 32)))
@@ -25,24 +26,25 @@ def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
 
 
 def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
-    """Bits first … first + count - 1 of each of 64 bytes, as bits from `to` on; all others are 0."""
-    wanted = ir.Constant(v.type, [(1 << count) - 1 << to] * 64)
+    """Bits first … first + count - 1 of each of 64 or 32 bytes, as bits from `to` on; all others are 0."""
+    wanted = ir.Constant(v.type, [(1 << count) - 1 << to] * v.type.count)
     if first == to:
         return b.and_(v, wanted)
     if cpu.has("gfni") and cpu.has("avx2"):
         return _times_matrix(b, v, [1 << first + bit - to if to <= bit < to + count else 0 for bit in range(8)])
-    # By 32-bit lanes, for want of a byte shift on x86; what comes in from the next byte is masked.
-    words = b.bitcast(v, I32.vector)
-    distance = ir.Constant(words.type, [abs(first - to)] * 16)
+    # For want of a byte shift on x86, by lanes of several; what comes in from the next byte is masked.
+    words = b.bitcast(v, I32.vector if v.type.count == 64 else _SHORTS)
+    distance = ir.Constant(words.type, [abs(first - to)] * words.type.count)
     return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
 
 
 def _times_matrix(b: ir.IRBuilder, v: Any, sources: list[int]) -> Any:
     """Bytes whose bit i is the parity of those bits that `sources[i]` has: one instruction for a shift and a mask."""
-    size = 64 if cpu.has("avx512bw") else 32
+    size = min(v.type.count, 64 if cpu.has("avx512bw") else 32)
     matrix = ir.Constant(ir.VectorType(_BYTE, size), sources[::-1] * (size // 8))
     name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
-    return joined(b, [call(b, name, matrix.type, piece, matrix, nothing) for piece in split(b, v, 64 // size)])
+    pieces = split(b, v, v.type.count // size)
+    return joined(b, [call(b, name, matrix.type, piece, matrix, nothing) for piece in pieces])
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
