@@ -33,14 +33,16 @@ class FloatScales:
         return y
 
     def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
-        """It begins with what the offset makes of the products: -offset · Σ q_x."""
+        """It begins with what the offset makes of the products."""
+        return start_dot4(b, self.minus_offset(b, x, unit), self._fmt.BITS, is_signed(self._fmt))
+
+    def minus_offset(self, b: ir.IRBuilder, x: Spread, unit: Value | int) -> Value:
+        """-offset · Σ q_x of a block, int32."""
         offset, signed = offset_of(self._fmt), is_signed(self._fmt)
-        total = ir.Constant(I32.vector, None)
-        if offset:
-            total = x.at(MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES)).load(_INT)
-        if offset and not signed:
-            total = b.mul(total, ir.Constant(I32.vector, [offset] * 16))
-        return start_dot4(b, total, self._fmt.BITS, signed)
+        if not offset:
+            return ir.Constant(I32.vector, None)
+        total = x.at(MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES)).load(_INT)
+        return total if signed else b.mul(total, ir.Constant(I32.vector, [offset] * 16))
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int) -> Value:
         """y with the products of a block."""

@@ -41,7 +41,7 @@ many products, but no magnitudes and signs. (A Zen 4 with AVX2 alone multiplies 
 
 
 class Dot4:
-    """Sixteen int32 lanes that grow by products: `add` some, then take the `total`.
+    """Sixteen int32 lanes, or eight, that grow by products: `add` some, then take the `total`.
 
     `bits` tells that the unsigned bytes are below 2**bits. On some CPUs products pass through int16, where the fewer
     bits they have, the more of them can be added up before they are widened: so one Dot4 should see a whole block.
@@ -54,10 +54,10 @@ class Dot4:
 
     def __init__(self, b: ir.IRBuilder, sums: Any, bits: int = 8, signed: bool = False) -> None:
         self._b, self._bits, self._signed = b, bits, signed
-        self._sums = split(b, sums, 512 // self.WIDTH)
+        self._sums = split(b, sums, 32 * sums.type.count // self.WIDTH)
 
     def add(self, u: Any, s: Any) -> None:
-        """To each lane, the product of its four bytes of u with those of s: 64 bytes each."""
+        """To each lane, the product of its four bytes of u with those of s."""
         count = len(self._sums)
         for i, (u_piece, s_piece) in enumerate(zip(split(self._b, u, count), split(self._b, s, count), strict=True)):
             self._add(i, u_piece, s_piece)
@@ -65,6 +65,10 @@ class Dot4:
     def total(self) -> Any:
         """The 16 lanes."""
         return joined(self._b, self._sums)
+
+    def shorts(self) -> Any:
+        """Where products pass through int16: what these have come to, all of a span, before any was widened."""
+        raise NotImplementedError
 
     def _add(self, i: int, u: Any, s: Any) -> None:
         raise NotImplementedError
@@ -149,6 +153,10 @@ class _Madd(Dot4):
         for i, shift in list(self._chains):
             self._widen(i, shift)
         return super().total()
+
+    def shorts(self) -> Any:
+        ((_, chain),) = self._chains.values()
+        return chain
 
 
 class _Madd256(_Madd):

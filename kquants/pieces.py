@@ -41,6 +41,9 @@ class Part:
 Values = tuple[Value, Value | None]
 """Values of the compiler: scales and minima; no minima in formats with an offset."""
 
+NOTHING: Values = (None, None)
+"""What multiplies a super-block as a whole, where there is none."""
+
 
 @dataclass(frozen=True)
 class Scales:
@@ -100,12 +103,12 @@ class Several:
     def __init__(self, one: Format, count: int) -> None:
         self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
         self.SPANS, self.BITS, self.OFFSET = one.SPANS, one.BITS, one.OFFSET
-        self._one = one
+        self.one = one
 
     def unpack(self, tile: Tile) -> Iterator[Piece]:
         """The pieces of each."""
         for i in range(self.BLOCKS):
-            for piece in self._one.unpack(tile.part(i * self._one.BLOCK_BYTES)):
+            for piece in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
                 if isinstance(piece, Part):
                     yield replace(piece, block=i)
                 elif isinstance(piece, Scales):

@@ -12,8 +12,9 @@ from numba import types
 from kquants.cpu import has, lowering
 from kquants.dot4 import TAKES_BYTES, Dot2, Dot4
 from kquants.layout import X_GROUP
+from kquants.pairs import is_in_pairs, multiply_pairs
 from kquants.parts import Spread
-from kquants.pieces import BLOCK_WEIGHTS, RAISED, Format, Part, Values, Whole
+from kquants.pieces import BLOCK_WEIGHTS, NOTHING, RAISED, Format, Part, Values, Whole
 from kquants.quads import Value
 from kquants.requests import Requests, beyond, decode_ahead, moved
 from kquants.row_by_row import is_row_by_row, multiply_rows
@@ -34,7 +35,6 @@ TILES = 2 if _WIDE else 1
 loads for 8 products, two tiles and 4 rows take 6."""
 
 _INT = ir.IntType(32)
-_NOTHING: Values = (None, None)
 
 
 # --- one or two rows of x: decode ------------------------------------------------------------------------------
@@ -67,13 +67,15 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
             [Spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
         )
         before = [b.extract_value(y, t) for t in range(rows)]
-        sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), _NOTHING
+        sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), NOTHING
         asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, parts)), end, onward)
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
+        tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
         if is_row_by_row(fmt, rows, parts):
-            sums[0], whole = multiply_rows(b, w, stride, all_x[0], all_scales[0], requests)
+            sums[0], whole = multiply_rows(b, tile, all_x[0], all_scales[0], requests)
+        elif is_in_pairs(fmt, rows, parts):
+            sums[0], scales, whole = multiply_pairs(b, fmt, tile, sums[0], all_x[0], all_scales[0], requests)
         else:
-            tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
             scales, whole = _add_products(b, fmt, tile, sums, all_x, all_scales, requests)
         requests.end()
         for t in range(rows):
@@ -94,7 +96,7 @@ def _add_products(
 ) -> tuple[list[Values], Values]:
     """Add the products of a super-block to the sums; its scales, and those of the whole."""
     scaling, dots, raised = scaling_of(fmt), dict[tuple[int, int], list[Dot4]](), set[tuple[int, int]]()
-    scales, whole = list[Values](), _NOTHING
+    scales, whole = list[Values](), NOTHING
     for piece in fmt.unpack(tile):
         if isinstance(piece, Part):
             unit, span = divmod(piece.block * fmt.SPANS + piece.half * (fmt.SPANS - 1), scaling.SPANS)

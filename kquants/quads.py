@@ -19,6 +19,10 @@ _SHORTS = ir.VectorType(_SHORT, 32)
 _V8, _V32, _VF = I8_64.vector, I32.vector, F32.vector
 
 
+def _all(v: Value, n: int) -> Value:
+    return ir.Constant(v.type, [n] * v.type.count)
+
+
 @dataclass(frozen=True)
 class Floats:
     """A float32 of each row."""
@@ -102,23 +106,23 @@ class Words:
 class Quads:
     """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
 
-    Or 32 bytes of a single row, in one vector: see `kquants.tiles.Row`.
+    Or one vector of 32 bytes: 16 of two rows (`kquants.pairs`), or of a single one (`kquants.row_by_row`).
     """
 
     b: ir.IRBuilder
     vectors: list[Value]
 
     def __and__(self, bits: int) -> "Quads":
-        return Quads(self.b, [self.b.and_(v, ir.Constant(_V8, [bits] * 64)) for v in self.vectors])
+        return Quads(self.b, [self.b.and_(v, _all(v, bits)) for v in self.vectors])
 
     def __or__(self, other: "Quads") -> "Quads":
         return Quads(self.b, [self.b.or_(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
 
     def __xor__(self, bits: int) -> "Quads":
-        return Quads(self.b, [self.b.xor(v, ir.Constant(_V8, [bits] * 64)) for v in self.vectors])
+        return Quads(self.b, [self.b.xor(v, _all(v, bits)) for v in self.vectors])
 
     def __sub__(self, n: int) -> "Quads":
-        return Quads(self.b, [self.b.sub(v, ir.Constant(_V8, [n] * 64)) for v in self.vectors])
+        return Quads(self.b, [self.b.sub(v, _all(v, n)) for v in self.vectors])
 
     def bits(self, first: int, count: int, to: int = 0) -> "Quads":
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""

@@ -12,14 +12,13 @@ from llvmlite import ir
 
 from kquants.cpu import lowering
 from kquants.formats import q6_k
-from kquants.layout import TILE_ROWS
 from kquants.parts import Spread
 from kquants.pieces import Format, Values
 from kquants.quads import Value
 from kquants.requests import Requests
-from kquants.simd import at, call, computed_here, half_to_float, joined, load, opaque, pick
+from kquants.simd import at, call, computed_here, joined, load, pick
 from kquants.super_activations import EXPONENTS_TWICE, HALF_SUMS
-from kquants.tiles import Row
+from kquants.tiles import Row, Tile
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _BYTES, _SHORTS, _INTS = ir.VectorType(_BYTE, 32), ir.VectorType(_SHORT, 16), ir.VectorType(_INT, 8)
@@ -33,32 +32,28 @@ def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
     return fmt is q6_k and rows == parts == 1 and lowering() == "AVX2"
 
 
-def multiply_rows(
-    b: ir.IRBuilder, w: Value, stride: Value, x: Spread, x_scales: Spread, requests: Requests
-) -> tuple[Value, Values]:
-    """A of 16 rows' super-blocks, the first at w, a row in each lane, and what multiplies it."""
+def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Spread, x_scales: Spread, requests: Requests) -> tuple[Value, Values]:
+    """A of a tile's super-block, a row in each lane, and what multiplies it."""
     powers = _powers(b, load(b, at(b, x_scales.address, EXPONENTS_TWICE), _SHORTS))
     powers, half_sums = (
         computed_here(b, pick(b, v, v, _HALVES_APART))
         for v in (powers, load(b, at(b, x_scales.address, HALF_SUMS), _SHORTS))
     )
-    totals, d = list[Value](), ir.Constant(_SHORTS, ir.Undefined)
-    for row in range(TILE_ROWS):
-        scales = load(b, at(b, w, q6_k.SCALES_AT), ir.VectorType(_BYTE, 16))
+    totals = list[Value]()
+    for row in tile.rows:
+        scales = load(b, at(b, row, q6_k.SCALES_AT), ir.VectorType(_BYTE, 16))
         scales = b.sext(pick(b, scales, scales, _HALVES_APART), _SHORTS)
         # The sums of x have their powers already.
         minus = b.shl(_madd(b, scales, half_sums), ir.Constant(_INTS, [q6_k.OFFSET.bit_length() - 1] * 8))
         scaled, total = b.mul(scales, powers), ir.Constant(_INTS, None)
-        for block, u in enumerate(q6_k.unpack_row(Row(b, w))):
+        for block, u in enumerate(q6_k.unpack_row(Row(b, row))):
             of_x = load(b, at(b, x.address, 32 * block), _BYTES)
             products = call(b, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *u.vectors, of_x)
             total = b.add(total, _madd(b, products, _of_block(b, scaled, block)))
             if block % 2:
                 requests.turn()
         totals.append(computed_here(b, b.sub(total, minus)))
-        d = b.insert_element(d, load(b, at(b, w, q6_k.D_AT), _SHORT), _INT(row))
-        w = opaque(b, at(b, w, stride))
-    return _sums_of_lanes(b, totals), (half_to_float(b, d), None)
+    return _sums_of_lanes(b, totals), (tile.halves(q6_k.D_AT).value, None)
 
 
 def _powers(b: ir.IRBuilder, exponents: Value) -> Value:

@@ -67,7 +67,7 @@ class IntegerScales:
     def __init__(self, fmt: Format) -> None:
         self._fmt, self._halves = fmt, fmt.SPANS == 2
         largest = max(fmt.OFFSET, 2**fmt.BITS - 1 - fmt.OFFSET)
-        self._are_short = largest * LARGEST_SUM * (1 if self._halves else 2) < 2**15
+        self.are_short = largest * LARGEST_SUM * (1 if self._halves else 2) < 2**15
 
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """A begins at 0."""
@@ -92,7 +92,7 @@ class IntegerScales:
         offset = offset_of(self._fmt)
         if not offset:
             return None
-        assert self._are_short or not VIA_INT16, "all of a span must fit into int16"
+        assert self.are_short or not VIA_INT16, "all of a span must fit into int16"
         size = 4 if self._halves else 8
         first = x.at(MINUS_HALF_SUMS + size * span, times(b, unit, 2 * size))
         kind = _SHORTS if VIA_INT16 else I32.vector
@@ -105,11 +105,18 @@ class IntegerScales:
         self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
     ) -> Value:
         """A with the products of a pair."""
-        (first, second), scale = dots, self._with_exponents(b, scales[0], x, unit)
-        if PAIRS_OF_SHORTS and self._are_short:
-            return dot2(b, sums, paired_shorts(b, first, second), scale)
+        first, second = dots
+        if PAIRS_OF_SHORTS and self.are_short:
+            return self.add_paired(b, sums, paired_shorts(b, first, second), scales, x, unit)
+        scale = self._with_exponents(b, scales[0], x, unit)
         sums = b.add(sums, b.mul(first, low_shorts(b, scale)))
         return b.add(sums, b.mul(second, high_shorts(b, scale)))
+
+    def add_paired(
+        self, b: ir.IRBuilder, sums: Value, pairs: Value, scales: Values, x: Spread, unit: Value | int
+    ) -> Value:
+        """A with the products of a pair, given as two int16 in each lane."""
+        return dot2(b, sums, pairs, self._with_exponents(b, scales[0], x, unit))
 
     def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
         """y with the super-block."""

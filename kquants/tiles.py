@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from llvmlite import ir
 
 from kquants.cpu import has
+from kquants.layout import TILE_ROWS
 from kquants.quads import Floats, Quads, Value, Words
-from kquants.simd import I8_64, I32, at, call, computed_here, load, opaque, pick, times
+from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, pick, times
 
-_INT = ir.IntType(32)
+_SHORT, _INT = ir.IntType(16), ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
 
 _COLUMN = 32 if has("avx512f") else 16
@@ -68,6 +69,13 @@ class Tile:
     def half(self, offset: int) -> Floats:
         """A float16 of each row."""
         return self.word(offset).half(0)
+
+    def halves(self, offset: int) -> Floats:
+        """The same, loaded row by row: less work where nothing else of their column is wanted."""
+        found, short = ir.Constant(ir.VectorType(_SHORT, TILE_ROWS), ir.Undefined), self.start + offset
+        for i, row in enumerate(self.rows):
+            found = self.b.insert_element(found, load(self.b, at(self.b, row, short), _SHORT), _INT(i))
+        return Floats(self.b, half_to_float(self.b, found))
 
     def _word(self, first: int) -> Value:
         """Bytes first … first + 3 of each row."""
