@@ -141,8 +141,8 @@ def _define(name: str) -> None:
         """Attention; a unit is a share of the spans of a KV head's query heads in a few rows, or no work.
 
         Arguments: q, bytes per row, out, bytes per row, heads, kv heads, head_dim, the layer's offset in a page,
-        scale as float32 bits, room for MOST_PARTS partial results of every head. Units: kv heads · (rows +
-        MOST_SHARES).
+        scale as float32 bits, room for MOST_PARTS partial results of every head. q has all rows of the batch, out
+        those of the op. Units: kv heads · (rows of the op + MOST_SHARES).
         """
         rows, kv_heads = row_count(op, batch), argument(op, 5)
         together = max(1, ATTENTION_QUERIES // (argument(op, 4) // kv_heads))

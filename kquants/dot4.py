@@ -41,7 +41,7 @@ many products, but no magnitudes and signs. (A Zen 4 with AVX2 alone multiplies 
 
 
 class Dot4:
-    """Sixteen int32 lanes, or eight, that grow by products: `add` some, then take the `total`.
+    """Sixteen int32 lanes that grow by products: `add` some, then take the `total`. With AVX2 there may be eight.
 
     `bits` tells that the unsigned bytes are below 2**bits. On some CPUs products pass through int16, where the fewer
     bits they have, the more of them can be added up before they are widened: so one Dot4 should see a whole block.
@@ -63,11 +63,11 @@ class Dot4:
             self._add(i, u_piece, s_piece)
 
     def total(self) -> Any:
-        """The 16 lanes."""
+        """All lanes."""
         return joined(self._b, self._sums)
 
     def shorts(self) -> Any:
-        """Where products pass through int16: what these have come to, all of a span, before any was widened."""
+        """Where products pass through int16: what eight lanes' have come to, if all of a span fit into it."""
         raise NotImplementedError
 
     def _add(self, i: int, u: Any, s: Any) -> None:
@@ -155,6 +155,7 @@ class _Madd(Dot4):
         return super().total()
 
     def shorts(self) -> Any:
+        assert len(self._chains) == 1, "some were widened"
         ((_, chain),) = self._chains.values()
         return chain
 

@@ -6,10 +6,11 @@ An op is a record of 16 int64:
          [ kernel | units | units per row | rows | meet | arguments ]
 
 It has `units + units per row · n` units of work, where n is word `rows` of the batch: 0 counts all rows, 1
-those whose logits are wanted (what it writes has these one after the other); where there are none it has no work. Each
-thread has a share of consecutive units, which it takes in chunks from a counter: what it asks the memory for ahead is
-then what it needs next. Done with its own, it takes from the others', so that fast cores do more. `meet` is 1 where an
-op needs what the ops before it wrote: all threads meet there first.
+those whose logits are wanted; where there are none it has no work. Buffers have the rows of an op one after the other
+(but for the queries of attention, which are those of all rows). Each thread has a share of consecutive units, which it
+takes in chunks from a counter: what it asks the memory for ahead is then what it needs next. Done with its own, it
+takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it wrote, or
+writes what they read: all threads meet there first.
 
 A kernel finds four int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
 the number of the thread, how many there are, and 0 at the first chunk of an op that the thread works on: what a kernel

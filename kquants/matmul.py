@@ -90,7 +90,8 @@ def _multiply_four(fmt: Any) -> Any:
 def _multiply_packed(size: int) -> Any:
     """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of so many packed columns.
 
-    They are added to what is there where `more`. W has whole register tiles of rows, and weights of `size` bytes.
+    They are added to what is there where `more`. W has whole register tiles of rows, and weights of `size` bytes. Of x
+    the last register tile is read whole, too: MOST_TOKENS tells that there is room for it.
     """
     add = add_products_of(halves=size == 2)
 
@@ -103,7 +104,7 @@ def _multiply_packed(size: int) -> Any:
                     place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
                     registers = load_registers(place) if more else no_registers()
                     for k in range(0, columns, 16):
-                        registers = add(registers, of_w + size * k, of_x + 4 * k, x_bytes, rows - t)
+                        registers = add(registers, of_w + size * k, of_x + 4 * k, x_bytes)
                     store_registers(place, registers)
 
     return multiply

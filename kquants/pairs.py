@@ -1,13 +1,14 @@
 """One row of x times a tile of W, of which two rows lie side by side in a register: 16 bytes of each.
 
-Products then need 16 bytes of x, twice, and no bytes of W go to another lane. Sums do instead: those of a span of 16
-rows become one vector with a row in each lane, while they are added up (`_Sums`). Where spans have 32 weights there are
-fewer of them than bytes of W. The scales are unpacked with a row in each lane, as elsewhere.
+Products then need 16 bytes of x, twice, and no bytes of W go to another lane. Sums do instead: those of a span of all
+rows become one vector with a row in each lane, while they are added up (`_Sums`). Of 32 weights there are half as many
+bytes of sums as of weights. The scales are unpacked with a row in each lane, as elsewhere.
 
 A Zen 4 with AVX2 alone multiplies one row of x faster so (one thread): Q8_0 1.20 times, MXFP4 1.12, IQ4_NL and Q5_K
-1.09, Q4_K 1.06, Q4_0 1.04; but Q4_1 0.88, where the scales of a block take too long, Q5_0 and Q5_1 0.79 and 0.77, whose
-fifth bits do; IQ4_XS 0.99; and with spans of 16 Q2_K 0.93, Q3_K 0.90. With two rows of x there are too few registers
-(Q4_K 0.90). All sums are exact, so that the bits are those of other ways.
+1.09, Q4_K 1.06, Q4_0 1.04. Others are slower: Q4_1 0.88, for the scales and minima of its blocks; Q5_0 0.79 and Q5_1
+0.77, for their fifth bits; IQ4_XS 0.99; and, with spans of 16 weights, Q2_K 0.93 and Q3_K 0.90. With two rows of x
+there are too few registers (Q4_K 0.90). Other CPUs with AVX2 are taken to be like it, which was not measured. All sums
+are exact, so that the bits are those of other ways.
 """
 
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ class _ScalesOnly(Tile):
         return Quads(self.b, [ir.Constant(I8_64.vector, None)] * 4)
 
     def half(self, offset: int) -> Floats:
-        """Row by row, where its column is not there yet: for two bytes a column is too much."""
+        """Loaded row by row, where its column is not there yet."""
         if self._place(self.start + offset)[0] in self.columns:
             return super().half(offset)
         return self.halves(offset)

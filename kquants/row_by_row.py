@@ -3,9 +3,11 @@
 Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but each row scales its own spans, and each
 has lanes to add up. A Zen 4 with AVX2 alone multiplies Q6_K 1.2 times as fast so: it has scales that are bytes, and the
 most bytes to move (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,516).
-Q4_K would gain little: its scales have 6 bits. Two rows of x are faster with a row of W in each lane.
+Q4_K would gain little: its scales have 6 bits. Two rows of x are faster with a row of W in each lane. Other CPUs with
+AVX2 are taken to be like it, which was not measured.
 
-All is exact in integers, so that the bits are those of `kquants.super_blocks`.
+All is exact in integers, so that the bits are those of `kquants.super_blocks`: two products are at most 2 · 63 · 127,
+an int16, scales with their power at most 1,024, and what eight blocks add to a lane below 2^28.
 """
 
 from llvmlite import ir
@@ -33,7 +35,7 @@ def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
 
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Spread, x_scales: Spread, requests: Requests) -> tuple[Value, Values]:
-    """A of a tile's super-block, a row in each lane, and what multiplies it."""
+    """A of a tile's super-block, from 0 on, with a row in each lane, and what multiplies it."""
     powers = _powers(b, load(b, at(b, x_scales.address, EXPONENTS_TWICE), _SHORTS))
     powers, half_sums = (
         computed_here(b, pick(b, v, v, _HALVES_APART))

@@ -13,7 +13,7 @@ from numba import types
 
 from kquants.cpu import has, is_arm
 from kquants.decorators import Vector, inline
-from kquants.lanes import pack, unpack
+from kquants.lanes import at_strides, pack, unpack
 from kquants.layout import FLOAT_W_BYTES, TILE_ROWS
 from kquants.simd import (
     F32,
@@ -95,18 +95,17 @@ def whole_tiles(rows: int, of: int) -> int:
 
 
 def add_products_of(halves: bool) -> Any:
-    """`add(registers, w, x, x_bytes, rows)`: a register tile plus products of its rows, of which the first begin at w
-    and x. Weights are packed as float32, or with `halves` as float16. Where x has fewer `rows`, its last takes the
-    place of those beyond it."""
+    """`add(registers, w, x, x_bytes)`: a register tile plus products of its rows, of which the first begin at w and x.
+
+    Weights are packed as float32, or with `halves` as float16. Rows of x lie `x_bytes` apart.
+    """
     element, widen = (ir.IntType(16), half_to_float) if halves else (ir.FloatType(), float_to_float)
     packed = ir.VectorType(element, REGISTER_LANES)
 
-    @define(Registers, Registers, *[types.int64] * 4)
-    def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any, x_bytes: Any, rows: Any) -> Any:
-        last, of_x, old, new = b.sub(rows, rows.type(1)), list[Any](), unpack(b, registers), list[Any]()
-        for t in range(X_ROWS):
-            row = b.select(b.icmp_signed("<", last, last.type(t)), last, last.type(t))
-            of_x.append(load(b, b.add(x, b.mul(row, x_bytes)), _Register.vector))
+    @define(Registers, Registers, *[types.int64] * 3)
+    def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any, x_bytes: Any) -> Any:
+        of_x = [load(b, row, _Register.vector) for row in at_strides(b, x, x_bytes, X_ROWS)]
+        old, new = unpack(b, registers), list[Any]()
         for r in range(W_ROWS):
             of_w = widen(b, load(b, at(b, w, FLOAT_W_BYTES * r), packed))
             new += [fma(b, of_w, v, old[X_ROWS * r + t]) for t, v in enumerate(of_x)]

@@ -10,10 +10,11 @@ import pytest
 from conftest import ModelFile
 
 from edgellm import EdgeLLMError, Model
+from edgellm.arch import describe
 from edgellm.bench import cold, load, peer
 from edgellm.bench.figures import figures
 from edgellm.bench.load import Load, warm_up
-from edgellm.bench.rounds import Result, Round, Times, Turn
+from edgellm.bench.rounds import Result, Round, Times, Turn, _int8_products
 from edgellm.bench.setting import Setting
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
@@ -116,6 +117,13 @@ def result(**setting: Any) -> Result:
         Round(500.0, 100.0, third, turns[2]),
     ]
     return Result(chosen, 2, Traffic(weights=80, cell=1, matrices={}), 50, "0.3", False, rounds)
+
+
+def test_products_of_a_token_that_nobody_asks_about(model_file: ModelFile) -> None:
+    shape = {"width": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "ffn": 512, "layers": 2, "types": "Q4_K"}
+    with Model.open(model_file(**shape), threads=1) as model:
+        layer = 256 * (256 + 128 + 128) + 256 * 256 + 3 * 256 * 512
+        assert _int8_products(describe(model.file)) == layer + 256 * (256 + 128 + 128)
 
 
 def test_figures_by_hand() -> None:

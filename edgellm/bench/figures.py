@@ -47,7 +47,8 @@ def _run(result: Result) -> dict[str, Any]:
 def peak_speeds(result: Result, bandwidth: float, int8_peak: float) -> dict[str, float | None]:
     """The speeds at which the machine's peaks would be reached; None where there is no such peak.
 
-    Prefill: all products of the layers at the int8 peak (the output head works for one token alone and is left out).
+    Prefill: the products of the layers for most tokens at the int8 peak. (Left out are those for one token alone: the
+    output head and most of the last layer.)
     """
     prefill = int8_peak / result.products if result.products else None
     return {"prefill": prefill, "decode": decode_peak(result, bandwidth, result.setting.tokens)}

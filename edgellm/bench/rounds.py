@@ -216,10 +216,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
 
 
 def _int8_products(model: Description) -> int:
-    """In the layers, for a token of a prompt but its last: the last layer takes no more of it than keys and values.
-
-    (And queries, as those of all tokens are one product.)
-    """
+    """In the layers, for a token whose logits nobody wants: the last layer then ends with queries, keys and values."""
     *layers, last = model.layers
     tensors = tensors_in([*layers, last.mixer.q, last.mixer.k, last.mixer.v])
     return sum(t.size for t in tensors if t.type.name in QUANTIZED_FORMATS)

@@ -84,7 +84,7 @@ class CPUDevice:
         if not self.threads.run(self._program_at + first * OP_WORDS * 8, last - first, record.address, threads):
             raise Stopped
         if decodes:
-            self._turnout.took((batch.rows, blocks), start, Moment.now())
+            self._turnout.took((batch.rows, batch.outputs, blocks), start, Moment.now())
         return None if logits is None else logits[:, : self._vocab]
 
     def close(self) -> None:

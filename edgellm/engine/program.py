@@ -44,7 +44,7 @@ class Op:
     """A kernel and its arguments; it has `units + per_row · rows` units of work.
 
     With `outputs`, rows are those whose logits are wanted. `meet` is False where an op needs nothing of what the
-    op before it writes.
+    op before it writes, and writes nothing that others have read since all threads met.
     """
 
     kernel: str
@@ -174,28 +174,22 @@ class _Builder:
         self.block = block
         return self.placement[block] == CPU
 
-    def add(
-        self,
-        kernel: str,
-        *arguments: Argument,
-        units: int = 0,
-        per_row: int = 0,
-        meet: bool = True,
-    ) -> None:
+    def add(self, kernel: str, *arguments: Argument, units: int = 0, per_row: int = 0, meet: bool = True) -> None:
         self.program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, meet))
 
     def need(self, scratch_bytes: int) -> None:
         self.program.scratch_bytes = max(self.program.scratch_bytes, scratch_bytes)
 
-    def narrow(self, meet: bool = True) -> None:
-        """Go on with those rows alone whose logits are wanted, if no layer and no device that follows needs others.
+    def narrow(self) -> None:
+        """Go on with those rows alone whose logits are wanted, where no layer and no other device needs the others.
 
         Of the last layer, the other tokens of a prompt need keys and values only.
         """
-        follow = self.placement[self.block :]
-        if not self.outputs and self.block >= mixer(len(self.model.layers) - 1) and set(follow) == {CPU}:
+        rest = self.placement[self.block :]
+        if not self.outputs and self.block >= mixer(len(self.model.layers) - 1) and set(rest) == {CPU}:
             self.outputs, row_bytes = True, self.x.row_bytes
-            self.add("keep_outputs", self.x, row_bytes, units=-(-row_bytes // (4 * PIECE)), meet=meet)
+            # Either it comes first, after another device, or the norm read x, and all threads have met since.
+            self.add("keep_outputs", self.x, row_bytes, units=-(-row_bytes // (4 * PIECE)), meet=False)
 
     def embed(self) -> None:
         table, x = self.model.embedding, self.x
@@ -215,7 +209,7 @@ class _Builder:
         stored = (q, q.row_bytes, k, v, k.row_bytes)
         pairing = (2 * len(rope.frequencies), int(rope.halves))
         self.add(f"rope_store_{self.kv_type}", *stored, *shape, *pairing, page_offset, per_row=kv_heads)
-        self.narrow(meet=False)  # x is as the norm found it
+        self.narrow()
         given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
         self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
         self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
@@ -252,14 +246,7 @@ class _Builder:
             (n,) = bias.shape
             self.add("add_bias", y, y.row_bytes, bias, n, per_row=-(-n // PIECE), meet=i == 0)
 
-    def matmul(
-        self,
-        w: Tensor,
-        x: Hidden,
-        y: Buffer,
-        accumulate: bool = False,
-        meet: bool = True,
-    ) -> None:
+    def matmul(self, w: Tensor, x: Hidden, y: Buffer, accumulate: bool = False, meet: bool = True) -> None:
         rows, columns = w.shape
         given = x.wanted(w)
         arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
