@@ -24,9 +24,8 @@ class Chain:
         rng = np.random.default_rng(ops)
         self.start = np.arange(1, rows * WIDTH + 1, dtype=F32).reshape(rows, WIDTH)
         self.results = [self.start.astype(np.float64)]
-        self.buffers = list(
-            np.zeros((2, rows + MOST_TOKENS, WIDTH), F32)[:, :rows]
-        )  # products read rows behind the last
+        # Products read rows behind the last.
+        self.buffers = list(np.zeros((2, rows + MOST_TOKENS, WIDTH), F32)[:, :rows])
         self.y = self.buffers[ops % 2]
         self.batch = batch_record(rows)
         self.kept, records = [], []
