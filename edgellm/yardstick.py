@@ -93,8 +93,11 @@ class Yardstick:
         return multiply
 
     def _seconds(self, kernel: str, units: int, *arguments: int, rows: int = _MANY, times: int = 1) -> float:
-        """How long an op of so many units takes, or how long it takes to do it so many times."""
-        words = [self._kernels[kernel], units, 0, 0, 1, *arguments]
+        """How long an op of so many units takes, or how long it takes to do it so many times.
+
+        Threads do not meet between them: of ops as short as products with weights in the caches that would be a tenth.
+        """
+        words = [self._kernels[kernel], units, 0, 0, 0, *arguments]
         ops = np.array([words + [0] * (OP_WORDS - len(words))] * times, np.int64)
         batch = np.array([rows] + [0] * 7, np.int64)
         started = perf_counter()

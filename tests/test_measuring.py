@@ -2,6 +2,7 @@
 
 import weakref
 from contextlib import nullcontext
+from ctypes import c_int64
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants import FORMATS
 from kquants.ggml import NAMED_TYPES
+from kquants.layout import OP_WORDS
+
+MEET = 4
+"""Word of an op record, see `kquants.interpreter`."""
 
 
 def test_speeds_are_measured() -> None:
@@ -26,7 +31,7 @@ def test_speeds_are_measured() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, ran = list[Any](), list[int]()
+    given, ran = list[Any](), list[Any]()
 
     def sevens(rows: int, row_bytes: int) -> Any:
         given.append(np.full((rows, row_bytes), 7, np.uint8))
@@ -35,7 +40,12 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
     clock = iter([10.0, 14.0])
     with Yardstick(threads, [f"matmul_{name.lower()}"]) as yardstick:
         run = yardstick._pool.run
-        monkeypatch.setattr(yardstick._pool, "run", lambda at, ops, batch: ran.append(ops) or run(at, ops, batch))
+
+        def noted(at: int, ops: int, batch: int) -> bool:
+            ran.append(np.array((c_int64 * (ops * OP_WORDS)).from_address(at)).reshape(ops, OP_WORDS))
+            return run(at, ops, batch)
+
+        monkeypatch.setattr(yardstick._pool, "run", noted)
         monkeypatch.setattr(yardsticks, "aligned", sevens)
         monkeypatch.setattr(yardsticks, "perf_counter", lambda: next(clock))
         multiply = yardstick.product(name)
@@ -50,7 +60,9 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
     assert len(np.unique(sums)) == 1, "alike rows give alike sums"
     assert np.isfinite(sums[0, 0])
     assert sums[0, 0] != untouched, "every row was multiplied"
-    assert ran == [64]
+    (words,) = ran
+    assert len(words) == 64
+    assert not words[:, MEET].any(), "threads would wait for each other after each"
     assert speed == 64 * w.nbytes / 4
 
 
