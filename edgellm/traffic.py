@@ -66,8 +66,8 @@ def decode_tps(
     Weights and KV cells are read from memory, and multiplied meanwhile: the slower of the two decides, and hides most
     of the other. How they add up is what fits: as powers of 2.5 do. Tokens per second that were measured, of what is
     expected by speeds of the same hour, with one thread and two: on a Zen 4 with AVX2 alone, where arithmetic decides,
-    1.05 (Q4_K_M) to 1.15 (Q8_0); on a Zen 5, whose memory gave 42 to 81 GB/s, 0.91 to 1.04; on a Granite Rapids, 18 to 36 GB/s, 0.97 to
-    1.0. (What two threads of these two multiply was taken for twice what one does.)
+    1.05 (Q4_K_M) to 1.15 (Q8_0, two threads); on a Zen 5, whose memory gave 42 to 81 GB/s, 0.91 to 1.04; on a Granite
+    Rapids, 18 to 36 GB/s, 0.97 to 1.0. (What two threads of these two multiply was taken for twice what one does.)
     """
     memory, multiplied = speeds.get(MEMORY), traffic.multiplied(speeds)
     if memory is None or multiplied is None:
