@@ -14,6 +14,7 @@ from kquants.interpreter import argument, batch_row, row_count
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
 from kquants.simd import (
     add_f32,
+    copy,
     div_f32,
     fma_f32,
     load_f32,
@@ -98,12 +99,12 @@ def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
 
     Arguments: x, bytes per row. None is written before it was read, as outputs come in the order of the rows.
     """
-    x, row_bytes = argument(op, 0), argument(op, 1)
+    row_bytes, start = argument(op, 1), first * 4 * PIECE
+    x, nbytes = argument(op, 0) + start, min(last * 4 * PIECE, row_bytes) - start
     for t in range(row_count(op, batch)):
         row = batch_row(op, batch, t)
         if row != t:
-            for k in range(first * 4 * PIECE, min(last * 4 * PIECE, row_bytes), 64):
-                store_f32x16(x + t * row_bytes + k, load_f32x16(x + row * row_bytes + k))
+            copy(x + t * row_bytes, x + row * row_bytes, nbytes)
 
 
 @kernel("norm_heads")

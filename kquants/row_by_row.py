@@ -2,7 +2,7 @@
 
 Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but each row scales its own spans, and each
 has lanes to add up. A Zen 4 with AVX2 alone multiplies Q6_K 1.2 times as fast so: it has scales that are bytes, and the
-most bytes to move (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,516).
+most bytes to move (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491).
 Q4_K would gain little: its scales have 6 bits. Two rows of x are faster with a row of W in each lane. Other CPUs with
 AVX2 are taken to be like it, which was not measured.
 
@@ -20,6 +20,7 @@ from kquants.quads import Value
 from kquants.requests import Requests
 from kquants.simd import at, call, computed_here, joined, load, pick
 from kquants.super_activations import EXPONENTS_TWICE, HALF_SUMS
+from kquants.super_blocks import powers_of_two
 from kquants.tiles import Row, Tile
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
@@ -36,7 +37,7 @@ def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Spread, x_scales: Spread, requests: Requests) -> tuple[Value, Values]:
     """A of a tile's super-block, from 0 on, with a row in each lane, and what multiplies it."""
-    powers = _powers(b, load(b, at(b, x_scales.address, EXPONENTS_TWICE), _SHORTS))
+    powers = b.bitcast(powers_of_two(b, load(b, at(b, x_scales.address, EXPONENTS_TWICE), _INTS)), _SHORTS)
     powers, half_sums = (
         computed_here(b, pick(b, v, v, _HALVES_APART))
         for v in (powers, load(b, at(b, x_scales.address, HALF_SUMS), _SHORTS))
@@ -46,7 +47,7 @@ def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Spread, x_scales: Spread, requ
         scales = load(b, at(b, row, q6_k.SCALES_AT), ir.VectorType(_BYTE, 16))
         scales = b.sext(pick(b, scales, scales, _HALVES_APART), _SHORTS)
         # The sums of x have their powers already.
-        minus = b.shl(_madd(b, scales, half_sums), ir.Constant(_INTS, [q6_k.OFFSET.bit_length() - 1] * 8))
+        minus = b.mul(_madd(b, scales, half_sums), ir.Constant(_INTS, [q6_k.OFFSET] * 8))
         scaled, total = b.mul(scales, powers), ir.Constant(_INTS, None)
         for block, u in enumerate(q6_k.unpack_row(Row(b, row))):
             of_x = load(b, at(b, x.address, 32 * block), _BYTES)
@@ -56,14 +57,6 @@ def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Spread, x_scales: Spread, requ
                 requests.turn()
         totals.append(computed_here(b, b.sub(total, minus)))
     return _sums_of_lanes(b, totals), (tile.halves(q6_k.D_AT).value, None)
-
-
-def _powers(b: ir.IRBuilder, exponents: Value) -> Value:
-    """2^e of 16 int16, of which AVX2 shifts two at once."""
-    both = b.bitcast(exponents, _INTS)
-    low, high = (ir.Constant(_INTS, [n] * 8) for n in (1, 1 << 16))
-    first = b.shl(low, b.and_(both, ir.Constant(_INTS, [0xFFFF] * 8)))
-    return b.bitcast(b.or_(first, b.shl(high, b.lshr(both, ir.Constant(_INTS, [16] * 8)))), _SHORTS)
 
 
 def _madd(b: ir.IRBuilder, x: Value, y: Value) -> Value:

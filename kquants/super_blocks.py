@@ -148,12 +148,14 @@ class IntegerScales:
         exponents = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4))
         if has("avx512bw") or is_arm():
             return _as_ints(b, b.shl(b.bitcast(scales, _SHORTS), b.bitcast(exponents.load(_INT), _SHORTS)))
+        powers = exponents.load(_INT, lambda both: powers_of_two(b, both))
+        return _as_ints(b, b.mul(b.bitcast(scales, _SHORTS), b.bitcast(powers, _SHORTS)))
 
-        def powers(both: Value) -> Value:
-            one, low, half = (ir.Constant(both.type, [n] * both.type.count) for n in (1, 0xFFFF, 16))
-            return b.or_(b.shl(one, b.and_(both, low)), b.shl(b.shl(one, half), b.lshr(both, half)))
 
-        return _as_ints(b, b.mul(b.bitcast(scales, _SHORTS), b.bitcast(exponents.load(_INT, powers), _SHORTS)))
+def powers_of_two(b: ir.IRBuilder, both: Value) -> Value:
+    """2^e of two int16 in each lane, for want of shifts by int16 that differ."""
+    one, low, half = (ir.Constant(both.type, [n] * both.type.count) for n in (1, 0xFFFF, 16))
+    return b.or_(b.shl(one, b.and_(both, low)), b.shl(b.shl(one, half), b.lshr(both, half)))
 
 
 def _as_ints(b: ir.IRBuilder, shorts: Value) -> Value:
