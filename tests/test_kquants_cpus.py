@@ -1,12 +1,14 @@
-"""All tests of single kernels once more, for lesser CPUs than this one, and each way to multiply bytes.
+"""All tests of single kernels once more, for lesser CPUs than this one, and each way to multiply bytes, of any CPU.
 
-What a process has compiled for stays with it: each CPU is a process of its own.
+What a process has compiled for stays with it: each CPU is a process of its own. Instructions that this CPU lacks are
+emulated.
 """
 
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 
@@ -28,8 +30,9 @@ LOWERINGS = {
     "AVX2": AVX2,  # of Intel, where rows come in parts; others are tested as x86-64-v3
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
-    "AVX-512 VNNI": (*AVX512, "avx512vnni"),
+    "AVX-512 VNNI": (*AVX512, "avx512vnni", "avx512vbmi", "gfni"),
 }
+ARM = {"Arm dot product": "+neon,+dotprod", "Arm dot product, i8mm": "+neon,+dotprod,+i8mm", "plain Arm": "+neon"}
 # Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
@@ -54,12 +57,16 @@ for path in map(pathlib.Path, sys.argv[1:]):
 pytestmark = pytest.mark.timeout(1800)  # each process compiles for a CPU of its own, without the kernels kept before
 
 
-def skip_without(*features: str) -> None:
+def lacking(features: Iterable[str]) -> list[str]:
+    """Which of these features this CPU lacks."""
     if platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("pretends to be a lesser x86 CPU")
+        pytest.skip("pretends to be another CPU on one of x86")
     host = llvm.get_host_cpu_features()
-    missing = [feature for feature in features if not host.get(feature)]
-    if missing:
+    return [feature for feature in features if not host.get(feature)]
+
+
+def skip_without(*features: str) -> None:
+    if missing := lacking(features):
         pytest.skip(f"this CPU has no {', '.join(missing)}")
 
 
@@ -78,11 +85,21 @@ def python(*arguments: str | Path, **cpu: str) -> str:
     return child.stdout
 
 
-def pretend(lowering: str) -> dict[str, str]:
-    """The environment in which a lowering is in force."""
-    skip_without(*LOWERINGS[lowering])
-    features = ",".join(f"+{feature}" for feature in LOWERINGS[lowering])
-    return {"NUMBA_CPU_NAME": "haswell" if lowering == "AVX2" else "x86-64", "NUMBA_CPU_FEATURES": features}
+def python_with(lowering: str, code: str, *arguments: str | Path) -> str:
+    """What code prints where a lowering is in force."""
+    emulate = "import emulated; emulated.begin({})\n"
+    if lowering in ARM:
+        skip_without(*AVX2)
+        return python("-c", emulate.format(repr(ARM[lowering])) + code, *arguments)
+    features = LOWERINGS[lowering]
+    if lacking(features):
+        skip_without(*AVX2)
+        code = emulate.format("") + code
+    pretended = {
+        "NUMBA_CPU_NAME": "haswell" if lowering == "AVX2" else "x86-64",
+        "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in features),
+    }
+    return python("-c", code, *arguments, **pretended)
 
 
 @pytest.mark.parametrize("cpu", NEEDED)
@@ -93,8 +110,7 @@ def test_kernels_are_right_on_a_lesser_cpu(cpu: str) -> None:
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_the_lowering_in_force_has_a_name(lowering: str) -> None:
-    code = "from kquants.cpu import lowering; print(lowering())"
-    assert python("-c", code, **pretend(lowering)).strip() == lowering
+    assert python_with(lowering, "from kquants.cpu import lowering; print(lowering())").strip() == lowering
 
 
 TILES = [("sapphirerapids", "avx512f,+avx512bw", 35), ("alderlake", "avxvnni", 20), ("haswell", "avx2", 20)]
@@ -108,12 +124,12 @@ def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None
     assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
+@pytest.mark.parametrize("lowering", [*LOWERINGS, *ARM])
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
-    python("-c", PRODUCT_TESTS, **pretend(lowering))
+    python_with(lowering, PRODUCT_TESTS)
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
+@pytest.mark.parametrize("lowering", [*LOWERINGS, *ARM])
 def test_models_have_the_same_bits_in_each_lowering(lowering: str, model_file: ModelFile) -> None:
     files = [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]  # too narrow to come in parts
-    assert python("-c", LOGITS, *files, **pretend(lowering)) == python("-c", LOGITS, *files)
+    assert python_with(lowering, LOGITS, *files) == python("-c", LOGITS, *files)
