@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kquants.decorators import inline
-from kquants.lanes import WIDE, Operations, operations
+from kquants.lanes import QUERIES, WIDE, Operations, operations
 from kquants.layout import PAGE, SPAN_PAGES
 from kquants.requests import fetch_lines
 from kquants.simd import copy, load_f16x16, prefetch, store_f32x16
@@ -17,7 +17,6 @@ from kquants.simd import copy, load_f16x16, prefetch, store_f32x16
 WEIGHTS_BYTES = 4 * PAGE * SPAN_PAGES
 """Bytes from the scores or weights of one query to those of the next."""
 
-_WIDE, _NARROW = operations(WIDE), operations(1)
 Load = Callable[[Operations], Any]
 """What loads v, for operations on so many vectors."""
 
@@ -39,8 +38,8 @@ def stay(address: int, width: int, room: int, ahead: int) -> int:
     return address
 
 
-def _gather_part(n: int, some: Operations, load: Any, element: int, fetch: Any) -> Any:
-    load_sums, add, add_seen, store = some.load, some.add, some.add_seen, some.store
+def _gather_part(n: int, some: Operations, load_of: Load, element: int, fetch: Any) -> Any:
+    load, load_sums, add, add_seen, store = load_of(some), some.load, some.add, some.add_seen, some.store
 
     @inline
     def gather(
@@ -58,10 +57,9 @@ def _gather_part(n: int, some: Operations, load: Any, element: int, fetch: Any) 
     return gather
 
 
-def define_gather(load: Load, element: int, fetch: Any) -> Any:
+def define_gather(load: Load, element: int, fetch: Any, queries: int = QUERIES) -> Any:
     """`gather` of values of `element` bytes; what `load` gives is called with (values, cell, d, width)."""
-    wide = _gather_part(WIDE, _WIDE, load(_WIDE), element, fetch)
-    narrow = _gather_part(1, _NARROW, load(_NARROW), element, fetch)
+    wide, narrow = (_gather_part(n, operations(n, queries), load, element, fetch) for n in (WIDE, 1))
 
     @inline
     def gather(p: int, seen: int, cells: int, values: int, width: int, to: int, stride: int, ahead: int) -> None:
@@ -80,8 +78,9 @@ def take_floats(x: int, width: int, q: int) -> None:
     copy(q, x, 4 * width)
 
 
-def _scores(load: Any, element: int, fetch: Any) -> Any:
-    zero, add, store = _WIDE.zero, _WIDE.add, _WIDE.store
+def _scores(load: Load, element: int, fetch: Any, queries: int) -> Any:
+    wide = operations(WIDE, queries)
+    zero, add, store, load_keys = wide.zero, wide.add, wide.store, load(wide)
 
     @inline
     def scores(q: int, stride: int, keys: int, head_dim: int, p: int, ahead: int) -> None:
@@ -90,7 +89,7 @@ def _scores(load: Any, element: int, fetch: Any) -> Any:
             for d in range(head_dim):
                 at = (d * PAGE + j) * element
                 fetch(ahead + at, 16 * WIDE * element)
-                sums = add(sums, load(keys + at), q + 4 * d, stride)
+                sums = add(sums, load_keys(keys + at), q + 4 * d, stride)
             store(p + 4 * j, sums, WEIGHTS_BYTES)
 
     return scores
@@ -114,9 +113,9 @@ def expand_f16(halves: int, width: int, room: int, ahead: int) -> int:
     return room
 
 
-def define_floats(element: int, load: Load, fetch: Any) -> tuple[Any, Any]:
+def define_floats(element: int, load: Load, fetch: Any, queries: int = QUERIES) -> tuple[Any, Any]:
     """`scores` and `gather` of pages of floats of `element` bytes."""
     return (
-        _scores(load(_WIDE), element, fetch),
-        define_gather(lambda some: _float_cell(load(some), element), element, fetch),
+        _scores(load, element, fetch, queries),
+        define_gather(lambda some: _float_cell(load(some), element), element, fetch, queries),
     )

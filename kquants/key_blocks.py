@@ -33,17 +33,17 @@ def add_key_block(quads: int) -> Any:
 
         begun = [ir.Constant(I32.vector, None)] * QUERIES
         if SIGNED_OFFSET:
-            begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_OFFSET_SUM)), stride, _INT)
+            begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_OFFSET_SUM)), stride, QUERIES, _INT)
         dots = [start_dot4(b, start, signed=True) for start in begun for _ in range(KEYS)]
         for k in range(quads):
             row = at_strides(b, b.add(keys, _LONG(4 * PAGE * k)), _LONG(64), KEYS)
             shared = [load(a, I8_64.vector) for a in row]
-            fours = broadcasts(b, b.add(q, _LONG(4 * k)), stride, _INT)
+            fours = broadcasts(b, b.add(q, _LONG(4 * k)), stride, QUERIES, _INT)
             pairs = [(v, b.bitcast(four, I8_64.vector)) for four in fours for v in shared]
             for dot, (v, four) in zip(dots, pairs, strict=True):
                 dot.add(v, four)
         d_keys = [half_to_float(b, load(a, _HALVES)) for a in at_strides(b, key_scales, _LONG(32), KEYS)]
-        d = [b.fmul(d_key, d_q) for d_q in broadcasts(b, q_scales, stride) for d_key in d_keys]
+        d = [b.fmul(d_key, d_q) for d_q in broadcasts(b, q_scales, stride, QUERIES) for d_key in d_keys]
         totals = [b.sitofp(dot.total(), F32.vector) for dot in dots]
         return pack(b, [fma(b, total, scale, s) for total, scale, s in zip(totals, d, unpack(b, sums), strict=True)])
 

@@ -15,7 +15,7 @@ import numba as nb
 from kquants.bundles import WEIGHTS_BYTES
 from kquants.decorators import inline
 from kquants.interpreter import argument, batch_row
-from kquants.lanes import QUERIES
+from kquants.lanes import MANY_QUERIES, QUERIES
 from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
 from kquants.pages import head_width, page_address
 from kquants.readers import Reader
@@ -26,6 +26,7 @@ SPAN = SPAN_PAGES * PAGE
 """Cells of a span."""
 
 _LOG2_E = nb.float32(math.log2(math.e))
+_SIZES = math.lcm(QUERIES, MANY_QUERIES)
 part_length = inline(part_bytes)
 
 
@@ -55,6 +56,19 @@ def visible_cells(op: int, batch: int, t: int) -> int:
 def own_cells(tile: Tile, i: int, start: int, most: int) -> int:
     """Cells that query i sees from `start` on, of the next `most`."""
     return max(0, min(most, tile.visible + i // tile.heads - start))
+
+
+@inline
+def _are_many(queries: int) -> bool:
+    """Whether it is worth to expand pages for so many queries."""
+    return queries > 2 * QUERIES
+
+
+@inline
+def _in_bundles(queries: int) -> int:
+    """Queries of whole bundles, of any of the sizes that these may have."""
+    size = _SIZES if _are_many(queries) else QUERIES
+    return (queries + size - 1) // size * size
 
 
 @inline
@@ -95,17 +109,18 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     take, expand_keys, expand_values = reader.take, reader.expand_keys, reader.expand_values
     scores, expanded_scores = reader.scores, reader.expanded_scores
     gather, expanded_gather = reader.gather, reader.expanded_gather
+    scores_together, gather_together = reader.scores_together, reader.gather_together
     key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
 
     @inline
     def take_queries(op: int, batch: int, tile: Tile) -> None:
-        """Bring the queries together, times scale and log2 e; the last bundle is filled up with zeros."""
+        """Bring the queries together, times scale and log2 e; the last bundles are filled up with zeros."""
         head_dim = argument(op, 6)
         width = head_width(head_dim)
         room = _room(tile, width)
         scale = splat_f32(load_f32(op + 8 * 13) * _LOG2_E)
         queries = tile.rows * tile.heads
-        for i in range((queries + QUERIES - 1) // QUERIES * QUERIES):
+        for i in range(_in_bundles(queries)):
             row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
             x = argument(op, 0) + row * argument(op, 1) + 4 * (tile.h + i % tile.heads) * head_dim
             for d in range(0, width + 16, 16):
@@ -126,10 +141,10 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
         """Scores of all queries with page j of a span."""
         head_dim, queries = argument(op, 6), tile.rows * tile.heads
         width = head_width(head_dim)
-        many = queries > 2 * QUERIES
+        many = _are_many(queries)
         if many:
             keys = expand_keys(keys, head_dim, _room(tile, width), ahead)
-        for i in range(0, queries, QUERIES):
+        for i in range(0, queries, scores_together if many else QUERIES):
             q, p = tile.scratch + 4 * width * i, _weights_at(tile, width, i) + 4 * PAGE * j
             if many:
                 expanded_scores(q, 4 * width, keys, head_dim, p, keys)
@@ -138,11 +153,9 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
 
     @inline
     def weigh_bundle(op: int, tile: Tile, first: int, start: int, cells: int) -> None:
-        """Turn the scores of a bundle into weights, and begin its partial results."""
+        """Turn the scores of a bundle into weights."""
         width = head_width(argument(op, 6))
         last = min(first + QUERIES, tile.rows * tile.heads)
-        for i in range(first, first + QUERIES):
-            begin(part_at(tile, width, i), width)
         for i in range(first, last):
             own = own_cells(tile, i, start, SPAN)
             find_top(_weights_at(tile, width, i), own, part_at(tile, width, i) + 4 * width)
@@ -156,12 +169,13 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
         head_dim, queries = argument(op, 6), tile.rows * tile.heads
         width = head_width(head_dim)
         stride = part_length(width)
-        many = queries > 2 * QUERIES
+        many = _are_many(queries)
         if many:
             values = expand_values(values, width, _room(tile, width), ahead)
-        for i in range(0, queries, QUERIES):
+        together = gather_together if many else QUERIES
+        for i in range(0, queries, together):
             seen = own_cells(tile, i, start + PAGE * j, PAGE)
-            cells = own_cells(tile, min(i + QUERIES, queries) - 1, start + PAGE * j, PAGE)
+            cells = own_cells(tile, min(i + together, queries) - 1, start + PAGE * j, PAGE)
             p, to = _weights_at(tile, width, i) + 4 * PAGE * j, part_at(tile, width, i)
             if many:
                 expanded_gather(p, seen, cells, values, width, to, stride, values)
@@ -181,6 +195,9 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
             else:
                 more = values_at(op, batch, tile.t, tile.g, first)
             score_page(op, tile, j, keys, more)
+        width = head_width(argument(op, 6))
+        for i in range(_in_bundles(queries)):
+            begin(part_at(tile, width, i), width)
         for i in range(0, queries, QUERIES):
             weigh_bundle(op, tile, i, start, cells)
         for j in range(pages):
