@@ -3,7 +3,7 @@
 The softmax of a span, SPAN_PAGES pages, is a partial result; a query merges its spans in order, and its result
 depends on itself and the cells it sees alone: the same bits, whatever the batch. Up to ATTENTION_QUERIES queries go
 through the pages together, the heads that share a KV head and the same heads of the next rows, so that each key
-and value is read once for all of them; bundles of QUERIES share registers. Where rows are few, their spans are
+and value is read once for all of them; some at a time, in bundles, share registers. Where rows are few, their spans are
 shared out among threads, and `attention_merge` merges them afterwards.
 """
 

@@ -1,8 +1,8 @@
 """What a bundle of queries does with one page of keys or values of a KV head.
 
-The order of every sum is that of head_dim, or of the cells, however many vectors there are in a bundle and whether
-the page was expanded to float32 before: so all ways give the same bits. The functions are those of
-`kquants.readers.Reader`.
+The order of every sum is that of head_dim, or of the cells, however many queries and vectors there are in a bundle and
+whether the page was expanded to float32 before: so all ways give the same bits. The functions are those of
+`kquants.readers`.
 """
 
 from collections.abc import Callable
@@ -38,8 +38,9 @@ def stay(address: int, width: int, room: int, ahead: int) -> int:
     return address
 
 
-def _gather_part(n: int, some: Operations, load_of: Load, element: int, fetch: Any) -> Any:
-    load, load_sums, add, add_seen, store = load_of(some), some.load, some.add, some.add_seen, some.store
+def _gather_part(n: int, queries: int, load: Load, element: int, fetch: Any) -> Any:
+    some = operations(n, queries)
+    load_cell, load_sums, add, add_seen, store = load(some), some.load, some.add, some.add_seen, some.store
 
     @inline
     def gather(
@@ -49,9 +50,9 @@ def _gather_part(n: int, some: Operations, load_of: Load, element: int, fetch: A
         sums = load_sums(to, stride)
         for c in range(seen):
             fetch(ahead + (c * width + d) * element, 16 * n * element)
-            sums = add(sums, load(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
+            sums = add(sums, load_cell(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
         for c in range(seen, cells):
-            sums = add_seen(sums, load(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
+            sums = add_seen(sums, load_cell(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
         store(to, sums, stride)
 
     return gather
@@ -59,7 +60,7 @@ def _gather_part(n: int, some: Operations, load_of: Load, element: int, fetch: A
 
 def define_gather(load: Load, element: int, fetch: Any, queries: int = QUERIES) -> Any:
     """`gather` of values of `element` bytes; what `load` gives is called with (values, cell, d, width)."""
-    wide, narrow = (_gather_part(n, operations(n, queries), load, element, fetch) for n in (WIDE, 1))
+    wide, narrow = (_gather_part(n, queries, load, element, fetch) for n in (WIDE, 1))
 
     @inline
     def gather(p: int, seen: int, cells: int, values: int, width: int, to: int, stride: int, ahead: int) -> None:
@@ -113,8 +114,8 @@ def expand_f16(halves: int, width: int, room: int, ahead: int) -> int:
     return room
 
 
-def define_floats(element: int, load: Load, fetch: Any, queries: int = QUERIES) -> tuple[Any, Any]:
-    """`scores` and `gather` of pages of floats of `element` bytes."""
+def define_floats(element: int, load: Load, fetch: Any, queries: int) -> tuple[Any, Any]:
+    """`scores` and `gather` of pages of floats of `element` bytes, for so many queries together."""
     return (
         _scores(load, element, fetch, queries),
         define_gather(lambda some: _float_cell(load(some), element), element, fetch, queries),

@@ -1,6 +1,6 @@
 """What a bundle of queries does with one page of keys or values of type q8_0 (see `kquants.pages`).
 
-The functions are those of `kquants.readers.Reader`.
+The functions are those of `kquants.readers`.
 """
 
 from typing import Any

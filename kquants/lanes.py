@@ -15,9 +15,9 @@ from kquants.simd import F32, define, fma, half_to_float, pointer, splat
 QUERIES = 4
 """Queries of a bundle: so many heads, or twice as many, often share a KV head."""
 
-MANY_QUERIES = 6 if has("avx") and not has("avx512f") else QUERIES
+MANY_QUERIES = 6 if has("fma") and not has("avx512f") else QUERIES
 """Those of a bundle among many, of a prompt: their sums fill 12 of the 16 registers of AVX, where those of four leave
-products too little to do while they wait. Attention of a Zen 4 with AVX2 alone takes 0.93 of the time so."""
+products too little to do while they wait. Attention of a Zen 4 with AVX2 alone takes 0.94 of the time so."""
 
 WIDE = 4 if has("avx512f") else 1
 """Vectors of a wide bundle: four fill 16 of the 32 registers of AVX-512; elsewhere one takes two or four registers."""
@@ -74,7 +74,7 @@ class Operations(NamedTuple):
 
 
 def operations(n: int, queries: int = QUERIES) -> Operations:
-    """The operations on bundles of `n` vectors."""
+    """The operations on bundles of so many queries and of `n` vectors."""
     vectors, bundle = types.UniTuple(F32, n), types.UniTuple(F32, queries * n)
 
     @define(bundle)

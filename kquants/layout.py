@@ -62,9 +62,9 @@ PAGE = 64
 SPAN_PAGES = 4
 """Pages whose softmax is one partial result: see `kquants.attention`."""
 
-ATTENTION_QUERIES = 96
-"""Queries that go through the pages together: so many that turning a page into float32 takes little of their time, and
-whole bundles of four or six."""
+ATTENTION_QUERIES = 72
+"""Queries that go through the pages together: whole bundles of four or of six, and so many that turning a page into
+float32 takes little of their time."""
 
 MOST_SHARES, MOST_SHARED_ROWS, MOST_PARTS = 8, 16, 256
 """The spans of up to so many rows are shared out in so many parts, if they have so many partial results in all."""

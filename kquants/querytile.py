@@ -18,7 +18,7 @@ from kquants.interpreter import argument, batch_row
 from kquants.lanes import MANY_QUERIES, QUERIES
 from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
 from kquants.pages import head_width, page_address
-from kquants.readers import Reader
+from kquants.readers import Bundles, Reader
 from kquants.simd import load_f32, load_f32x16_part, load_i32, load_i64, mul_f32, splat_f32, store_f32x16
 from kquants.softmax import begin, find_top, weigh
 
@@ -26,7 +26,8 @@ SPAN = SPAN_PAGES * PAGE
 """Cells of a span."""
 
 _LOG2_E = nb.float32(math.log2(math.e))
-_SIZES = math.lcm(QUERIES, MANY_QUERIES)
+_WHOLE_BUNDLES = math.lcm(QUERIES, MANY_QUERIES)
+assert ATTENTION_QUERIES % _WHOLE_BUNDLES == 0, "scratch has no room for a bundle that is filled up"
 part_length = inline(part_bytes)
 
 
@@ -60,14 +61,14 @@ def own_cells(tile: Tile, i: int, start: int, most: int) -> int:
 
 @inline
 def _are_many(queries: int) -> bool:
-    """Whether it is worth to expand pages for so many queries."""
+    """Whether so many queries are worth expanding pages for."""
     return queries > 2 * QUERIES
 
 
 @inline
-def _in_bundles(queries: int) -> int:
-    """Queries of whole bundles, of any of the sizes that these may have."""
-    size = _SIZES if _are_many(queries) else QUERIES
+def _filled_up(queries: int) -> int:
+    """Queries with those that are added so that all bundles are whole."""
+    size = _WHOLE_BUNDLES if _are_many(queries) else QUERIES
     return (queries + size - 1) // size * size
 
 
@@ -104,12 +105,33 @@ class TileWork(NamedTuple):
     keys_at: Any
 
 
+def _go_through(bundles: Bundles) -> tuple[Any, Any]:
+    """`score(tile, j, keys, head_dim, ahead)` with page j of a span; `gather(tile, start, j, values, width, ahead)`."""
+    some_scores, some_gather, scores_together, gather_together = bundles
+
+    @inline
+    def score(tile: Tile, j: int, keys: int, head_dim: int, ahead: int) -> None:
+        width = head_width(head_dim)
+        for i in range(0, _filled_up(tile.rows * tile.heads), scores_together):
+            q, p = tile.scratch + 4 * width * i, _weights_at(tile, width, i) + 4 * PAGE * j
+            some_scores(q, 4 * width, keys, head_dim, p, ahead)
+
+    @inline
+    def gather(tile: Tile, start: int, j: int, values: int, width: int, ahead: int) -> None:
+        queries = tile.rows * tile.heads
+        for i in range(0, queries, gather_together):
+            seen = own_cells(tile, i, start + PAGE * j, PAGE)
+            cells = own_cells(tile, min(i + gather_together, queries) - 1, start + PAGE * j, PAGE)
+            p, to = _weights_at(tile, width, i) + 4 * PAGE * j, part_at(tile, width, i)
+            some_gather(p, seen, cells, values, width, to, part_length(width), ahead)
+
+    return score, gather
+
+
 def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     """What tiles do with pages of a type. Op arguments are those of `kquants.attention`."""
     take, expand_keys, expand_values = reader.take, reader.expand_keys, reader.expand_values
-    scores, expanded_scores = reader.scores, reader.expanded_scores
-    gather, expanded_gather = reader.gather, reader.expanded_gather
-    scores_together, gather_together = reader.scores_together, reader.gather_together
+    (score_few, gather_few), (score_many, gather_many) = _go_through(reader.few), _go_through(reader.many)
     key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
 
     @inline
@@ -120,7 +142,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
         room = _room(tile, width)
         scale = splat_f32(load_f32(op + 8 * 13) * _LOG2_E)
         queries = tile.rows * tile.heads
-        for i in range(_in_bundles(queries)):
+        for i in range(_filled_up(queries)):
             row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
             x = argument(op, 0) + row * argument(op, 1) + 4 * (tile.h + i % tile.heads) * head_dim
             for d in range(0, width + 16, 16):
@@ -139,17 +161,12 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def score_page(op: int, tile: Tile, j: int, keys: int, ahead: int) -> None:
         """Scores of all queries with page j of a span."""
-        head_dim, queries = argument(op, 6), tile.rows * tile.heads
-        width = head_width(head_dim)
-        many = _are_many(queries)
-        if many:
-            keys = expand_keys(keys, head_dim, _room(tile, width), ahead)
-        for i in range(0, queries, scores_together if many else QUERIES):
-            q, p = tile.scratch + 4 * width * i, _weights_at(tile, width, i) + 4 * PAGE * j
-            if many:
-                expanded_scores(q, 4 * width, keys, head_dim, p, keys)
-            else:
-                scores(q, 4 * width, keys, head_dim, p, ahead)
+        head_dim = argument(op, 6)
+        if _are_many(tile.rows * tile.heads):
+            keys = expand_keys(keys, head_dim, _room(tile, head_width(head_dim)), ahead)
+            score_many(tile, j, keys, head_dim, keys)
+        else:
+            score_few(tile, j, keys, head_dim, ahead)
 
     @inline
     def weigh_bundle(op: int, tile: Tile, first: int, start: int, cells: int) -> None:
@@ -166,21 +183,12 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def gather_page(op: int, tile: Tile, start: int, j: int, values: int, ahead: int) -> None:
         """Add the weighted values of page j of the span from cell `start` on."""
-        head_dim, queries = argument(op, 6), tile.rows * tile.heads
-        width = head_width(head_dim)
-        stride = part_length(width)
-        many = _are_many(queries)
-        if many:
+        width = head_width(argument(op, 6))
+        if _are_many(tile.rows * tile.heads):
             values = expand_values(values, width, _room(tile, width), ahead)
-        together = gather_together if many else QUERIES
-        for i in range(0, queries, together):
-            seen = own_cells(tile, i, start + PAGE * j, PAGE)
-            cells = own_cells(tile, min(i + together, queries) - 1, start + PAGE * j, PAGE)
-            p, to = _weights_at(tile, width, i) + 4 * PAGE * j, part_at(tile, width, i)
-            if many:
-                expanded_gather(p, seen, cells, values, width, to, stride, values)
-            else:
-                gather(p, seen, cells, values, width, to, stride, ahead)
+            gather_many(tile, start, j, values, width, values)
+        else:
+            gather_few(tile, start, j, values, width, ahead)
 
     @inline
     def attend_span(op: int, batch: int, tile: Tile, s: int, ahead: int) -> None:
@@ -196,7 +204,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
                 more = values_at(op, batch, tile.t, tile.g, first)
             score_page(op, tile, j, keys, more)
         width = head_width(argument(op, 6))
-        for i in range(_in_bundles(queries)):
+        for i in range(_filled_up(queries)):
             begin(part_at(tile, width, i), width)
         for i in range(0, queries, QUERIES):
             weigh_bundle(op, tile, i, start, cells)

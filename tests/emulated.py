@@ -4,7 +4,11 @@ A process of its own must `begin` before it compiles anything: it pretends for g
 for by name are emulated: what LLVM makes of its own operations on 512 bits is two operations on 256 here.
 """
 
+import hashlib
+import os
 import re
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
@@ -19,7 +23,7 @@ from kquants import cpu, jit
 _NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
 """An instruction of another CPU, in LLVM's code."""
 
-_HELD = re.compile(r'call (<[^>]+>|i\d+) asm (?:sideeffect )?"", "=[vr],0"\((.*)\)')
+_HELD = re.compile(r'call (<[^>]+>|i\d+) asm +(?:sideeffect )?"", "=[vr],0"\((.*)\)')
 """A value that goes through no instruction, yet in a register that this CPU may lack (see `kquants.simd.opaque`)."""
 
 _parse = llvm.parse_assembly
@@ -63,9 +67,9 @@ def _this_cpu() -> Any:
     )
 
 
-def _compile(names: list[str], folder: Path, progress: jit.Progress) -> None:
+def _compile(names: Sequence[str], folder: Path, progress: jit.Progress) -> None:
     """Compile kernels into a folder, in copies of this process."""
-    with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(names)), get_context("fork")) as pool:
         for name, code in zip(names, pool.map(_object_code, names), strict=True):
             jit.store(folder, name, code)
 
@@ -76,11 +80,21 @@ def _object_code(name: str) -> bytes:
     return compile.object_code(name)
 
 
+def _fingerprint() -> str:
+    """What kept kernels depend on: also on how this CPU emulates."""
+    parts = [jit.fingerprint(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    digest = hashlib.sha256("\0".join(parts).encode())
+    for source in ("emulated.py", "instructions.py"):
+        digest.update((Path(__file__).parent / source).read_bytes())
+    return f"emulated-{digest.hexdigest()[:20]}"
+
+
 def begin(arm: str = "") -> None:
     """Emulate from now on: the x86 CPU that NUMBA_CPU_NAME and NUMBA_CPU_FEATURES tell, or an Arm CPU's features."""
+    assert "kquants.simd" not in sys.modules, "kernels were already made for this CPU"
     if arm:
         cpu.is_x86, cpu.is_arm = (lambda: False), (lambda: True)
         jit.cpu_name, jit.cpu_features = (lambda: "generic"), (lambda: arm)
-    fingerprint = f"emulated-{jit.fingerprint()}"
+    fingerprint = _fingerprint()
     jit.fingerprint, jit.target_machine, jit._compile = (lambda: fingerprint), _this_cpu, _compile
     llvm.parse_assembly = _parsed

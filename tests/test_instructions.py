@@ -1,23 +1,22 @@
 """The instructions that `emulated` stands in for, by what their manuals say of each lane."""
 
-import platform
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from instructions import INSTRUCTIONS
 from kernels import compiled
 from llvmlite import ir
 from numpy.typing import NDArray
+from test_kquants_cpus import AVX2, skip_without
 
 Array = NDArray[Any]
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() not in ("x86_64", "AMD64") or not llvm.get_host_cpu_features().get("avx2"),
-    reason="emulates on an x86 CPU with AVX2",
-)
+
+@pytest.fixture(autouse=True)
+def needs_what_it_emulates_with() -> None:
+    skip_without(*AVX2)
 
 
 def dot(sums: Array, x: Array, y: Array) -> Array:

@@ -5,7 +5,15 @@ import pytest
 from kernels import Array, float_bits, guarded, op_record, run_op, same_bits
 from kv_pages import EXTRA, F32, KINDS, TYPES, Pages, Rows, Shape, quantized
 
-from kquants.layout import MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, attention_scratch, padded, part_bytes
+from kquants.layout import (
+    ATTENTION_QUERIES,
+    MOST_PARTS,
+    MOST_SHARED_ROWS,
+    MOST_SHARES,
+    attention_scratch,
+    padded,
+    part_bytes,
+)
 
 
 def attend(
@@ -47,8 +55,8 @@ def softmax_attention(shape: Shape, q: Array, keys: Array, values: Array, scale:
     return result
 
 
-TOLERANCE = 2e-6
-"""Scores up to 10, to the base 2, are off by 4e-7, as weights then are relatively; values are up to 4."""
+TOLERANCE = 3e-6
+"""Scores between 8 and 16, to the base 2, are off by 5e-7, and powers of two by 2e-7; values are up to 4."""
 
 VISIBLE = [1, 63, 64, 65, 130]
 SHAPES = [
@@ -147,7 +155,7 @@ def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int,
     assert same_bits(attend(shape, pages, tables, visible, q, 0.25, wanted[-1:]), together[-1:])
 
 
-LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (70, 1, 8)]
+LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (ATTENTION_QUERIES + 4, 1, 8)]
 
 
 @pytest.mark.parametrize("kv", KINDS)

@@ -4,11 +4,11 @@ What a process has compiled for stays with it: each CPU is a process of its own.
 emulated.
 """
 
+import multiprocessing
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 
@@ -18,8 +18,6 @@ from conftest import ModelFile
 
 KERNEL_TESTS = [f"test_kquants_{part}.py" for part in ("formats", "matmul", "elementwise", "attention")]
 KERNEL_TESTS += ["test_formats.py", "-k", "not chunks and not refused_by_name"]
-# v3 is AVX2 with FMA and F16C; v2 has none of them, nor instructions for half floats or fused products.
-NEEDED = {"x86-64-v2": ("sse4.2",), "x86-64-v3": ("avx2", "fma", "f16c")}
 
 AVX = ("ssse3", "sse4.2", "popcnt", "avx", "fma", "f16c")
 AVX2 = (*AVX, "avx2", "bmi", "bmi2")
@@ -27,12 +25,20 @@ AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
 LOWERINGS = {
     "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
     "SSSE3": AVX,
-    "AVX2": AVX2,  # of Intel, where rows come in parts; others are tested as x86-64-v3
+    "AVX2": AVX2,  # of Intel, where rows come in parts; others are among LESSER
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
-    "AVX-512 VNNI": (*AVX512, "avx512vnni", "avx512vbmi", "gfni"),
+    "AVX-512 VNNI": (*AVX512, "avx512vnni"),
+    "AVX-512 VNNI, with VBMI and GFNI": (*AVX512, "avx512vnni", "avx512vbmi", "gfni"),
+    "plain vectors, of Arm": ("neon",),
+    "Arm dot product": ("neon", "dotprod"),
+    "Arm dot product, with I8MM": ("neon", "dotprod", "i8mm"),
 }
-ARM = {"Arm dot product": "+neon,+dotprod", "Arm dot product, i8mm": "+neon,+dotprod,+i8mm", "plain Arm": "+neon"}
+"""The features of a CPU for each; what follows a comma is not in the name of the lowering."""
+
+LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
+"""The first has no instructions for half floats or fused products."""
+
 # Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
@@ -44,29 +50,30 @@ files = ["test_dot4.py", "test_kquants_matmul.py", "test_kquants_elementwise.py"
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
 LOGITS = """
-import sys, hashlib, pathlib
+import sys, hashlib, itertools, pathlib
 from test_bit_equality import logits_bits
-for path in map(pathlib.Path, sys.argv[1:]):
-    whole = logits_bits(path, 2, None)
+for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", "q8_0")):
+    whole = logits_bits(path, 2, None, kv_type)
     for chunk in (1, 3, 7):
-        assert (logits_bits(path, 2, chunk) == whole).all(), f"chunks of {chunk}"
+        assert (logits_bits(path, 2, chunk, kv_type) == whole).all(), f"chunks of {chunk}"
     print(hashlib.sha256(whole).hexdigest())
 """
+NAMED = "from kquants.cpu import lowering; assert lowering() == {!r}, lowering()\n"
 
 
-pytestmark = pytest.mark.timeout(1800)  # each process compiles for a CPU of its own, without the kernels kept before
+pytestmark = pytest.mark.timeout(1800)  # at first, each process compiles kernels for a CPU of its own
 
 
-def lacking(features: Iterable[str]) -> list[str]:
+def lacking(*features: str) -> list[str]:
     """Which of these features this CPU lacks."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("pretends to be another CPU on one of x86")
     host = llvm.get_host_cpu_features()
     return [feature for feature in features if not host.get(feature)]
 
 
 def skip_without(*features: str) -> None:
-    if missing := lacking(features):
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("pretends to be another CPU on one of x86")
+    if missing := lacking(*features):
         pytest.skip(f"this CPU has no {', '.join(missing)}")
 
 
@@ -87,30 +94,29 @@ def python(*arguments: str | Path, **cpu: str) -> str:
 
 def python_with(lowering: str, code: str, *arguments: str | Path) -> str:
     """What code prints where a lowering is in force."""
-    emulate = "import emulated; emulated.begin({})\n"
-    if lowering in ARM:
+    needed, pretended = LOWERINGS[lowering], {"NUMBA_CPU_NAME": "haswell" if lowering == "AVX2" else "x86-64"}
+    features, begin, arm = ",".join(f"+{feature}" for feature in needed), "", "Arm" in lowering
+    skip_without()
+    if lacking(*needed):
         skip_without(*AVX2)
-        return python("-c", emulate.format(repr(ARM[lowering])) + code, *arguments)
-    features = LOWERINGS[lowering]
-    if lacking(features):
-        skip_without(*AVX2)
-        code = emulate.format("") + code
-    pretended = {
-        "NUMBA_CPU_NAME": "haswell" if lowering == "AVX2" else "x86-64",
-        "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in features),
-    }
-    return python("-c", code, *arguments, **pretended)
+        if "fork" not in multiprocessing.get_all_start_methods():
+            pytest.skip("emulation compiles in copies of its process")
+        begin = f"import emulated; emulated.begin({features if arm else ''!r})\n"
+    if not arm:
+        pretended["NUMBA_CPU_FEATURES"] = features
+    return python("-c", begin + NAMED.format(lowering.split(",")[0]) + code, *arguments, **({} if arm else pretended))
 
 
-@pytest.mark.parametrize("cpu", NEEDED)
-def test_kernels_are_right_on_a_lesser_cpu(cpu: str) -> None:
-    skip_without(*NEEDED[cpu])
-    python("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS, NUMBA_CPU_NAME=cpu)
-
-
-@pytest.mark.parametrize("lowering", LOWERINGS)
-def test_the_lowering_in_force_has_a_name(lowering: str) -> None:
-    assert python_with(lowering, "from kquants.cpu import lowering; print(lowering())").strip() == lowering
+@pytest.mark.parametrize("lowering", LESSER)
+def test_kernels_are_right_on_a_lesser_cpu(lowering: str) -> None:
+    skip_without(*LESSER[lowering])
+    features = ",".join(f"+{feature}" for feature in LESSER[lowering])
+    code = f"{NAMED.format(lowering)}import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    python(
+        *("-c", code, "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS),
+        NUMBA_CPU_NAME="x86-64",
+        NUMBA_CPU_FEATURES=features,
+    )
 
 
 TILES = [("sapphirerapids", "avx512f,+avx512bw", 35), ("alderlake", "avxvnni", 20), ("haswell", "avx2", 20)]
@@ -124,12 +130,22 @@ def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None
     assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
 
 
-@pytest.mark.parametrize("lowering", [*LOWERINGS, *ARM])
+@pytest.mark.parametrize("lowering", LOWERINGS)
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
     python_with(lowering, PRODUCT_TESTS)
 
 
-@pytest.mark.parametrize("lowering", [*LOWERINGS, *ARM])
-def test_models_have_the_same_bits_in_each_lowering(lowering: str, model_file: ModelFile) -> None:
-    files = [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]  # too narrow to come in parts
-    assert python_with(lowering, LOGITS, *files) == python("-c", LOGITS, *files)
+@pytest.fixture(scope="module")
+def models(model_file: ModelFile) -> list[Path]:
+    return [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]  # too narrow to come in parts
+
+
+@pytest.fixture(scope="module")
+def bits(models: list[Path]) -> str:
+    """Those of this CPU."""
+    return python("-c", LOGITS, *models)
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_models_have_the_same_bits_in_each_lowering(lowering: str, models: list[Path], bits: str) -> None:
+    assert python_with(lowering, LOGITS, *models) == bits
