@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from encoder_samples import importance, samples
 from kernels import KINDS, cache_folder
-from test_kquants_cpus import NEEDED, python, skip_without
+from test_kquants_cpus import LESSER, python_on_lesser
 
 from kquants.encode import encode
 
@@ -28,8 +28,7 @@ def digest(name: str) -> str:
     return found.hexdigest()
 
 
-@pytest.mark.parametrize("cpu", NEEDED)
-def test_the_bytes_are_those_of_this_cpu(cpu: str) -> None:
-    skip_without(*NEEDED[cpu])
+@pytest.mark.parametrize("lowering", LESSER)
+def test_the_bytes_are_those_of_this_cpu(lowering: str) -> None:
     code = "import test_encoders_cpus as t; print(*map(t.digest, t.NAMES))"
-    assert python("-c", code, NUMBA_CPU_NAME=cpu).split() == [digest(name) for name in NAMES]
+    assert python_on_lesser(lowering, code).split() == [digest(name) for name in NAMES]

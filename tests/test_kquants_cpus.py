@@ -107,16 +107,20 @@ def python_with(lowering: str, code: str, *arguments: str | Path) -> str:
     return python("-c", begin + NAMED.format(lowering.split(",")[0]) + code, *arguments, **({} if arm else pretended))
 
 
+def python_on_lesser(lowering: str, code: str, *arguments: str) -> str:
+    """What code prints on the one of LESSER that has a lowering."""
+    skip_without(*LESSER[lowering])
+    pretended = {
+        "NUMBA_CPU_NAME": "x86-64",
+        "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in LESSER[lowering]),
+    }
+    return python("-c", NAMED.format(lowering) + code, *arguments, **pretended)
+
+
 @pytest.mark.parametrize("lowering", LESSER)
 def test_kernels_are_right_on_a_lesser_cpu(lowering: str) -> None:
-    skip_without(*LESSER[lowering])
-    features = ",".join(f"+{feature}" for feature in LESSER[lowering])
-    code = f"{NAMED.format(lowering)}import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    python(
-        *("-c", code, "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS),
-        NUMBA_CPU_NAME="x86-64",
-        NUMBA_CPU_FEATURES=features,
-    )
+    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    python_on_lesser(lowering, code, "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS)
 
 
 TILES = [("sapphirerapids", "avx512f,+avx512bw", 35), ("alderlake", "avxvnni", 20), ("haswell", "avx2", 20)]
