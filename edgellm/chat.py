@@ -15,7 +15,7 @@ from edgellm.overflow import Overflow, pinned
 from edgellm.session import PrefillProgress
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts, own_template, template_for
-from edgellm.text.template import Message, check_messages
+from edgellm.text.template import Message, check_messages, named_source
 from edgellm.writer import Writer
 
 
@@ -36,14 +36,17 @@ class Chat:
         overflow: str | None = None,
         **options: Any,
     ) -> None:
-        """`template` is Jinja2 source in place of the model's own; `template_args` are names it may use.
+        """`template` stands in for the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
+
+        `template_args` are names it may use.
 
         `overflow` says what becomes of a conversation that outgrows the context: see `edgellm.options.ChatOptions`.
 
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
         tokenizer = writer.tokenizer
-        source = own_template(writer.session.name, tokenizer.chat_template) if template is None else template
+        own = tokenizer.chat_template
+        source = own_template(writer.session.name, own) if template is None else named_source(template)
         writer.options(**options)
         self._overflow = ChatOptions.from_kwargs(overflow=overflow).overflow
         self._writer, self._args, self._options = writer, dict(template_args or {}), options

@@ -11,7 +11,8 @@ The yardstick of the second is the product that decoding itself uses, of weights
 import mmap
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from time import perf_counter
+from dataclasses import dataclass
+from time import perf_counter, process_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from edgellm.engine.program import product_kernel
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import size as in_words
-from edgellm.machine import available_memory
+from edgellm.machine import available_memory, default_threads
 from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants.jit import Progress
@@ -32,6 +33,9 @@ _LEAST_READS = 5
 
 _MULTIPLYING_S = 0.2
 """How long weights of a format are multiplied, in times of up to a millisecond."""
+
+_UNDISTURBED = 0.9
+"""The share of their time for which threads compute where no other program does: a busy one leaves them less."""
 
 _TOUCHED = 64 << 20
 """Bytes that are asked of the system at once."""
@@ -74,8 +78,16 @@ def _best(speed: Callable[[], float]) -> float:
     return best
 
 
-def measure(threads: int, wanted: Collection[str], progress: Progress | None = None) -> dict[str, float]:
-    """Speeds of these names (see `edgellm.speeds`), that of the memory in about four seconds.
+@dataclass(frozen=True)
+class Measured:
+    """Speeds by name, see `edgellm.speeds`; `undisturbed` unless another program took the CPU from what measured."""
+
+    speeds: dict[str, float]
+    undisturbed: bool
+
+
+def measure(threads: int, wanted: Collection[str], progress: Progress | None = None) -> Measured:
+    """Speeds of these names, that of the memory in about four seconds.
 
     Raises EdgeLLMError as `memory_reads` and `weight_products` do, before anything is timed.
     """
@@ -83,7 +95,10 @@ def measure(threads: int, wanted: Collection[str], progress: Progress | None = N
     with ExitStack() as stack:
         read = stack.enter_context(memory_reads(threads, progress=progress)) if MEMORY in wanted else None
         multiply = stack.enter_context(weight_products(threads, formats, progress=progress)) if formats else None
-        return (multiply() if multiply else {}) | ({MEMORY: _sustained_reads(read)} if read else {})
+        began, had = perf_counter(), process_time()
+        speeds = (multiply() if multiply else {}) | ({MEMORY: _sustained_reads(read)} if read else {})
+        all_time = (perf_counter() - began) * min(threads, default_threads())
+        return Measured(speeds, process_time() - had >= _UNDISTURBED * all_time)
 
 
 def _sustained_reads(read: Callable[[], float]) -> float:

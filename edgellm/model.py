@@ -139,8 +139,8 @@ class Model:
     def chat(self, system: str | None = None, **options: Any) -> "Chat":
         """A conversation in the model's own chat template; options as for `stream`, for every reply, and these:
 
-        `template` (its source), `template_args`, and `overflow`, what happens to a conversation that outgrows the
-        context (`edgellm.options.ChatOptions`): "stop", "drop" or "window".
+        `template` (its source, or a built-in one's name), `template_args`, and `overflow`, what happens to a
+        conversation that outgrows the context (`edgellm.options.ChatOptions`): "stop", "drop" or "window".
 
         Raises EdgeLLMError if the file has no chat template and none is given.
         """

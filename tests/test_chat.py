@@ -232,6 +232,11 @@ def test_a_template_of_ones_own(model: Model) -> None:
     assert named.send(" was").text == model.generate("the was", **GREEDY).text
 
 
+def test_a_built_in_template_by_its_name(model: Model) -> None:
+    rendered = model.chat(template="chatml").inspect([{"role": "user", "content": "the"}]).text
+    assert rendered == "<|im_start|>user\nthe<|im_end|>\n<|im_start|>assistant\n"
+
+
 def test_templates_that_cannot_be_used(model: Model, model_file: ModelFile) -> None:
     with pytest.raises(EdgeLLMError, match="template is not valid: line 1") as error:
         model.chat(template="{{ messages")

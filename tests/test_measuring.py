@@ -11,7 +11,7 @@ import pytest
 from edgellm import EdgeLLMError, measuring
 from edgellm import yardstick as yardsticks
 from edgellm.engine import threads
-from edgellm.measuring import int8_peak, measure, memory_reads, sustained
+from edgellm.measuring import Measured, int8_peak, measure, memory_reads, sustained
 from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants import FORMATS
@@ -71,8 +71,22 @@ def test_the_best_of_each_format_counts(monkeypatch: pytest.MonkeyPatch) -> None
     found = {"Q4_K": iter([1.0, 3.0, 9.0, 2.0, 4.0]), "F16": iter([5.0, 5.0, 7.0, 5.0, 8.0])}
     monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock) * 0.045)
     monkeypatch.setattr(Yardstick, "product", lambda self, name: lambda: next(found[name]))
-    assert measure(1, ["Q4_K", "F16"]) == {"Q4_K": 9, "F16": 8}
-    assert measure(1, []) == {}
+    assert measure(1, ["Q4_K", "F16"]).speeds == {"Q4_K": 9, "F16": 8}
+    assert measure(1, []).speeds == {}
+
+
+@pytest.mark.parametrize(("had", "undisturbed"), [(8.0, True), (7.3, True), (7.1, False), (5.3, False)])
+def test_another_program_that_takes_the_cpu_is_noticed(
+    had: float, undisturbed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads had so many of 8 seconds."""
+    wall, used = iter([100.0, 104.0]), iter([50.0, 50.0 + had])
+    monkeypatch.setattr(measuring, "memory_reads", lambda threads, progress: nullcontext(lambda: 1.0))
+    monkeypatch.setattr(measuring, "_sustained_reads", lambda read: read())
+    monkeypatch.setattr(measuring, "default_threads", lambda: 2)
+    monkeypatch.setattr(measuring, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(measuring, "process_time", lambda: next(used))
+    assert measure(2, [MEMORY]) == Measured({MEMORY: 1.0}, undisturbed)
 
 
 @pytest.mark.parametrize("call", [1, 2])
@@ -95,7 +109,7 @@ def test_a_measurement_lasts_longer_than_a_moment(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(measuring, "memory_reads", lambda threads, progress: nullcontext(read))
     monkeypatch.setattr(measuring, "perf_counter", lambda: ends[-1])
-    assert measure(1, [MEMORY]) == {MEMORY: 10}, "two seconds with twice the speed are a moment"
+    assert measure(1, [MEMORY]).speeds == {MEMORY: 10}, "two seconds with twice the speed are a moment"
 
 
 def test_the_memory_is_given_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from edgellm.arch import describe
 from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
 from edgellm.gguf import GGUFFile
+from edgellm.measuring import Measured
 from edgellm.options import LoadOptions
 from edgellm.plan import make_plan
 from edgellm.speeds import MEMORY, keep, kept
@@ -114,9 +115,9 @@ def test_kept_speeds_tell_what_to_expect(path: Path, monkeypatch: pytest.MonkeyP
 def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measure(threads: int, wanted: list[str], progress: object) -> dict[str, float]:
+    def measure(threads: int, wanted: list[str], progress: object) -> Measured:
         asked.append((threads, wanted))
-        return {name: SPEEDS[name] for name in wanted}
+        return Measured({name: SPEEDS[name] for name in wanted}, undisturbed=True)
 
     monkeypatch.setattr(measuring, "measure", measure)
     keep(2, {MEMORY: 1e10})
@@ -128,7 +129,7 @@ def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_memory_is_told_before_anything_is_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(threads: int, wanted: list[str], progress: Callable[[int, int], None]) -> dict[str, float]:
+    def interrupted(threads: int, wanted: list[str], progress: Callable[[int, int], None]) -> Measured:
         progress(0, 2)
         progress(2, 2)
         raise KeyboardInterrupt
@@ -143,12 +144,20 @@ def test_memory_is_told_before_anything_is_measured(path: Path, monkeypatch: pyt
 def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: SPEEDS)
+    monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: Measured(SPEEDS, undisturbed=True))
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(
         r"edgellm: note: .*cannot be kept in .*, so every plan measures it anew; .*EDGELLM_HOME\n", result.stderr
     )
+
+
+def test_speeds_beside_a_busy_program_are_told_but_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: Measured(SPEEDS, undisturbed=False))
+    result = run(path, "--threads", 1)
+    assert "10 GB/s with 1 thread" in result.stdout
+    assert re.fullmatch(r"edgellm: note: another program took the CPU .*; plan once more when .*\n", result.stderr)
+    assert not kept(1)
 
 
 def test_without_speeds_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
     The speed follows from how fast this machine reads its memory and multiplies weights in the model's formats. The
     first plan measures that, in about five seconds in which nothing else should run (and more to compile kernels), and
-    keeps it for this number of threads. `edgellm bench` of at least three rounds measures it anew. With layers on a GPU
+    keeps it for this number of threads, unless another program took the CPU meanwhile. `edgellm bench` of at least
+    three rounds measures it anew. With layers on a GPU
     no speed is told.
     """
     options = LoadOptions.from_kwargs(**given)
@@ -58,7 +59,7 @@ def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
 
 
 def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
-    """Speeds that are measured, and kept; none, with a note, where that does not work."""
+    """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
     from edgellm.home import speeds_file
     from edgellm.measuring import measure
     from edgellm.speeds import keep
@@ -70,11 +71,14 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     except EdgeLLMError as error:
         click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
         return {}
-    if not keep(threads, measured):
+    if not measured.undisturbed:
+        note = "another program took the CPU while this machine was measured, so it may be faster than told here"
+        click.echo(f"edgellm: note: {note}; plan once more when nothing else runs", err=True)
+    elif not keep(threads, measured.speeds):
         note = f"what was measured cannot be kept in {speeds_file()}, so every plan measures it anew"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
-    return measured
+    return measured.speeds
 
 
 def _memory(plan: "Plan") -> Iterator[str]:

@@ -17,20 +17,30 @@ _FOLDER = Path(__file__).with_name("templates")
 _LONGEST_SOURCE = 1 << 18
 
 
+def _built_in() -> dict[str, Path]:
+    """The files of the built-in templates, by name."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.jinja"))}
+
+
 def template_source(name_or_path: str) -> str:
     """The Jinja2 source of the built-in template of that name, or else of the file at that path.
 
     Raises OptionError, which lists the names, if there is neither, or if the file is no UTF-8 text.
     """
-    names = ", ".join(sorted(path.stem for path in _FOLDER.glob("*.jinja")))
-    path = _FOLDER / f"{name_or_path}.jinja" if name_or_path in names.split(", ") else Path(name_or_path)
+    known = _built_in()
     try:
-        return path.read_bytes().decode()
+        return known.get(name_or_path, Path(name_or_path)).read_bytes().decode()
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text at byte {error.start}"
     except (OSError, ValueError) as error:
         problem = f"is no built-in template and cannot be read: {getattr(error, 'strerror', None) or error}"
+    names = ", ".join(known)
     raise OptionError(f"--template: {printable(name_or_path, 400)} {problem}; give a file or one of: {names}")
+
+
+def named_source(name_or_source: str) -> str:
+    """The Jinja2 source of the built-in template of that name; what is no such name is source itself."""
+    return template_source(name_or_source) if name_or_source in _built_in() else name_or_source
 
 
 class ChatTemplate:
