@@ -44,6 +44,11 @@ def test_escape_and_typing_lead_back_to_the_box(tmp_path: Path) -> None:
                 assert (chat.transcript.selected, chat.composer.has_focus_within) == (None, True)
             await chat.press("i", "alt+up", *" and more")
             assert chat.composer.text == "hi and more"
+            await chat.press("alt+up")
+            chat.app.screen.action_back()
+            assert chat.composer.has_focus_within, (
+                "at once: a key that is typed meanwhile may be one of the conversation"
+            )
 
     run(test())
 

@@ -6,7 +6,7 @@ from tui.binding import bind
 
 BINDINGS: list[BindingType] = [
     bind("chat.stop", "escape", "stop", "Stop", "Stop the reply; what has come stays"),
-    bind("chat.back", "escape", "back", "Back", "Back to the input box; typing does the same"),
+    bind("chat.back", "escape", "back", "Back", "Back to the input box; typing other letters does the same"),
     bind("chat.new", "ctrl+n", "clear", "New chat", "Begin a new chat; this one stays in the list"),
     bind("chat.regenerate", "ctrl+r", "regenerate", "Again", "Another reply to your last message; the old one stays"),
     bind("chat.edit", "f2", "edit", "Edit", "Edit the marked message, or your last; the old one stays", show=False),

@@ -109,8 +109,8 @@ class Composer(Box):
         yield from super().compose()
 
     def focus(self, scroll_visible: bool = True) -> Self:
-        """Put the cursor into the box."""
-        self._editor.focus(scroll_visible)
+        """Put the cursor into the box, at once: the next key is already meant for it."""
+        self.screen.set_focus(self._editor, scroll_visible)
         return self
 
     def set_history(self, lines: Sequence[str]) -> None:
