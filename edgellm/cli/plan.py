@@ -30,8 +30,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
     The speed follows from how fast this machine reads its memory and multiplies weights in the model's formats. The
     first plan measures that, in about five seconds in which nothing else should run (and more to compile kernels), and
     keeps it for this number of threads, unless another program took the CPU meanwhile. `edgellm bench` of at least
-    three rounds measures it anew. With layers on a GPU
-    no speed is told.
+    three rounds measures it anew. With layers on a GPU no speed is told.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
