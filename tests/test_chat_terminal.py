@@ -207,6 +207,23 @@ def test_an_error_in_a_widget_is_one_line_and_the_rest_is_in_the_log(home: Path)
     assert [role for role, text in stored(home) if text] == ["user", "assistant"]
 
 
+def test_a_model_that_was_not_opened_is_told_at_the_end_as_well(home: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(60))
+    for ends, code in (((), 1), (("escape", "/model one\r", "● ready"), 0)):
+        with chat_in_terminal(str(broken), home=home) as chat:
+            chat.until("is GGUF version 0")
+            if ends:
+                key, command, opened = ends
+                chat.press(key)
+                chat.type(command)
+                chat.until(opened)
+            chat.press("ctrl+q")
+            assert chat.wait() == code
+            assert restored(chat)
+            assert ("broken.gguf: is GGUF version 0" in " ".join(chat.text.split())) == bool(code)
+
+
 _PRINTING = """
 import ctypes, os, sys
 from tui.core.backend import EdgeBackend, EdgeModel

@@ -41,3 +41,5 @@ def _show(store: Store, model: str, chat: int | None) -> None:
     if app.broken:
         advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"
         raise EdgeLLMError(f"the screen broke ({printable(app.broken, 200)}), and all that was said is kept: {advice}")
+    if app.desk.refused:  # on the screen it was a notice, and that is gone
+        raise EdgeLLMError(app.desk.refused)

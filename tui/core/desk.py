@@ -37,6 +37,7 @@ class Desk(Looks):
     def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
         super().__init__(store, backend, tell)
         self.first: str | None = None
+        self.refused: str | None = None  # why no model is open, if one was wanted last that could not be opened
         self.known = Known(backend.names)
         self._last: ModelOpened | None = None
         self._loaded: dict[str, Any] = {}
@@ -51,7 +52,7 @@ class Desk(Looks):
     def open_model(self, name: str) -> None:
         """Open a model in place of the one that is open; the conversation goes on with it, and what waits is for it."""
         self._keep(lambda: self.tuning.recall(name))
-        self.model, self.opened = name, None
+        self.model, self.opened, self.refused = name, None, None
         self.worker.open(name, self._loading)
         self._tell(SettingsChanged())
 
@@ -140,6 +141,8 @@ class Desk(Looks):
             self._keep(lambda: self.tuning.recall(before.name))
             self._keep(lambda: self.tuning.load_with(self._loaded))
             self._tell(SettingsChanged())
+        if not event.kept:
+            self.refused = event.problem
         self._tell(Notice(event.problem, "error"))
 
     def _note_model(self, event: ModelOpened) -> None:
