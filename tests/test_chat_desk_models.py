@@ -84,6 +84,16 @@ def test_a_slip_of_the_pen_leaves_the_model_open(make_front: MakeFront) -> None:
     assert front.desk.model == "three"
 
 
+def test_why_no_model_is_open_is_known_until_another_is_wanted(make_front: MakeFront) -> None:
+    front = make_front()
+    front.desk.open_model("missing")
+    front.until(ModelFailed)
+    assert "there is no such model" in (front.desk.refused or "")
+    front.open("two")
+    front.desk.heard(ModelFailed("missing", "too late"))
+    assert front.desk.refused is None
+
+
 def test_a_model_is_not_lost_to_a_setting_that_it_cannot_be_opened_with(make_front: MakeFront) -> None:
     front = make_front()
     front.open()

@@ -141,7 +141,7 @@ class Desk(Looks):
             self._keep(lambda: self.tuning.recall(before.name))
             self._keep(lambda: self.tuning.load_with(self._loaded))
             self._tell(SettingsChanged())
-        if not event.kept:
+        if not event.kept and event.name == self.model:
             self.refused = event.problem
         self._tell(Notice(event.problem, "error"))
 
