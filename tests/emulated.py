@@ -15,10 +15,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import arm_assembly
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from kquants import cpu, jit
+from kquants import jit
 
 _NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
 """An instruction of another CPU, in LLVM's code."""
@@ -93,8 +94,7 @@ def begin(arm: str = "") -> None:
     """Emulate from now on: the x86 CPU that NUMBA_CPU_NAME and NUMBA_CPU_FEATURES tell, or an Arm CPU's features."""
     assert "kquants.simd" not in sys.modules, "kernels were already made for this CPU"
     if arm:
-        cpu.is_x86, cpu.is_arm = (lambda: False), (lambda: True)
-        jit.cpu_name, jit.cpu_features = (lambda: "generic"), (lambda: arm)
+        arm_assembly.pretend(arm)
     fingerprint = _fingerprint()
     jit.fingerprint, jit.target_machine, jit._compile = (lambda: fingerprint), _this_cpu, _compile
     llvm.parse_assembly = _parsed
