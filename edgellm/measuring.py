@@ -95,10 +95,10 @@ def measure(threads: int, wanted: Collection[str], progress: Progress | None = N
     with ExitStack() as stack:
         read = stack.enter_context(memory_reads(threads, progress=progress)) if MEMORY in wanted else None
         multiply = stack.enter_context(weight_products(threads, formats, progress=progress)) if formats else None
-        began, had = perf_counter(), process_time()
+        began, used = perf_counter(), process_time()
         speeds = (multiply() if multiply else {}) | ({MEMORY: _sustained_reads(read)} if read else {})
         all_time = (perf_counter() - began) * min(threads, default_threads())
-        return Measured(speeds, process_time() - had >= _UNDISTURBED * all_time)
+        return Measured(speeds, process_time() - used >= _UNDISTURBED * all_time)
 
 
 def _sustained_reads(read: Callable[[], float]) -> float:

@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 
@@ -92,29 +93,40 @@ def python(*arguments: str | Path, **cpu: str) -> str:
     return child.stdout
 
 
+def listed(features: Iterable[str]) -> str:
+    """Features in LLVM's notation."""
+    return ",".join(f"+{feature}" for feature in features)
+
+
+def pretended(name: str, features: Iterable[str]) -> dict[str, str]:
+    """The environment of a process that takes its CPU for an x86 one of that name."""
+    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": listed(features)}
+
+
+def emulating(arm: str = "") -> str:
+    """What a process must do first to run instructions that this CPU lacks."""
+    skip_without(*AVX2)
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("emulation compiles in copies of its process")
+    return f"import emulated; emulated.begin({arm!r})\n"
+
+
 def python_with(lowering: str, code: str, *arguments: str | Path) -> str:
     """What code prints where a lowering is in force."""
-    needed, pretended = LOWERINGS[lowering], {"NUMBA_CPU_NAME": "haswell" if lowering == "AVX2" else "x86-64"}
-    features, begin, arm = ",".join(f"+{feature}" for feature in needed), "", "Arm" in lowering
+    features, code = LOWERINGS[lowering], NAMED.format(lowering.split(",")[0]) + code
+    if "Arm" in lowering:
+        return python("-c", emulating(listed(features)) + code, *arguments)
     skip_without()
-    if lacking(*needed):
-        skip_without(*AVX2)
-        if "fork" not in multiprocessing.get_all_start_methods():
-            pytest.skip("emulation compiles in copies of its process")
-        begin = f"import emulated; emulated.begin({features if arm else ''!r})\n"
-    if not arm:
-        pretended["NUMBA_CPU_FEATURES"] = features
-    return python("-c", begin + NAMED.format(lowering.split(",")[0]) + code, *arguments, **({} if arm else pretended))
+    begin = emulating() if lacking(*features) else ""
+    name = "haswell" if lowering == "AVX2" else "x86-64"
+    return python("-c", begin + code, *arguments, **pretended(name, features))
 
 
 def python_on_lesser(lowering: str, code: str, *arguments: str) -> str:
     """What code prints on the one of LESSER that has a lowering."""
-    skip_without(*LESSER[lowering])
-    pretended = {
-        "NUMBA_CPU_NAME": "x86-64",
-        "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in LESSER[lowering]),
-    }
-    return python("-c", NAMED.format(lowering) + code, *arguments, **pretended)
+    features = LESSER[lowering]
+    skip_without(*features)
+    return python("-c", NAMED.format(lowering) + code, *arguments, **pretended("x86-64", features))
 
 
 @pytest.mark.parametrize("lowering", LESSER)
