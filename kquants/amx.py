@@ -8,6 +8,7 @@ products of span k - 1 are stored and those of span k - 4, or of a pair that end
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -96,10 +97,10 @@ def multiply_rows(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
                 for t in range(rows):
                     of_row = [load(b, at(b, dots[i % _PLACES], 64 * t), I32.vector) for i in spans]
                     totals[t] = scaling.add(b, totals[t], of_row, of_units[unit], of_rows[t], unit)
-        whole = load_scales(b, fmt, scales, len(of_units), F32)
-        for t in range(rows):
-            before = load(b, y[t], F32.vector)
-            store_vectors(b, y[t], [scaling.end(b, totals[t], before, of_units, whole, of_rows[t])])
+        whole = partial(load_scales, b, fmt, scales, len(of_units), F32)
+        before = (load(b, to_y, F32.vector) for to_y in y)
+        for to_y, v in zip(y, scaling.end(b, totals, before, of_units, whole, of_rows), strict=True):
+            store_vectors(b, to_y, [v])
 
     return multiply
 

@@ -7,6 +7,8 @@ d_x and q_x of `kquants.activations`:
     y = fma(float(Σ (u - offset) · q_x), d · d_x, y),  then where there is m  y = fma(m, d_x · Σ q_x, y)
 """
 
+from collections.abc import Callable, Iterable
+
 from llvmlite import ir
 
 from kquants.activations import D_SUM, MINUS_OFFSET_SUM, MINUS_SUM
@@ -50,6 +52,14 @@ class FloatScales:
         y = fma(b, b.sitofp(dots[0], F32.vector), b.fmul(d, x.load(_FLOAT)), y)
         return fma(b, m, x.at(D_SUM).load(_FLOAT), y) if m else y
 
-    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
+    def end(
+        self,
+        b: ir.IRBuilder,
+        sums: list[Value],
+        y: Iterable[Value],
+        units: Iterable[Values],
+        whole: Callable[[], Values],
+        x: list[Spread],
+    ) -> Iterable[Value]:
         """Nothing is left to do."""
         return sums

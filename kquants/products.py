@@ -4,6 +4,7 @@ What a format yields (`kquants.pieces`) either meets one or two rows of x at onc
 rows of x (prefill): see `kquants.unpacked`.
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -78,8 +79,8 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         else:
             scales, whole = _add_products(b, fmt, tile, sums, all_x, all_scales, requests)
         requests.end()
-        for t in range(rows):
-            y = b.insert_value(y, scaling.end(b, sums[t], before[t], scales, whole, all_scales[t]), t)
+        for t, v in enumerate(scaling.end(b, sums, before, scales, lambda: whole, all_scales)):
+            y = b.insert_value(y, v, t)
         return y
 
     return multiply
@@ -256,12 +257,14 @@ def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
     def end(b: ir.IRBuilder, sums: Value, y: Value, y_bytes: Value, scales: Value, x_scales: Value) -> None:
         for tile in range(tiles):
             of_tile = at(b, scales, tile_bytes * tile)
-            all_scales = [load_scales(b, fmt, of_tile, unit, scaling.SUMS) for unit in range(units)]
-            whole = load_scales(b, fmt, of_tile, units, F32)
-            for t in range(rows):
-                to_y, x = place(b, y, y_bytes, tile, t), Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t)
-                before, of_row = load(b, to_y, F32.vector), b.extract_value(sums, rows * tile + t)
-                store_vectors(b, to_y, [scaling.end(b, of_row, before, all_scales, whole, x)])
+            of_units = (load_scales(b, fmt, of_tile, unit, scaling.SUMS) for unit in range(units))
+            whole = partial(load_scales, b, fmt, of_tile, units, F32)
+            places = [place(b, y, y_bytes, tile, t) for t in range(rows)]
+            before = (load(b, to_y, F32.vector) for to_y in places)
+            totals = [b.extract_value(sums, rows * tile + t) for t in range(rows)]
+            x = [Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t) for t in range(rows)]
+            for to_y, v in zip(places, scaling.end(b, totals, before, of_units, whole, x), strict=True):
+                store_vectors(b, to_y, [v])
 
     return begin, end
 

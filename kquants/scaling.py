@@ -1,5 +1,6 @@
 """How the products of spans become sums: the one of two ways that a format asks for."""
 
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from llvmlite import ir
@@ -36,8 +37,19 @@ class Scaling(Protocol):
     ) -> Value:
         """The sums with the dot products of a unit's spans."""
 
-    def end(self, b: ir.IRBuilder, sums: Value, y: Value, scales: list[Values], whole: Values, x: Spread) -> Value:
-        """y after the last unit."""
+    def end(
+        self,
+        b: ir.IRBuilder,
+        sums: list[Value],
+        y: Iterable[Value],
+        units: Iterable[Values],
+        whole: Callable[[], Values],
+        x: list[Spread],
+    ) -> Iterable[Value]:
+        """y of each row of x after the last unit, given the scales of all units and of the whole.
+
+        All may be loaded when they are taken, and a y stored before the next one is.
+        """
 
 
 def scaling_of(fmt: Format) -> Scaling:
