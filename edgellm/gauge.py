@@ -9,8 +9,9 @@ finds in so short a time is for this model alone.
 """
 
 from contextlib import suppress
-from statistics import median
 from time import perf_counter
+
+import numpy as np
 
 from edgellm.arch.description import Description
 from edgellm.errors import EdgeLLMError
@@ -67,7 +68,7 @@ class Gauge:
             started, found = perf_counter(), [yardstick.read(self._address, _SPAN)]
             while perf_counter() - started < _PATIENCE_S:
                 found.append(yardstick.read(self._address, _SPAN))
-        return median(found)
+        return float(np.median(found))
 
 
 def _longest_run(tensors: list[Tensor]) -> tuple[int, int]:

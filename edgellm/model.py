@@ -22,7 +22,6 @@ from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
-from edgellm.llamacpp.engine import LlamaCppEngine
 from edgellm.machine import available_memory, default_threads
 from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults
@@ -199,6 +198,8 @@ def _engine(
     """The engine of the options' name, with the model of the file."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
+        from edgellm.llamacpp.engine import LlamaCppEngine  # brings what runs child processes
+
         return LlamaCppEngine(file, threads=threads, ctx=options.ctx, kv_type=options.kv_type)
     return Engine(
         file,

@@ -4,23 +4,19 @@ A kernel is a Python function over addresses and integers that Numba compiles to
 code is kept in a cache folder, under a name that holds a hash of everything it came from; loading it needs
 LLVM's linker alone, so a process that finds its kernels there never imports numba.
 
-Numba compiles under one lock: what is missing is compiled by child processes, one for each core.
+What is missing `kquants.compilers` compiles.
 """
 
 import ctypes
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import llvmlite
@@ -30,12 +26,6 @@ from kquants.files import write_whole
 
 Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels to compile) now and then while a first use compiles; may raise to end it."""
-
-_TELL_S = 0.2
-
-_LONG = ("attention", "matmul")
-"""How the names of kernels begin that take seconds, where others take tenths. They go first: every core is busy to
-the end."""
 
 
 class KernelError(RuntimeError):
@@ -88,7 +78,9 @@ def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) ->
     codes = {name: _read(folder, name) for name in names}
     missing = [name for name in names if codes[name] is None]
     if missing:
-        _compile(missing, folder, progress or (lambda done, total: None))
+        from kquants import compilers  # brings threads and processes, which take longer than to load what is kept
+
+        compilers.run(missing, folder, progress or (lambda done, total: None))
         codes.update((name, _read(folder, name)) for name in missing)
     for name, code in codes.items():
         if code is None:
@@ -115,73 +107,6 @@ def _read(folder: Path, name: str) -> bytes | None:
     return code if hashlib.sha256(code).digest() == digest else None
 
 
-def _compile(names: Sequence[str], folder: Path, progress: Progress) -> None:
-    progress(0, len(names))
-    done, told = 0, SimpleQueue[str | Future[None]]()
-    waiting = deque(sorted(names, key=lambda name: not name.startswith(_LONG)))
-    cores = min(os.cpu_count() or 1, len(names))
-    children: list[subprocess.Popen[str]] = []
-    with ThreadPoolExecutor(cores) as pool:
-        compilers = {pool.submit(_compile_in_child, waiting, folder, told.put, children) for _ in range(cores)}
-        for future in list(compilers):
-            future.add_done_callback(told.put)
-        try:
-            while compilers:
-                try:
-                    word = told.get(timeout=_TELL_S)
-                except Empty:
-                    word = ""
-                if isinstance(word, str):
-                    done += bool(word)
-                    progress(done, len(names))
-                else:
-                    compilers.remove(word)
-                    word.result()
-        finally:  # after an error or Ctrl-C, what has not begun need not begin, and what has need not end
-            waiting.clear()
-            for child in children:
-                child.terminate()
-
-
-def _end(returncode: int) -> str:
-    """How a compiler ended that said nothing."""
-    if returncode == -9:  # SIGKILL, which Windows does not name
-        return "its process was killed, perhaps for lack of memory: close other programs and try again"
-    return f"its process ended with signal {-returncode}" if returncode < 0 else "no message"
-
-
-def _compile_in_child(
-    waiting: deque[str], folder: Path, tell: Callable[[str], None], children: list[subprocess.Popen[str]]
-) -> None:
-    """Compile those that wait, one by one, in a process of its own, added to `children`; `tell(name)` of each."""
-    # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", "kquants.compile", str(folder)]
-    root = str(Path(__file__).parent.parent)
-    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    # What this process found out about the CPU holds there, too.
-    cpu = {"NUMBA_CPU_NAME": cpu_name(), "NUMBA_CPU_FEATURES": cpu_features()}
-    environment = {**os.environ, "PYTHONPATH": paths, **cpu}
-    name, pipe = "", subprocess.PIPE
-    with tempfile.TemporaryFile("w+") as errors:
-        with (
-            suppress(IndexError, BrokenPipeError),  # none waits any more, or the child has ended
-            subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=errors, text=True) as child,
-        ):
-            children.append(child)
-            done = True
-            while done:
-                name = waiting.popleft()
-                print(name, file=child.stdin, flush=True)
-                if done := bool(child.stdout and child.stdout.readline()):
-                    tell(name)
-        errors.seek(0)
-        last = (errors.read().strip().splitlines() or [_end(child.returncode)])[-1]
-    if child.returncode == NOT_KEPT:
-        raise NotKeptError(f"{folder} cannot be written")
-    if child.returncode != 0:
-        raise KernelError(f"compiling {name} failed: {last}")
-
-
 def _private_folder(folder: Path) -> Path | None:
     """The folder if nobody else could write into it, and we can, else None: what lies in it gets executed."""
     try:
@@ -198,17 +123,18 @@ def _private_folder(folder: Path) -> Path | None:
 @cache
 def fingerprint() -> str:
     """Hash of all that the object code depends on: our sources, the compilers and the CPU."""
-    parts = [cpu_name(), cpu_features(), llvmlite.__version__, sys.version, _numba_version()]
+    parts = [cpu_name(), cpu_features(), llvmlite.__version__, sys.version]
     digest = hashlib.sha256("\0".join(parts).encode())
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
+    for source in [_numba_version(), *sorted(Path(__file__).parent.rglob("*.py"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:20]
 
 
-def _numba_version() -> str:
-    from importlib.metadata import version
-
-    return version("numba")
+def _numba_version() -> Path:
+    """The file of Numba that tells its version. To ask importlib.metadata takes 0.02 s, of 0.3 to a first token."""
+    numba = find_spec("numba")
+    assert numba and numba.origin
+    return Path(numba.origin).with_name("_version.py")
 
 
 def cpu_name() -> str:

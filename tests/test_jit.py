@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from llvmlite import ir
 from numba import types
 
 import kquants
-from kquants import jit
+from kquants import compilers, jit
 from kquants.cpu import is_x86
 from kquants.decorators import KERNELS, kernel
 from kquants.dequantize import dequantize
@@ -162,7 +163,7 @@ def test_a_compiler_that_is_killed(
         process.send_signal(number)
         return process
 
-    monkeypatch.setattr(jit.subprocess, "Popen", killed)
+    monkeypatch.setattr(compilers.subprocess, "Popen", killed)
     with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: {told}$"):
         jit.load([SMALL], tmp_path)
     assert not list(tmp_path.iterdir())
@@ -220,13 +221,13 @@ def test_the_stack_is_aligned_once_where_a_kernel_is_entered() -> None:
 def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Load SMALL with `folder` given, which cannot be used; the folder where it was compiled in the end."""
     used: list[Path] = []
-    compile_there = jit._compile
+    compile_there = compilers.run
 
     def spy(names: Sequence[str], to: Path, progress: jit.Progress) -> None:
         used.append(to)
         compile_there(names, to, progress)
 
-    monkeypatch.setattr(jit, "_compile", spy)
+    monkeypatch.setattr(compilers, "run", spy)
     x, y = np.array([0x4040], np.uint16), np.zeros(1, np.float32)
     with pytest.warns(RuntimeWarning, match="cannot be kept in .*EDGELLM_CACHE"):
         address = jit.load([SMALL], folder)[SMALL]
@@ -279,6 +280,21 @@ def test_any_changed_source_and_any_cpu_has_its_own_objects(tmp_path: Path) -> N
     seen.add(fingerprint(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="+sse4.2"))
     seen.add(fingerprint(NUMBA_CPU_FEATURES="-avx512f"))
     assert len(seen) == 7
+
+
+def test_an_upgrade_of_numba_has_its_own_objects(tmp_path: Path) -> None:
+    seen = {fingerprint()}
+    for release in ("0.62.0", "0.62.1"):
+        numba = tmp_path / release / "numba"
+        numba.mkdir(parents=True)
+        (numba / "__init__.py").touch()
+        (numba / "_version.py").write_text(f'version = "{release}"')
+        seen.add(fingerprint(numba.parent, PYTHONPATH=f"{numba.parent}{os.pathsep}{ROOT}"))
+    assert len(seen) == 3
+
+
+def test_numba_tells_its_version_where_we_look() -> None:
+    assert f'"{version("numba")}"' in jit._numba_version().read_text()
 
 
 def test_a_changed_source_is_compiled(tmp_path: Path, compiled: Path) -> None:
