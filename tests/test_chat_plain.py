@@ -95,6 +95,13 @@ def test_chats_are_listed_opened_and_gone_on_with(talk: Talk, tmp_path: Path) ->
     assert "about apples, 4 messages" in talk("", chat=int(rows[1][0])).err
 
 
+@pytest.mark.parametrize("name", ["chat.pdf", "chat.html", "chat.jsonl"])
+def test_a_chat_is_written_as_what_it_is_called(talk: Talk, tmp_path: Path, name: str) -> None:
+    done = talk(f"hello\n/export {tmp_path / name}\n")
+    assert "Markdown or JSON: /export chat.md, or chat.json" in done.err
+    assert not list(tmp_path.glob("chat.*"))
+
+
 def test_export_and_import(talk: Talk, tmp_path: Path) -> None:
     assert talk(f"hello\n/export {tmp_path}/chat.json\n/export {tmp_path}/chat.md\n").code == 0
     assert json.loads((tmp_path / "chat.json").read_text())["messages"][1]["text"] == "You said: hello"

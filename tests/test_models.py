@@ -151,9 +151,10 @@ def test_the_nearest_names_are_told(machine: Machine) -> None:
     for i, name in enumerate(("smollm2-135m", "qwen3-1.7b", "llama-3.2-1b")):
         machine.write(f"models/{name}.gguf", model(i + 1))
     message = refusal("qwen2-1.7b")
-    assert "nearest are qwen3-1.7b" in message
+    assert "nearest is qwen3-1.7b;" in message
     assert "`edgellm list`" in message
-    assert "nearest are smollm2-135m;" in refusal("135m")
+    assert "nearest is smollm2-135m;" in refusal("135m")
+    assert "nearest are " in refusal("3")
     assert "nearest" not in refusal("zzzzzz")
     assert "\x1b" not in refusal("\x1b[2J")
 

@@ -62,8 +62,8 @@ def _looks_like_a_path(model: str) -> bool:
 def _advice(model: str, names: list[str]) -> str:
     if _REPOSITORY.fullmatch(model):
         return f"`edgellm pull {model}` gets it if it is on Hugging Face"
-    near = list(dict.fromkeys(_nearest(model.casefold(), names)))
-    nearest = f"the nearest are {_shown(near[:3])}; " if near else ""
+    near = list(dict.fromkeys(_nearest(model.casefold(), names)))[:3]
+    nearest = f"the nearest {'are' if len(near) > 1 else 'is'} {_shown(near)}; " if near else ""
     return f"{nearest}`edgellm list` shows all, `edgellm pull` gets more"
 
 
