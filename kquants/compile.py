@@ -1,4 +1,4 @@
-"""`python -m kquants.compile FOLDER`: compile kernels to object files; run as a child by `kquants.jit`.
+"""`python -m kquants.compile FOLDER`: compile kernels to object files; run as a child by `kquants.compilers`.
 
 Their names come in, one a line; each goes out again when its kernel is in the folder.
 """

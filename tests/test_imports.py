@@ -85,6 +85,13 @@ def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:
     assert not modules & set(unknown.split())
 
 
+def test_a_start_brings_nothing_that_first_uses_need() -> None:
+    modules = loaded("import edgellm.model; from kquants import jit; jit.fingerprint()")
+    assert "kquants.jit" in modules
+    slow = {"importlib.metadata", "email.message", "concurrent.futures", "statistics", "kquants.compilers"}
+    assert not modules & (slow | {"edgellm.llamacpp.engine"})
+
+
 def test_opening_a_model_needs_no_compiler() -> None:
     heavy = {"numba", "gguf", "llama_cpp", "textual", "wgpu", "edgellm.engine.webgpu.opening"}
     assert not loaded("from edgellm import Model, Tokenizer, Chat") & heavy
