@@ -11,8 +11,6 @@ finds in so short a time is for this model alone.
 from contextlib import suppress
 from time import perf_counter
 
-import numpy as np
-
 from edgellm.arch.description import Description
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Tensor
@@ -68,7 +66,7 @@ class Gauge:
             started, found = perf_counter(), [yardstick.read(self._address, _SPAN)]
             while perf_counter() - started < _PATIENCE_S:
                 found.append(yardstick.read(self._address, _SPAN))
-        return float(np.median(found))
+        return sorted(found)[len(found) // 2]
 
 
 def _longest_run(tensors: list[Tensor]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ _LONG = ("attention", "matmul")
 the end."""
 
 
-def run(names: Sequence[str], folder: Path, progress: Progress) -> None:
+def compile_missing(names: Sequence[str], folder: Path, progress: Progress) -> None:
     """Compile kernels into a folder; `progress` may raise, which ends it. Raises KernelError, NotKeptError."""
     progress(0, len(names))
     done, told = 0, SimpleQueue[str | Future[None]]()

@@ -253,18 +253,11 @@ PAIRS_OF_SHORTS = lowering() in _TWO_SHORTS
 """Whether one instruction multiplies two int16 with two others, and adds."""
 
 
-def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any, here: bool = False) -> Any:
-    """16 int32 sums and, to each, the products of two int16 of x with two of y.
-
-    Where they pass through int16, they may be computed `here`: LLVM would begin many, for which there are no registers.
-    """
+def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
+    """16 int32 sums and, to each, the products of two int16 of x with two of y."""
     if not PAIRS_OF_SHORTS:
         low = b.mul(low_shorts(b, x), low_shorts(b, y))
         return b.add(b.add(sums, low), b.mul(high_shorts(b, x), high_shorts(b, y)))
-    if VIA_INT16 and here:
-        dot = Dot2(b, sums)
-        dot.add(x, y)
-        return dot.total()
     width, name = _TWO_SHORTS[lowering()]
     adds = _VNNI
     parts = []

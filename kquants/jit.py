@@ -4,7 +4,7 @@ A kernel is a Python function over addresses and integers that Numba compiles to
 code is kept in a cache folder, under a name that holds a hash of everything it came from; loading it needs
 LLVM's linker alone, so a process that finds its kernels there never imports numba.
 
-What is missing `kquants.compilers` compiles.
+`kquants.compilers` compiles those that are missing.
 """
 
 import ctypes
@@ -15,7 +15,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) ->
     if missing:
         from kquants import compilers  # brings threads and processes, which take longer than to load what is kept
 
-        compilers.run(missing, folder, progress or (lambda done, total: None))
+        compilers.compile_missing(missing, folder, progress or (lambda done, total: None))
         codes.update((name, _read(folder, name)) for name in missing)
     for name, code in codes.items():
         if code is None:
@@ -99,8 +98,9 @@ def store(folder: Path, name: str, code: bytes) -> None:
 
 def _read(folder: Path, name: str) -> bytes | None:
     """The object code that `store` wrote, or None if it is missing or damaged: linking that ends the process."""
+    path = _path(folder, name)
     try:
-        stored = _path(folder, name).read_bytes()
+        stored = path.read_bytes()
     except OSError:
         return None
     digest, code = stored[:32], stored[32:]
@@ -123,18 +123,22 @@ def _private_folder(folder: Path) -> Path | None:
 @cache
 def fingerprint() -> str:
     """Hash of all that the object code depends on: our sources, the compilers and the CPU."""
-    parts = [cpu_name(), cpu_features(), llvmlite.__version__, sys.version]
+    parts = [cpu_name(), cpu_features(), llvmlite.__version__, sys.version, _numba_version()]
     digest = hashlib.sha256("\0".join(parts).encode())
-    for source in [_numba_version(), *sorted(Path(__file__).parent.rglob("*.py"))]:
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:20]
 
 
-def _numba_version() -> Path:
-    """The file of Numba that tells its version. To ask importlib.metadata takes 0.02 s, of 0.3 to a first token."""
-    numba = find_spec("numba")
-    assert numba and numba.origin
-    return Path(numba.origin).with_name("_version.py")
+def _numba_version() -> str:
+    # Beside llvmlite, which is imported already: a search may find some `numba` in the current folder. To ask
+    # importlib.metadata takes 0.02 s of a start, so it is for what is installed in another way.
+    told = Path(llvmlite.__file__).parents[1] / "numba" / "_version.py"
+    if told.is_file():
+        return told.read_text(encoding="utf-8")
+    from importlib.metadata import version
+
+    return version("numba")
 
 
 def cpu_name() -> str:

@@ -48,7 +48,8 @@ class Scaling(Protocol):
     ) -> Iterable[Value]:
         """y of each row of x after the last unit, given the scales of all units and of the whole.
 
-        All may be loaded when they are taken, and a y stored before the next one is.
+        Code is emitted as this is consumed, so that scales are loaded when they are taken, and each y of those that it
+        begins with after the one before was stored. `units` are taken once, or not at all.
         """
 
 

@@ -26,10 +26,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from llvmlite import ir
 
-from kquants.cpu import has, is_arm
+from kquants.cpu import has, is_arm, lowering
 from kquants.dot4 import (
     PAIRS_OF_SHORTS,
     VIA_INT16,
+    Dot2,
     Dot4,
     dot2,
     high_shorts,
@@ -38,7 +39,7 @@ from kquants.dot4 import (
     start_dot4,
     start_short,
 )
-from kquants.layout import DECODE_ROWS, LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
+from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
 from kquants.parts import Spread
 from kquants.pieces import Format, Values, is_signed, offset_of
 from kquants.quads import Value
@@ -130,26 +131,39 @@ class IntegerScales:
         x: list[Spread],
     ) -> Iterator[Value]:
         """y of each row with the super-block."""
-        # For want of registers minima meet many rows at once, before anything else: a Zen 4 with AVX2 alone multiplies
-        # Q4_K 1 to 2 % faster so, but 2 % slower by two rows.
-        at_once = VIA_INT16 and not self._fmt.OFFSET and len(x) > DECODE_ROWS
-        of_rows = self._minima(b, units, x) if at_once else None
-        of_units, (d, minus_dmin) = list(units), whole()
+        b_of_rows = None
+        # A unit's minima are loaded once for all rows so. That they come before all else keeps what a Zen 4 with AVX2
+        # alone has registers for: it multiplies Q4_K 1 to 2 % faster, but not by two rows. Others were not measured.
+        if lowering() == "AVX2" and not self._fmt.OFFSET and len(x) > 2:
+            b_of_rows = self._b_of_rows(b, units, x)
+        else:
+            units = list(units)
+        d, minus_dmin = whole()
         for t, (row, total, before) in enumerate(zip(x, sums, y, strict=True)):
             v = b.fmul(b.sitofp(total, F32.vector), d)
             if minus_dmin:
-                minima = of_rows[t] if of_rows else self._minima(b, of_units, [row])[0]
+                minima = b_of_rows[t] if b_of_rows else self._b_of_row(b, units, row)
                 v = fma(b, minus_dmin, b.sitofp(minima, F32.vector), v)
             yield fma(b, v, row.load(_FLOAT), before)
 
-    def _minima(self, b: ir.IRBuilder, units: Iterable[Values], x: list[Spread]) -> list[Value]:
-        """B of each row of x."""
-        totals = [_ZERO] * len(x)
+    def _b_of_row(self, b: ir.IRBuilder, units: Iterable[Values], x: Spread) -> Value:
+        """B of a row of x."""
+        total = _ZERO
         for unit, (_, minima) in enumerate(units):
-            for t, row in enumerate(x):
-                pair = row.at((HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit).load(_INT)
-                totals[t] = dot2(b, totals[t], minima, pair, here=len(x) > 1)
-        return totals
+            total = dot2(b, total, minima, self._sums_of_x(x, unit))
+        return total
+
+    def _b_of_rows(self, b: ir.IRBuilder, units: Iterable[Values], x: list[Spread]) -> list[Value]:
+        """B of each row of x, unit by unit."""
+        dots = [Dot2(b, _ZERO) for _ in x]
+        for unit, (_, minima) in enumerate(units):
+            for dot, row in zip(dots, x, strict=True):
+                dot.add(minima, self._sums_of_x(row, unit))
+        return [dot.total() for dot in dots]
+
+    def _sums_of_x(self, x: Spread, unit: int) -> Value:
+        """2^e · Σ q_x of both spans of a unit."""
+        return x.at((HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit).load(_INT)
 
     def factors(self, b: ir.IRBuilder, scales: Value) -> list[Value]:
         """What a pair's products may be scaled by: for both spans scale · 2^e of e = 0 … 3, twice for each lane."""

@@ -96,5 +96,5 @@ def begin(arm: str = "") -> None:
     if arm:
         arm_assembly.pretend(arm)
     fingerprint = _fingerprint()
-    jit.fingerprint, jit.target_machine, compilers.run = (lambda: fingerprint), _this_cpu, _compile
+    jit.fingerprint, jit.target_machine, compilers.compile_missing = (lambda: fingerprint), _this_cpu, _compile
     llvm.parse_assembly = _parsed

@@ -95,11 +95,17 @@ def test_chats_are_listed_opened_and_gone_on_with(talk: Talk, tmp_path: Path) ->
     assert "about apples, 4 messages" in talk("", chat=int(rows[1][0])).err
 
 
-@pytest.mark.parametrize("name", ["chat.pdf", "chat.html", "chat.jsonl"])
+@pytest.mark.parametrize("name", ["chat.pdf", "chat.HTML", "chat.jsonl"])
 def test_a_chat_is_written_as_what_it_is_called(talk: Talk, tmp_path: Path, name: str) -> None:
     done = talk(f"hello\n/export {tmp_path / name}\n")
-    assert "Markdown or JSON: /export chat.md, or chat.json" in done.err
+    assert f"Markdown or JSON: {tmp_path}/chat.md or {tmp_path}/chat.json" in done.err
     assert not list(tmp_path.glob("chat.*"))
+
+
+@pytest.mark.parametrize("name", ["chat", "chat.txt", "Dr. Smith", "chat 2026.01.02"])
+def test_any_other_name_gets_markdown(talk: Talk, tmp_path: Path, name: str) -> None:
+    talk(f"hello\n/export {tmp_path / name}\n")
+    assert "You said: hello" in (tmp_path / name).read_text()
 
 
 def test_export_and_import(talk: Talk, tmp_path: Path) -> None:

@@ -3,9 +3,6 @@
 from tui.commands.command import Command, Front, Problem
 from tui.core.files import text_of, typed_path
 
-_WRITTEN = ("", ".md", ".markdown", ".txt", ".json")
-"""How the names of files end to which chats are written: all but the last get Markdown."""
-
 _DIGITS = 18
 """Of a number that the store can have."""
 
@@ -22,8 +19,6 @@ def _export(front: Front, name: str) -> None:
     if not name:
         raise Problem("give a file: /export chat.md, or /export chat.json with every version in it")
     path = typed_path(name)
-    if path.suffix.lower() not in _WRITTEN:
-        raise Problem(f"a chat is written as Markdown or JSON: /export {path.stem}.md, or {path.stem}.json")
     front.desk.export(path)
     front.say(f"written to {path}")
 

@@ -204,9 +204,15 @@ class Desk(Looks):
             self._tell(ChatsChanged())
 
     def export(self, path: Path) -> None:
-        """Write this chat to a file that is not there yet: Markdown, or JSON where the name ends in .json."""
-        from tui.core.store.export import to_json, to_markdown
+        """Write this chat to a file that is not there yet: Markdown, or JSON where the name ends in .json.
 
+        Raises EdgeLLMError for a name that promises another format.
+        """
+        from tui.core.store.export import OTHERS, to_json, to_markdown
+
+        if path.suffix.lower() in OTHERS:
+            others = path.with_suffix(".md"), path.with_suffix(".json")
+            raise EdgeLLMError("a chat is written as Markdown or JSON: {} or {}".format(*map(str, others)))
         self.take_written()
         write_new(path, (to_json if path.suffix.lower() == ".json" else to_markdown)(self.chat))
 

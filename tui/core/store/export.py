@@ -16,6 +16,9 @@ from tui.core.tree import Message, Tree
 FORMAT = "edgellm-chat"
 VERSION = 1
 
+OTHERS = (".csv", ".docx", ".htm", ".html", ".jsonl", ".odt", ".pdf", ".rtf")
+"""How files end that would be taken for something else than the Markdown in them."""
+
 _LARGEST = 100_000_000
 """Characters that a file to import may have."""
 
