@@ -1,6 +1,6 @@
 """By which way decode multiplies: what was measured to be fastest, on CPUs with AVX2 and no more."""
 
-from test_kquants_cpus import AVX2, python, skip_without
+from test_kquants_cpus import AVX2, pretended, python, skip_without
 
 CODE = """
 from kquants.formats.quantized import QUANTIZED
@@ -15,12 +15,11 @@ for way in (is_in_pairs, is_row_by_row):
 
 def test_ways_of_formats_with_avx2() -> None:
     skip_without(*AVX2)
-    features = ",".join(f"+{feature}" for feature in AVX2)
-    ways = python("-c", CODE, NUMBA_CPU_NAME="znver3", NUMBA_CPU_FEATURES=features)
+    ways = python("-c", CODE, **pretended("znver3", AVX2))
     assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "q6_k"]
 
 
 def test_no_other_way_without() -> None:
     skip_without("sse4.2")
-    ways = python("-c", CODE, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="+ssse3,+sse4.2")
+    ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
     assert ways.splitlines() == ["", ""]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernels import compiled
 from llvmlite import ir
-from test_kquants_cpus import AVX2, python, skip_without
+from test_kquants_cpus import AVX2, pretended, python, skip_without
 
 from kquants.cpu import has
 from kquants.simd import move_bits
@@ -51,4 +51,4 @@ def test_bits_move_and_all_others_are_gone() -> None:
 def test_bits_move_on_lesser_cpus(features: tuple[str, ...], width: int) -> None:
     skip_without(*features)
     code = f"import test_kquants_bits as t; t.check({width})"
-    python("-c", code, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES=",".join(f"+{f}" for f in features))
+    python("-c", code, **pretended("x86-64", features))

@@ -210,11 +210,12 @@ class Desk(Looks):
         """
         from tui.core.store.export import OTHERS, to_json, to_markdown
 
-        if path.suffix.lower() in OTHERS:
-            others = path.with_suffix(".md"), path.with_suffix(".json")
-            raise EdgeLLMError("a chat is written as Markdown or JSON: {} or {}".format(*map(str, others)))
+        ending = path.suffix.lower()
+        if ending in OTHERS:
+            markdown, json = path.with_suffix(".md"), path.with_suffix(".json")
+            raise EdgeLLMError(f"a chat is written as Markdown or JSON: {markdown} or {json}")
         self.take_written()
-        write_new(path, (to_json if path.suffix.lower() == ".json" else to_markdown)(self.chat))
+        write_new(path, (to_json if ending == ".json" else to_markdown)(self.chat))
 
     def import_chat(self, text: str) -> None:
         """Open a chat that was exported as JSON. Raises EdgeLLMError for anything else."""
