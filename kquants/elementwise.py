@@ -83,12 +83,13 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """RMSNorm, one row a unit.
 
-    Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, super_q.
+    Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, super_q. Where h is 0,
+    as nobody wants it as float32, it passes through scratch: n float32, whole vectors.
     """
     x_bytes, n, h_bytes, rows = argument(op, 1), argument(op, 3), argument(op, 6), row_count(op, batch)
     eps = load_f32(op + 8 * 9)
     for t in range(first, last):
-        h = argument(op, 5) + t * h_bytes
+        h = argument(op, 5) + t * h_bytes if argument(op, 5) != 0 else scratch
         _norm_row(argument(op, 0) + t * x_bytes, argument(op, 2), n, eps, h)
         _quantize(h, 0, n, t, rows, argument(op, 7), argument(op, 8))
 

@@ -125,14 +125,14 @@ def test_super_blocks_lose_half_a_step_and_fit_their_products(x: Array) -> None:
     assert (error <= 0.5001 * steps + 1e-33).all()
 
 
-def rms_norm(x: Array, weight: Array, eps: float) -> tuple[Array, Targets]:
+def rms_norm(x: Array, weight: Array, eps: float, wants_floats: bool = True) -> tuple[Array, Targets]:
     """(h, what it is quantized to) of the kernel over rows x."""
     count, n = x.shape
     buffer = padded_rows(x)
     h, to = guarded((count, buffer.shape[1]), F32), Targets(count, n)
     bits = int(np.array(eps, F32).view(np.uint32))
-    arguments = (buffer, buffer[0].nbytes, weight, n, bits, h, h[0].nbytes, to.q, to.super_q)
-    run_op(op_record("rms_norm", *arguments, per_row=1), batch_record(count), count)
+    arguments = (buffer, buffer[0].nbytes, weight, n, bits, h if wants_floats else 0, h[0].nbytes, to.q, to.super_q)
+    run_op(op_record("rms_norm", *arguments, per_row=1), batch_record(count), count, -(-4 * n // 64) * 64)
     return h, to
 
 
@@ -149,6 +149,8 @@ def test_rms_norm(n: int, eps: float) -> None:
     assert (np.abs(h[:, :n] - exact) <= bound * np.abs(exact)).all()
     assert same_bits(h[:, n:].copy(), np.zeros((3, -n % 16), F32)), "padding must be zero"
     to.check(h[:, :n])
+    _, alone = rms_norm(x, weight, eps, wants_floats=False)
+    alone.check(h[:, :n])
 
 
 @pytest.mark.parametrize("chunk", [1, 3])

@@ -76,10 +76,10 @@ class Hidden:
             return self.super_q8
         return self.q8 if w.type.name in BLOCK_FORMATS else self.f32
 
-    def quantized(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
-        """What an op is to quantize to, for these products."""
+    def targets(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
+        """What an op is to write for these products: float32, and the two that it quantizes to."""
         wanted = [self.wanted(feed.weight) for feed in feeds]
-        return [q if q in wanted else None for q in (self.q8, self.super_q8)]
+        return [buffer if buffer in wanted else None for buffer in (self.f32, self.q8, self.super_q8)]
 
 
 @dataclass
@@ -213,7 +213,7 @@ class _Builder:
         given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
         self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
         self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
-        quantized = mixed.quantized([block.output])
+        _, *quantized = mixed.targets([block.output])
         if any(quantized):
             pieces = -(-mixed.width // PIECE)
             self.add("quantize", mixed.f32, mixed.f32.row_bytes, mixed.width, *quantized, per_row=pieces)
@@ -223,7 +223,7 @@ class _Builder:
         gate, up = self.gate, self.up
         self.norm(block.norm, [block.gate, block.up])
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
-        quantized = gate.quantized([block.down])
+        _, *quantized = gate.targets([block.down])
         pieces = -(-gate.width // PIECE)
         self.need(4 * PIECE)
         self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
@@ -231,7 +231,9 @@ class _Builder:
 
     def norm(self, weight: Tensor, feeds: Sequence[Linear]) -> None:
         model, x, h = self.model, self.x, self.normed
-        arguments = (x, x.row_bytes, weight, model.width, model.eps, h.f32, h.f32.row_bytes, *h.quantized(feeds))
+        f32, *quantized = h.targets(feeds)
+        self.need(h.f32.row_bytes)
+        arguments = (x, x.row_bytes, weight, model.width, model.eps, f32, h.f32.row_bytes, *quantized)
         self.add("rms_norm", *arguments, per_row=1)
 
     def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
