@@ -37,9 +37,12 @@ FLOAT_W_BYTES = 1024
 """Bytes of a row of float weights that are packed at once: 16 rows of W, and of as many columns the few rows of x that
 share registers, stay in the first-level cache."""
 
-FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * FLOAT_W_BYTES + 64
-"""Scratch for products of float weights with many rows of x, see `kquants.matmul`; the last 64 bytes are for zeros
-behind the last row of W."""
+FLOAT_X_BYTES = FLOAT_W_BYTES + 64
+"""From a row of x as bfloat16 to the next, of as many columns: an odd number of lines."""
+
+FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * FLOAT_W_BYTES + 64 + FLOAT_ROWS * FLOAT_X_BYTES
+"""Scratch for products of float weights with many rows of x, see `kquants.matmul`; 64 bytes are for zeros behind the
+last row of W."""
 
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""

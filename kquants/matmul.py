@@ -1,11 +1,13 @@
 """Matrix products of float weights: y = W x for every row x of the batch.
 
 Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; for many rows
-(prefill) some columns of a tile are packed at a time. Both evaluate the same expression in the same order, so a row's
-result has the same bits whatever else is in the batch. Scratch holds
+(prefill) some columns of a tile are packed at a time. Both evaluate the same expression in the same order (see
+`kquants.float_products`), so a row's result has the same bits whatever else is in the batch. Scratch holds
 
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
-    w          [16] of FLOAT_W_BYTES                   packed weights: float16 of F16, float32 of others
+    w          [16] of FLOAT_W_BYTES                   packed weights: float16 of F16, float32 of others, or bfloat16
+    x          [FLOAT_ROWS] of FLOAT_X_BYTES           packed x, where it is bfloat16; of few rows, whole rows of x lie
+                                                       behind their sums
 
 Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each other in the first-level cache (a Zen 4
 multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
@@ -21,18 +23,18 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline, kernel
+from kquants.float_products import FloatProduct, float_product
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, FLOAT_ROWS, FLOAT_W_BYTES, SHARE_BYTES, STRIP, TILE_ROWS
+from kquants.layout import DECODE_ROWS, FLOAT_ROWS, FLOAT_W_BYTES, FLOAT_X_BYTES, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.requests import fetch_lines
 from kquants.rows import float_row_of
-from kquants.simd import copy, fma_f32, load_f32x16, splat_f32, store_f32x16
+from kquants.simd import copy, load_f32x16, load_f32x16_part, splat_f32, store_as_bf16, store_f32x16
 from kquants.sums import (
     REGISTER_LANES,
     SUMS_BYTES,
     W_ROWS,
     X_ROWS,
-    add_products_of,
     load_registers,
     no_registers,
     put,
@@ -46,19 +48,19 @@ assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
 Four = tuple[Vector, Vector, Vector, Vector]
 
 
-def _add_four(load: Any) -> Any:
-    """`add(sums, rows, at, x, …)`: four sums plus the products with x of what `load` gives of each row."""
+def _add_four(add: Any) -> Any:
+    """`add(sums, rows, at, x, …)`: four sums plus the products of four rows of W with x."""
 
     @inline
-    def add(sums: Four, rows: tuple[int, int, int, int], at: int, x: Vector, *left: int) -> Four:
+    def add_four(sums: Four, rows: tuple[int, int, int, int], at: int, x: int, *count: int) -> Four:
         return (
-            fma_f32(load(rows[0] + at, *left), x, sums[0]),
-            fma_f32(load(rows[1] + at, *left), x, sums[1]),
-            fma_f32(load(rows[2] + at, *left), x, sums[2]),
-            fma_f32(load(rows[3] + at, *left), x, sums[3]),
+            add(sums[0], rows[0] + at, x, *count),
+            add(sums[1], rows[1] + at, x, *count),
+            add(sums[2], rows[2] + at, x, *count),
+            add(sums[3], rows[3] + at, x, *count),
         )
 
-    return add
+    return add_four
 
 
 def _multiply_four(fmt: Any) -> Any:
@@ -68,46 +70,58 @@ def _multiply_four(fmt: Any) -> Any:
     where weights have two bytes for each line twice: without that, a Zen 4 with AVX2 alone decodes F16 at 0.75 of the
     speed. From four rows on it is as fast, for one line after the other as they lie in the file 0.83.
     """
-    add, add_part, size = _add_four(fmt.lanes), _add_four(fmt.lanes_part), fmt.WEIGHT_BYTES
+    product, size = float_product(fmt), fmt.WEIGHT_BYTES
+    add, add_part, step, x_size = _add_four(product.add), _add_four(product.add_part), product.step, product.x_bytes
 
     @inline
     def multiply(op: int, row: int, last: int, x: int, sums: int) -> None:
         n, row_bytes, zero = argument(op, 2), argument(op, 3), splat_f32(nb.float32(0))
-        whole = n & ~15
+        whole = n & ~(step - 1)
         rows = row, min(row + row_bytes, last), min(row + 2 * row_bytes, last), min(row + 3 * row_bytes, last)
         y = zero, zero, zero, zero  # together, as each would wait for its own last sum
-        for k in range(0, whole, 16):
+        for k in range(0, whole, step):
             fetch_lines(row + size * k + 8 * row_bytes, 4, row_bytes)
-            y = add(y, rows, size * k, load_f32x16(x + 4 * k))
+            y = add(y, rows, size * k, x + x_size * k)
         if whole < n:
-            y = add_part(y, rows, size * whole, load_f32x16(x + 4 * whole), n - whole)
+            y = add_part(y, rows, size * whole, x + x_size * whole, n - whole)
         for i in range(4):
             store_f32x16(sums + 64 * i, y[i])
 
     return multiply
 
 
-def _multiply_packed(size: int) -> Any:
+def _multiply_packed(product: FloatProduct) -> Any:
     """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of so many packed columns.
 
-    They are added to what is there where `more`. W has whole register tiles of rows, and weights of `size` bytes. Of x
-    the last register tile is read whole, too: MOST_TOKENS tells that there is room for it.
+    They are added to what is there where `more`. W has whole register tiles of rows. Of x the last register tile is
+    read whole, too: MOST_TOKENS tells that there is room for it.
     """
-    add = add_products_of(halves=size == 2)
+    add, step, w_size, x_size = product.add_registers, product.step, product.w_bytes, product.x_bytes
 
     @inline
     def multiply(rows: int, w_rows: int, columns: int, w: int, x: int, x_bytes: int, sums: int, more: int) -> None:
         for t in range(0, rows, X_ROWS):
             for r in range(0, w_rows, W_ROWS):
                 for lane in range(0, 16, REGISTER_LANES):
-                    of_w, of_x = w + r * FLOAT_W_BYTES + size * lane, x + t * x_bytes + 4 * lane
+                    of_w, of_x = w + r * FLOAT_W_BYTES + w_size * lane, x + t * x_bytes + x_size * lane
                     place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
                     registers = load_registers(place) if more else no_registers()
-                    for k in range(0, columns, 16):
-                        registers = add(registers, of_w + size * k, of_x + 4 * k, x_bytes)
+                    for k in range(0, columns, step):
+                        registers = add(registers, of_w + w_size * k, of_x + x_size * k, x_bytes)
                     store_registers(place, registers)
 
     return multiply
+
+
+@inline
+def _pack_x(x: int, n: int, to: int) -> None:
+    """n float32 as bfloat16, and zeros up to whole 32."""
+    for k in range(0, n & ~31, 32):
+        store_as_bf16(to + 2 * k, load_f32x16(x + 4 * k), load_f32x16(x + 4 * k + 64))
+    if n & 31:
+        k = n & ~31
+        low, high = load_f32x16_part(x + 4 * k, n - k), load_f32x16_part(x + 4 * k + 64, max(0, n - k - 16))
+        store_as_bf16(to + 2 * k, low, high)
 
 
 @inline
@@ -124,7 +138,7 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     put(argument(op, 6) + t * argument(op, 7) + 4 * start, totals(sums), count, argument(op, 8))
 
 
-def _pack(fmt: Any, size: int) -> Any:
+def _pack(fmt: Any, size: int, step: int) -> Any:
     """`pack(op, unit, k, columns, w)`: columns of a tile from k on, zeros behind the last.
 
     Returns how many rows there are then, whole register tiles: the last takes the place of those beyond it.
@@ -137,7 +151,7 @@ def _pack(fmt: Any, size: int) -> Any:
         w_rows = whole_tiles(count, W_ROWS)
         for i in range(w_rows):
             to, row = w + i * FLOAT_W_BYTES, argument(op, 0) + (start + min(i, count - 1)) * argument(op, 3)
-            store_f32x16(to + size * (columns & ~15), splat_f32(nb.float32(0)))
+            store_f32x16(to + size * (columns & ~(step - 1)), splat_f32(nb.float32(0)))
             if size == 2:
                 copy(to, row + 2 * k, 2 * columns)
             else:
@@ -149,31 +163,53 @@ def _pack(fmt: Any, size: int) -> Any:
 
 def _define(name: str, fmt: Any) -> None:
     """Register the product kernel of a format."""
-    size = 2 if fmt is f16 else 4
-    multiply_four, multiply_packed, pack = _multiply_four(fmt), _multiply_packed(size), _pack(fmt, size)
-    most = FLOAT_W_BYTES // size
+    product = float_product(fmt)
+    size, packs_x = product.w_bytes, product.x_bytes != 4
+    multiply_four, multiply_packed = _multiply_four(fmt), _multiply_packed(product)
+    pack, most = _pack(fmt, size, product.step), FLOAT_W_BYTES // size
 
     @inline
-    def decode(op: int, rows: int, unit: int, sums: int) -> None:
+    def whole_rows(op: int, rows: int, sums: int) -> tuple[int, int]:
+        """Where a few rows of x are, and bytes from one to the next."""
+        if not packs_x:
+            return argument(op, 4), argument(op, 5)
+        x, x_bytes = sums + DECODE_ROWS * SUMS_BYTES, 2 * argument(op, 2) + 63 & ~63
+        for t in range(rows):
+            _pack_x(argument(op, 4) + t * argument(op, 5), argument(op, 2), x + t * x_bytes)
+        return x, x_bytes
+
+    @inline
+    def columns_of(op: int, t: int, rows: int, k: int, columns: int, to: int) -> tuple[int, int]:
+        """Where columns of many rows of x are, from k on, and bytes from one row to the next."""
+        x, x_bytes = argument(op, 4) + t * argument(op, 5) + 4 * k, argument(op, 5)
+        if not packs_x:
+            return x, x_bytes
+        for i in range(rows):
+            _pack_x(x + i * x_bytes, columns, to + i * FLOAT_X_BYTES)
+        return to, FLOAT_X_BYTES
+
+    @inline
+    def decode(op: int, rows: int, unit: int, x: int, x_bytes: int, sums: int) -> None:
         (start, count), row_bytes = _tile(op, unit), argument(op, 3)
         w = argument(op, 0) + start * row_bytes
         for r in range(0, count, 4):
             for t in range(rows):
-                x, place = argument(op, 4) + t * argument(op, 5), sums + t * SUMS_BYTES + 64 * r
-                multiply_four(op, w + r * row_bytes, w + (count - 1) * row_bytes, x, place)
+                place = sums + t * SUMS_BYTES + 64 * r
+                multiply_four(op, w + r * row_bytes, w + (count - 1) * row_bytes, x + t * x_bytes, place)
         for t in range(rows):
             _put_row(op, t, unit, sums + t * SUMS_BYTES)
 
     @inline
     def prefill(op: int, t: int, rows: int, unit: int, tiles: int, sums: int) -> None:
         """Tiles times rows t … t + rows - 1 of x."""
-        n, x_bytes, tile_bytes = argument(op, 2), argument(op, 5), FLOAT_ROWS * SUMS_BYTES
-        x, w = argument(op, 4) + t * x_bytes, sums + STRIP * tile_bytes
+        n, tile_bytes = argument(op, 2), FLOAT_ROWS * SUMS_BYTES
+        w = sums + STRIP * tile_bytes
         for k in range(0, n, most):
             columns = min(most, n - k)
+            x, x_bytes = columns_of(op, t, rows, k, columns, w + TILE_ROWS * FLOAT_W_BYTES + 64)
             for tile in range(tiles):
                 w_rows = pack(op, unit + tile, k, columns, w)
-                multiply_packed(rows, w_rows, columns, w, x + 4 * k, x_bytes, sums + tile * tile_bytes, k)
+                multiply_packed(rows, w_rows, columns, w, x, x_bytes, sums + tile * tile_bytes, k)
         for tile in range(tiles):
             for i in range(rows):
                 _put_row(op, t + i, unit + tile, sums + tile * tile_bytes + i * SUMS_BYTES)
@@ -182,10 +218,12 @@ def _define(name: str, fmt: Any) -> None:
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
         last = min(last, (argument(op, 1) + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
-        for unit in range(first, last, 1 if rows <= DECODE_ROWS else STRIP):
-            if rows <= DECODE_ROWS:
-                decode(op, rows, unit, sums)
-            else:
+        if rows <= DECODE_ROWS:
+            x, x_bytes = whole_rows(op, rows, sums)
+            for unit in range(first, last):
+                decode(op, rows, unit, x, x_bytes, sums)
+        else:
+            for unit in range(first, last, STRIP):
                 for t in range(0, rows, FLOAT_ROWS):
                     prefill(op, t, min(FLOAT_ROWS, rows - t), unit, min(STRIP, last - unit), sums)
 

@@ -13,17 +13,14 @@ from numba import types
 
 from kquants.cpu import has, is_arm
 from kquants.decorators import Vector, inline
-from kquants.lanes import at_strides, pack, unpack
-from kquants.layout import FLOAT_W_BYTES, TILE_ROWS
+from kquants.lanes import pack, unpack
+from kquants.layout import TILE_ROWS
 from kquants.simd import (
     F32,
     VectorType,
     add_f32,
     at,
     define,
-    float_to_float,
-    fma,
-    half_to_float,
     load,
     load_f32x16,
     load_f32x16_part,
@@ -44,8 +41,8 @@ of Arm nor of AVX-512 were measured.)"""
 SUMS_BYTES = TILE_ROWS * 64
 """Bytes of the sums of a row of x."""
 
-_Register = VectorType("f32_register", ir.FloatType(), REGISTER_LANES)
-Registers = types.UniTuple(_Register, W_ROWS * X_ROWS)
+Register = VectorType("f32_register", ir.FloatType(), REGISTER_LANES)
+Registers = types.UniTuple(Register, W_ROWS * X_ROWS)
 """A register tile: sums of the first row of W with each row of x, then those of the next."""
 
 
@@ -72,13 +69,13 @@ def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
 @define(Registers)
 def no_registers(b: ir.IRBuilder) -> Any:
     """A register tile of zeros."""
-    return pack(b, [ir.Constant(_Register.vector, None)] * (W_ROWS * X_ROWS))
+    return pack(b, [ir.Constant(Register.vector, None)] * (W_ROWS * X_ROWS))
 
 
 @define(Registers, types.int64)
 def load_registers(b: ir.IRBuilder, sums: Any) -> Any:
     """The register tile whose first sum begins at an address."""
-    return pack(b, [load(b, place, _Register.vector) for place in _places(b, sums)])
+    return pack(b, [load(b, place, Register.vector) for place in _places(b, sums)])
 
 
 @define(types.none, types.int64, Registers)
@@ -92,26 +89,6 @@ def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
 def whole_tiles(rows: int, of: int) -> int:
     """Rows up to the end of the last register tile, which has so many."""
     return (rows + of - 1) // of * of
-
-
-def add_products_of(halves: bool) -> Any:
-    """`add(registers, w, x, x_bytes)`: a register tile plus products of its rows, of which the first begin at w and x.
-
-    Weights are packed as float32, or with `halves` as float16. Rows of x lie `x_bytes` apart.
-    """
-    element, widen = (ir.IntType(16), half_to_float) if halves else (ir.FloatType(), float_to_float)
-    packed = ir.VectorType(element, REGISTER_LANES)
-
-    @define(Registers, Registers, *[types.int64] * 3)
-    def add(b: ir.IRBuilder, registers: Any, w: Any, x: Any, x_bytes: Any) -> Any:
-        of_x = [load(b, row, _Register.vector) for row in at_strides(b, x, x_bytes, X_ROWS)]
-        old, new = unpack(b, registers), list[Any]()
-        for r in range(W_ROWS):
-            of_w = widen(b, load(b, at(b, w, FLOAT_W_BYTES * r), packed))
-            new += [fma(b, of_w, v, old[X_ROWS * r + t]) for t, v in enumerate(of_x)]
-        return pack(b, new)
-
-    return add
 
 
 @define(F32, types.int64)

@@ -1,8 +1,8 @@
 """Vectors as Numba values: the types and the operations that the kernels are written in.
 
 `@intrinsic` functions emit plain LLVM vector instructions, which LLVM lowers to whatever the CPU has (two
-AVX2 registers, four NEON ones, ...). But for products (`kquants.dot4`, `kquants.amx`) and bits and permutations of
-bytes (`kquants.simd.bytes`), nothing names an instruction.
+AVX2 registers, four NEON ones, ...). But for products (`kquants.dot4`, `kquants.amx`, `kquants.simd.bf16`) and bits
+and permutations of bytes (`kquants.simd.bytes`), nothing names an instruction.
 
 | type    | lanes | holds                               |
 |---------|-------|-------------------------------------|
@@ -15,6 +15,7 @@ Kernels call operations on such values (`add_f32`, `load_f32x16`, …). Function
 (`at`, `load`, `splat`, `fold`, …) are what operations are made of: they run while a kernel is compiled.
 """
 
+from kquants.simd.bf16 import *  # noqa: F403
 from kquants.simd.bytes import *  # noqa: F403
 from kquants.simd.floats import *  # noqa: F403
 from kquants.simd.memory import *  # noqa: F403
