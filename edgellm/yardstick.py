@@ -44,7 +44,7 @@ class Yardstick:
     def __init__(self, threads: int, kernels: Sequence[str], progress: jit.Progress | None = None) -> None:
         try:
             self._kernels = jit.load([*TEAM_KERNELS, *kernels], cache_folder(), progress)
-            self._pool = ThreadPool(threads, self._kernels, _TIMES, matmul_scratch(_COLUMNS))
+            self._pool = ThreadPool(threads, self._kernels, _TIMES, matmul_scratch(_COLUMNS, "BF16"))  # the most
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:

@@ -33,16 +33,12 @@ FLOAT_ROWS = 66
 many columns of x as are packed of W (68 KB, or 135 beside float16) stay in a second-level cache of 512 KB. A Zen 4,
 which has 1 MB, is up to 2 % faster with 66 than with 48, and as fast with 96."""
 
-FLOAT_W_BYTES = 1024
-"""Bytes of a row of float weights that are packed at once: 16 rows of W, and of as many columns the few rows of x that
-share registers, stay in the first-level cache."""
+FLOAT_W_BYTES = 2048
+"""Bytes of a row of float weights that are packed at once, at most; see `kquants.float_products`."""
 
-FLOAT_X_BYTES = FLOAT_W_BYTES + 64
-"""From a row of x as bfloat16 to the next, of as many columns: an odd number of lines."""
-
-FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * FLOAT_W_BYTES + 64 + FLOAT_ROWS * FLOAT_X_BYTES
-"""Scratch for products of float weights with many rows of x, see `kquants.matmul`; 64 bytes are for zeros behind the
-last row of W."""
+FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * FLOAT_W_BYTES + 64
+"""Scratch for products of float weights with many rows of x, see `kquants.matmul`; the last 64 bytes are for zeros
+behind the last row of W."""
 
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
@@ -121,14 +117,21 @@ def super_quantized_bytes(n: int) -> int:
     return -(-n // X_GROUP) * SUPER_GROUP_BYTES
 
 
-def matmul_scratch(columns: int) -> int:
-    """Bytes of scratch that a matrix product needs; what for is in `kquants.tiled` and `kquants.matmul`.
+def bf16_row_bytes(columns: int) -> int:
+    """Bytes from a row of x as bfloat16 to the next: an odd number of cache lines."""
+    return 64 * ((columns + 31) // 32 | 1)
 
-    The last rows of W and two spread rows of x need 17 and 3.5 bytes a column.
+
+def matmul_scratch(columns: int, name: str) -> int:
+    """Bytes of scratch that a product with weights of a format needs; see `kquants.tiled` and `kquants.matmul`.
+
+    Of quantized ones, the last rows of W and two spread rows of x need 17 and 3.5 bytes a column. Of float ones, the
+    last register tile of rows of x is read whole.
     """
     sums = 2 * 64 * MOST_ROWS
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + 24 * (columns + 64)
-    return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES)
+    x = (MOST_ROWS + MOST_TOKENS) * bf16_row_bytes(columns) if name == "BF16" else 0
+    return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)
 
 
 def padded(head_dim: int) -> int:

@@ -6,8 +6,7 @@ Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read th
 
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
     w          [16] of FLOAT_W_BYTES                   packed weights: float16 of F16, float32 of others, or bfloat16
-    x          [FLOAT_ROWS] of FLOAT_X_BYTES           packed x, where it is bfloat16; of few rows, whole rows of x lie
-                                                       behind their sums
+    x          [rows of x] of bf16_row_bytes           x as bfloat16, where it is that which is multiplied
 
 Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each other in the first-level cache (a Zen 4
 multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
@@ -23,13 +22,23 @@ from typing import Any
 import numba as nb
 
 from kquants.decorators import Vector, inline, kernel
-from kquants.float_products import FloatProduct, float_product
+from kquants.float_products import PACKED_BYTES, FloatProduct, float_product
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, FLOAT_ROWS, FLOAT_W_BYTES, FLOAT_X_BYTES, SHARE_BYTES, STRIP, TILE_ROWS
+from kquants.layout import (
+    DECODE_ROWS,
+    FLOAT_BYTES,
+    FLOAT_ROWS,
+    FLOAT_W_BYTES,
+    PREPARED,
+    SHARE_BYTES,
+    STRIP,
+    TILE_ROWS,
+    bf16_row_bytes,
+)
 from kquants.requests import fetch_lines
 from kquants.rows import float_row_of
-from kquants.simd import copy, load_f32x16, load_f32x16_part, splat_f32, store_as_bf16, store_f32x16
+from kquants.simd import copy, load_f32x16_part, load_i64, splat_f32, store_as_bf16, store_f32x16, store_i64
 from kquants.sums import (
     REGISTER_LANES,
     SUMS_BYTES,
@@ -44,6 +53,8 @@ from kquants.sums import (
 )
 
 assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
+
+bf16_bytes = inline(bf16_row_bytes)
 
 Four = tuple[Vector, Vector, Vector, Vector]
 
@@ -113,15 +124,33 @@ def _multiply_packed(product: FloatProduct) -> Any:
     return multiply
 
 
+def _x_of(product: FloatProduct) -> Any:
+    """`x_of(op, rows, scratch, to)`: where the rows of x are that are multiplied, and bytes from one to the next.
+
+    Each thread makes bfloat16 of them once for an op, as it is less work than to meet another time. (By 66 rows and
+    1,024 columns, each time that a strip meets them, prompts took 7 % longer.)
+    """
+    if product.x_bytes == 4:
+        return _x_as_it_is
+
+    @inline
+    def x_of(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
+        n, row_bytes = argument(op, 2), bf16_bytes(argument(op, 2))
+        if load_i64(scratch + PREPARED) == 0:
+            for t in range(rows):
+                x = argument(op, 4) + t * argument(op, 5)
+                for k in range(0, n, 32):
+                    low, high = load_f32x16_part(x + 4 * k, n - k), load_f32x16_part(x + 4 * k + 64, n - k - 16)
+                    store_as_bf16(to + t * row_bytes + 2 * k, low, high)
+            store_i64(scratch + PREPARED, 1)
+        return to, row_bytes
+
+    return x_of
+
+
 @inline
-def _pack_x(x: int, n: int, to: int) -> None:
-    """n float32 as bfloat16, and zeros up to whole 32."""
-    for k in range(0, n & ~31, 32):
-        store_as_bf16(to + 2 * k, load_f32x16(x + 4 * k), load_f32x16(x + 4 * k + 64))
-    if n & 31:
-        k = n & ~31
-        low, high = load_f32x16_part(x + 4 * k, n - k), load_f32x16_part(x + 4 * k + 64, max(0, n - k - 16))
-        store_as_bf16(to + 2 * k, low, high)
+def _x_as_it_is(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
+    return argument(op, 4), argument(op, 5)
 
 
 @inline
@@ -138,12 +167,12 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     put(argument(op, 6) + t * argument(op, 7) + 4 * start, totals(sums), count, argument(op, 8))
 
 
-def _pack(fmt: Any, size: int, step: int) -> Any:
+def _pack(fmt: Any, product: FloatProduct) -> Any:
     """`pack(op, unit, k, columns, w)`: columns of a tile from k on, zeros behind the last.
 
     Returns how many rows there are then, whole register tiles: the last takes the place of those beyond it.
     """
-    to_f32, file_size = float_row_of(fmt), fmt.WEIGHT_BYTES
+    to_f32, file_size, size, step = float_row_of(fmt), fmt.WEIGHT_BYTES, product.w_bytes, product.step
 
     @inline
     def pack(op: int, unit: int, k: int, columns: int, w: int) -> int:
@@ -164,29 +193,8 @@ def _pack(fmt: Any, size: int, step: int) -> Any:
 def _define(name: str, fmt: Any) -> None:
     """Register the product kernel of a format."""
     product = float_product(fmt)
-    size, packs_x = product.w_bytes, product.x_bytes != 4
-    multiply_four, multiply_packed = _multiply_four(fmt), _multiply_packed(product)
-    pack, most = _pack(fmt, size, product.step), FLOAT_W_BYTES // size
-
-    @inline
-    def whole_rows(op: int, rows: int, sums: int) -> tuple[int, int]:
-        """Where a few rows of x are, and bytes from one to the next."""
-        if not packs_x:
-            return argument(op, 4), argument(op, 5)
-        x, x_bytes = sums + DECODE_ROWS * SUMS_BYTES, 2 * argument(op, 2) + 63 & ~63
-        for t in range(rows):
-            _pack_x(argument(op, 4) + t * argument(op, 5), argument(op, 2), x + t * x_bytes)
-        return x, x_bytes
-
-    @inline
-    def columns_of(op: int, t: int, rows: int, k: int, columns: int, to: int) -> tuple[int, int]:
-        """Where columns of many rows of x are, from k on, and bytes from one row to the next."""
-        x, x_bytes = argument(op, 4) + t * argument(op, 5) + 4 * k, argument(op, 5)
-        if not packs_x:
-            return x, x_bytes
-        for i in range(rows):
-            _pack_x(x + i * x_bytes, columns, to + i * FLOAT_X_BYTES)
-        return to, FLOAT_X_BYTES
+    multiply_four, multiply_packed, x_of = _multiply_four(fmt), _multiply_packed(product), _x_of(product)
+    pack, most, x_size = _pack(fmt, product), PACKED_BYTES // product.w_bytes, product.x_bytes
 
     @inline
     def decode(op: int, rows: int, unit: int, x: int, x_bytes: int, sums: int) -> None:
@@ -200,16 +208,15 @@ def _define(name: str, fmt: Any) -> None:
             _put_row(op, t, unit, sums + t * SUMS_BYTES)
 
     @inline
-    def prefill(op: int, t: int, rows: int, unit: int, tiles: int, sums: int) -> None:
-        """Tiles times rows t … t + rows - 1 of x."""
+    def prefill(op: int, t: int, rows: int, unit: int, tiles: int, x: int, x_bytes: int, sums: int) -> None:
+        """Tiles times rows t … t + rows - 1 of x; the first of these is at `x`."""
         n, tile_bytes = argument(op, 2), FLOAT_ROWS * SUMS_BYTES
         w = sums + STRIP * tile_bytes
         for k in range(0, n, most):
             columns = min(most, n - k)
-            x, x_bytes = columns_of(op, t, rows, k, columns, w + TILE_ROWS * FLOAT_W_BYTES + 64)
             for tile in range(tiles):
                 w_rows = pack(op, unit + tile, k, columns, w)
-                multiply_packed(rows, w_rows, columns, w, x, x_bytes, sums + tile * tile_bytes, k)
+                multiply_packed(rows, w_rows, columns, w, x + x_size * k, x_bytes, sums + tile * tile_bytes, k)
         for tile in range(tiles):
             for i in range(rows):
                 _put_row(op, t + i, unit + tile, sums + tile * tile_bytes + i * SUMS_BYTES)
@@ -218,14 +225,14 @@ def _define(name: str, fmt: Any) -> None:
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
         last = min(last, (argument(op, 1) + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
-        if rows <= DECODE_ROWS:
-            x, x_bytes = whole_rows(op, rows, sums)
-            for unit in range(first, last):
+        x, x_bytes = x_of(op, rows, scratch, sums + FLOAT_BYTES)
+        for unit in range(first, last, 1 if rows <= DECODE_ROWS else STRIP):
+            if rows <= DECODE_ROWS:
                 decode(op, rows, unit, x, x_bytes, sums)
-        else:
-            for unit in range(first, last, STRIP):
+            else:
                 for t in range(0, rows, FLOAT_ROWS):
-                    prefill(op, t, min(FLOAT_ROWS, rows - t), unit, min(STRIP, last - unit), sums)
+                    some, tiles = min(FLOAT_ROWS, rows - t), min(STRIP, last - unit)
+                    prefill(op, t, some, unit, tiles, x + t * x_bytes, x_bytes, sums)
 
 
 _define("f32", f32)

@@ -53,7 +53,7 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
             y[:, :rows] = before
         arguments = (w, rows, columns, w[0].nbytes, x, x_bytes, y, y[0].nbytes, int(before is not None))
         op = op_record(f"matmul_{name.lower()}", *arguments, units=tiles)
-        run_op(op, batch_record(tokens), tiles, matmul_scratch(columns), chunk)
+        run_op(op, batch_record(tokens), tiles, matmul_scratch(columns, name), chunk)
         assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
         results.append(y[:, :rows].copy())
     assert all(same_bits(result, results[0]) for result in results), "depends on the tiles beside it"
@@ -375,6 +375,6 @@ def test_only_the_rows_of_the_outputs_are_computed() -> None:
     w, values = float_weights("F32", np.arange(16 * 16).reshape(16, 16) % 7)
     x, y = np.eye(5, 16, dtype=F32), guarded((5, 16), F32)
     op = op_record("matmul_f32", w, 16, 16, 64, x, 64, y, 64, 0, units=1, outputs=True)
-    run_op(op, batch_record(5, outputs=2), 1, matmul_scratch(16))
+    run_op(op, batch_record(5, outputs=2), 1, matmul_scratch(16, "F32"))
     assert np.array_equal(y[:2], values.T[:2])
     assert same_bits(y[2:].copy(), guarded((3, 16), F32))

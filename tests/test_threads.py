@@ -100,7 +100,7 @@ def test_ops_that_need_not_meet() -> None:
     ops = [op_record("matmul_f32", w[i], *shape, x, 2048, y[i], 2048, 0, units=32, meet=i == 0) for i in range(3)]
     ops.append(op_record("matmul_f32", w[3], *shape, y[2], 2048, z, 2048, 0, units=32))
     program, batch = np.stack(ops), batch_record(1)
-    pool = ThreadPool(3, addresses(), 4, matmul_scratch(512))
+    pool = ThreadPool(3, addresses(), 4, matmul_scratch(512, "F32"))
     for _ in range(50):
         y[:], z[:] = np.nan, np.nan
         assert pool.run(program.ctypes.data, 4, batch.ctypes.data)

@@ -52,4 +52,4 @@ class Chain:
 
 
 def new_pool(count: int) -> ThreadPool:
-    return ThreadPool(count, addresses(), OPS, matmul_scratch(WIDTH))
+    return ThreadPool(count, addresses(), OPS, matmul_scratch(WIDTH, "F32"))

@@ -252,6 +252,6 @@ class _Builder:
         rows, columns = w.shape
         given = x.wanted(w)
         arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
-        self.need(matmul_scratch(columns))
+        self.need(matmul_scratch(columns, w.type.name))
         kernel, tiles = product_kernel(w.type.name), -(-rows // TILE_ROWS)
         self.add(kernel, *arguments, int(accumulate), units=tiles, meet=meet)
