@@ -21,7 +21,7 @@ from llvmlite import ir
 
 from kquants import compilers, jit
 
-_NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
+_NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512(?:bf16)?|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
 """An instruction of another CPU, in LLVM's code."""
 
 _HELD = re.compile(r'call (<[^>]+>|i\d+) asm +(?:sideeffect )?"", "=[vr],0"\((.*)\)')

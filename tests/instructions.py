@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import call, joined, pick, splat, split
+from kquants.simd import BF16_PAIRS, F32, call, joined, pick, splat, split
 
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
 _B128, _B256, _B512 = (ir.VectorType(_BYTE, n) for n in (16, 32, 64))
@@ -93,6 +93,36 @@ def _vgf2p8affineqb(b: ir.IRBuilder, x: Value, matrix: Value, added: Value) -> V
     return made
 
 
+def _vdpbf16ps(b: ir.IRBuilder, sums: Value, x: Value, y: Value) -> Value:
+    """Second of each pair first; denormals are 0, what goes in and what comes out."""
+    x, y, sixteen = b.bitcast(x, _I512), b.bitcast(y, _I512), ir.Constant(_I512, [16] * 16)
+    for take in (lambda v: b.shl(b.lshr(v, sixteen), sixteen), lambda v: b.shl(v, sixteen)):
+        factors = (_float_without_denormals(b, take(v)) for v in (x, y))
+        before = _float_without_denormals(b, b.bitcast(sums, _I512))
+        sums = call(b, "llvm.fma.v16f32", F32.vector, *factors, before)
+    return _float_without_denormals(b, b.bitcast(sums, _I512))
+
+
+def _float_without_denormals(b: ir.IRBuilder, bits: Value) -> Value:
+    exponents, sign = (ir.Constant(_I512, [mask] * 16) for mask in (0x7F800000, 0x80000000))
+    is_denormal = b.icmp_unsigned("==", b.and_(bits, exponents), ir.Constant(_I512, None))
+    return b.bitcast(b.select(is_denormal, b.and_(bits, sign), bits), F32.vector)
+
+
+def _vcvtne2ps2bf16(b: ir.IRBuilder, high: Value, low: Value) -> Value:
+    """Rounded to the nearest, ties to even; a NaN stays one."""
+
+    def upper(v: Value) -> Value:
+        bits = b.bitcast(_float_without_denormals(b, b.bitcast(v, _I512)), _I512)
+        sixteen, one, less, quiet = (ir.Constant(_I512, [n] * 16) for n in (16, 1, 0x7FFF, 0x40))
+        top = b.lshr(bits, sixteen)
+        rounded = b.lshr(b.add(bits, b.add(less, b.and_(top, one))), sixteen)
+        chosen = b.select(b.fcmp_unordered("uno", v, v), b.or_(top, quiet), rounded)
+        return b.trunc(chosen, ir.VectorType(_SHORT, 16))
+
+    return b.bitcast(joined(b, [upper(low), upper(high)]), BF16_PAIRS.vector)
+
+
 def _sdot(b: ir.IRBuilder, sums: Value, x: Value, y: Value) -> Value:
     return b.add(sums, _neighbours(b, _products(b, x, y, _BYTE), 4))
 
@@ -106,6 +136,8 @@ INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {
     "x86.avx512.pmaddw.d.512": (_vpmaddwd, _I512, [_S512] * 2),
     "x86.avx512.pshuf.b.512": (_vpshufb, _B512, [_B512] * 2),
     "x86.avx512.pmultishift.qb.512": (_vpmultishiftqb, _B512, [_B512] * 2),
+    "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS.vector, BF16_PAIRS.vector]),
+    "x86.avx512bf16.cvtne2ps2bf16.512": (_vcvtne2ps2bf16, BF16_PAIRS.vector, [F32.vector, F32.vector]),
     "x86.vgf2p8affineqb.256": (_vgf2p8affineqb, _B256, [_B256, _B256, _BYTE]),
     "x86.vgf2p8affineqb.512": (_vgf2p8affineqb, _B512, [_B512, _B512, _BYTE]),
     "aarch64.neon.sdot.v4i32.v16i8": (_sdot, _I128, [_I128, _B128, _B128]),

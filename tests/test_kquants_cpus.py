@@ -30,7 +30,7 @@ LOWERINGS = {
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
-    "AVX-512 VNNI, with VBMI and GFNI": (*AVX512, "avx512vnni", "avx512vbmi", "gfni"),
+    "AVX-512 VNNI, with VBMI, GFNI and BF16": (*AVX512, "avx512vnni", "avx512vbmi", "gfni", "avx512bf16"),
     "plain vectors, of Arm": ("neon",),
     "Arm dot product": ("neon", "dotprod"),
     "Arm dot product, with I8MM": ("neon", "dotprod", "i8mm"),

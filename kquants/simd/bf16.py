@@ -16,6 +16,8 @@ HAS_BF16_PAIRS = cpu.has("avx512bf16")
 class _BFloat(ir.Type):
     """The type that llvmlite has no class for."""
 
+    width = 16
+
     def _to_string(self) -> str:
         return "bfloat"
 
