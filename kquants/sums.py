@@ -35,8 +35,8 @@ REGISTER_LANES = 16 if has("avx512f") else 8 if has("avx") else 4
 """Lanes of a register."""
 
 W_ROWS, X_ROWS = 4, 6 if has("avx512f") or is_arm() else 3
-"""Rows of a register tile: its sums, a register of each row of x and one of W fill 32 registers, or 16. (Neither those
-of Arm nor of AVX-512 were measured.)"""
+"""Rows of a register tile: its sums, a register of each row of x and one of W fill 32 registers, or 16. (With AVX-512 a
+Zen 4 multiplies BF16 at 0.89 of the speed by 2 and 12 rows. Those of Arm were not measured.)"""
 
 SUMS_BYTES = TILE_ROWS * 64
 """Bytes of the sums of a row of x."""
