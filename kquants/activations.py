@@ -13,7 +13,6 @@ below 1e-36 has q = 0.
 """
 
 import math
-from functools import partial
 
 import numba as nb
 from llvmlite import ir
@@ -21,7 +20,7 @@ from numba import types
 
 from kquants.decorators import inline
 from kquants.dot4 import SIGNED_OFFSET
-from kquants.halves import of_both, of_each, store_scaled
+from kquants.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.layout import X_BLOCK_BYTES, X_GROUP
 from kquants.quads import Value
 from kquants.simd import (
@@ -32,7 +31,6 @@ from kquants.simd import (
     at,
     call,
     define,
-    larger,
     largest_f32,
     load,
     load_f32x16,
@@ -83,7 +81,7 @@ def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
     """
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
-    largest = of_both(b, of_each(b, sizes, partial(larger, b)), partial(larger, b))
+    largest = largest_of_blocks(b, sizes)
     is_small = b.fcmp_ordered("<", largest, all_f32(_SMALLEST))
     inverse = b.select(is_small, all_f32(0.0), b.fdiv(all_f32(127.0), largest))
     sums = of_both(b, of_each(b, store_scaled(b, values, inverse, group), b.fadd), b.fadd)

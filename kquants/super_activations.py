@@ -24,17 +24,18 @@ with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). Wi
 lose little beside a block with a large one, and they cost nothing: a trained model of 13 M parameters had a KL
 divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4.
 
-A super-block with an Inf or NaN has D = NaN, so that the result shows it; so it does with D = Inf, where the sum of a
-half is too large for float32. One where 8D is below 1e-36 has q = 0.
+A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
+that the result shows it; what else it has means nothing. One where 8D is below 1e-36 has q = 0.
 """
 
+import math
 from functools import partial
 
 from llvmlite import ir
 from numba import types
 
 from kquants.dot4 import VIA_INT16
-from kquants.halves import of_both, of_each, store_scaled
+from kquants.halves import IN_ORDER, largest_of_blocks, of_both, of_each, store_scaled, sums_of_halves
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
 from kquants.simd import F32, I32, all_f32, at, call, define, fold, larger, load, pick, pointer, splat
@@ -58,12 +59,11 @@ _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
 
 
-def _needed(b: ir.IRBuilder, values: list[Value]) -> Value:
-    """The scale that each half needs at least, both halves of a block the same."""
-    sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
-    largest = b.fmul(of_each(b, sizes, partial(larger, b)), all_f32(1 / 127))
-    sums = b.fmul(of_each(b, sizes, b.fadd), all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
-    return of_both(b, larger(b, largest, sums), partial(larger, b))
+def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value) -> Value:
+    """The scale that each half needs at least, both halves of a block the same; given magnitudes and their sums."""
+    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / 127))
+    sums = b.fmul(sums, all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
+    return larger(b, largest, of_both(b, sums, partial(larger, b)))
 
 
 def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
@@ -71,6 +71,12 @@ def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
     too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), all_f32(2.0**e))) for e in range(POWERS - 1)]
     one, two, three = (b.zext(v, I32.vector) for v in too_small)
     return b.add(one, b.add(two, three))
+
+
+def _power(b: ir.IRBuilder, exponents: Value) -> Value:
+    """2^-e, made by writing the exponent bits."""
+    biased = b.sub(ir.Constant(I32.vector, [127] * 16), exponents)
+    return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
 
 
 def _store(b: ir.IRBuilder, address: Value, offset: int, v: Value, element: ir.IntType) -> None:
@@ -90,7 +96,7 @@ def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
         return b.bitcast(b.add(b.bitcast(x, _SHORTS), b.bitcast(y, _SHORTS)), I32.vector)
 
     sums = of_each(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add)
-    return b.bitcast(pick(b, sums, sums, [4 * (half % 4) + half // 4 for half in range(16)]), _SHORTS)
+    return b.bitcast(pick(b, sums, sums, IN_ORDER), _SHORTS)
 
 
 @define(types.none, *[types.int64] * 2)
@@ -98,19 +104,19 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     """Quantize 256 float32 at x to the group at an address."""
     record = at(b, group, X_GROUP)
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
-    needed = _needed(b, values)
+    sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
+    sums = of_each(b, sizes, b.fadd)
+    needed = _needed(b, sizes, sums)
     most = fold(b, needed, partial(larger, b))
     d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)
-    powers = b.sitofp(b.shl(ir.Constant(I32.vector, [1] * 16), exponents), F32.vector)
-    inverse = b.fdiv(all_f32(1.0), b.fmul(splat(b, d), powers))
-    inverse = b.select(splat(b, b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST))), inverse, all_f32(0.0))
-    # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
-    sums = of_each(b, store_scaled(b, values, inverse, group), b.fadd)
-    total = fold(b, sums, b.fadd)
-    is_nan = b.fcmp_unordered("uno", total, total)
-    b.store(b.select(is_nan, _FLOAT(float("nan")), d), pointer(b, record, _FLOAT), align=1)
-    halves = b.fptosi(b.select(splat(b, is_nan), all_f32(0.0), sums), I32.vector)
+    inverse = b.select(b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST)), b.fdiv(_FLOAT(1.0), d), _FLOAT(0.0))
+    store_scaled(b, values, b.fmul(splat(b, inverse), _power(b, exponents)), group)
+    # The largest value may pass over NaN, but the sums keep it.
+    finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _SHORT)
+    is_finite = b.icmp_unsigned("==", finite, _SHORT(-1))
+    b.store(b.select(is_finite, d, _FLOAT(math.nan)), pointer(b, record, _FLOAT), align=1)
+    halves = sums_of_halves(b, group)
     even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
     blocks = b.add(pick(b, halves, halves, even), pick(b, halves, halves, odd))
     e = pick(b, exponents, exponents, even)

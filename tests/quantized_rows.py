@@ -84,7 +84,7 @@ class SuperRows:
             inverse = F32(1) / (d[..., None] * (1 << exponents).astype(F32))
             inverse = np.where(most[..., None] >= F32(1e-36), inverse, F32(0)).astype(F32)
             q = np.rint(x.astype(F32).reshape(len(x), -1, 8, 32) * inverse[..., None])
-        broken = ~np.isfinite(q).all((2, 3))
+        broken = ~np.isfinite(sums).all((2, 3))
         d = np.where(broken, F32(np.nan), d).astype(F32)
         whole = np.where(np.isfinite(q), q, 0).astype(np.int64)
         return cls(whole.reshape(x.shape), d, np.asarray(exponents).reshape(len(x), -1))
