@@ -84,7 +84,7 @@ def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """RMSNorm, one row a unit.
 
     Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, super_q. Where h is 0,
-    as nobody wants it as float32, it passes through scratch: n float32, whole vectors.
+    it passes through scratch: n float32, whole vectors.
     """
     x_bytes, n, h_bytes, rows = argument(op, 1), argument(op, 3), argument(op, 6), row_count(op, batch)
     eps = load_f32(op + 8 * 9)

@@ -30,13 +30,14 @@ DOTS_BYTES = 8 * 16 * 64
 
 FLOAT_ROWS = 66
 """Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6: their sums (270 KB) and as
-many columns of x as are packed of W (68 KB, or 135 beside float16) stay in a second-level cache of 512 KB. A Zen 4,
-which has 1 MB, is up to 2 % faster with 66 than with 48, and as fast with 96."""
+many columns of x as are packed of W (68 KB, or 135 beside float16; with AVX-512 twice as many) stay in the second-level
+cache, without AVX-512 in one of 512 KB. A Zen 4, which has 1 MB, with AVX2 alone is up to 2 % faster with 66 than with
+48, and as fast with 96; with AVX-512 BF16 it is 2 % slower with 36, and 1 % faster with 132."""
 
-FLOAT_W_BYTES = 2048
+MOST_PACKED_BYTES = 2048
 """Bytes of a row of float weights that are packed at once, at most; see `kquants.float_products`."""
 
-FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * FLOAT_W_BYTES + 64
+FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MOST_PACKED_BYTES + 64
 """Scratch for products of float weights with many rows of x, see `kquants.matmul`; the last 64 bytes are for zeros
 behind the last row of W."""
 
@@ -118,15 +119,18 @@ def super_quantized_bytes(n: int) -> int:
 
 
 def bf16_row_bytes(columns: int) -> int:
-    """Bytes from a row of x as bfloat16 to the next: an odd number of cache lines."""
+    """Bytes from a row of x as bfloat16 to the next.
+
+    An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
+    """
     return 64 * ((columns + 31) // 32 | 1)
 
 
 def matmul_scratch(columns: int, name: str) -> int:
     """Bytes of scratch that a product with weights of a format needs; see `kquants.tiled` and `kquants.matmul`.
 
-    Of quantized ones, the last rows of W and two spread rows of x need 17 and 3.5 bytes a column. Of float ones, the
-    last register tile of rows of x is read whole.
+    Of quantized ones, the last rows of W and two spread rows of x need 17 and 3.5 bytes a column. BF16 ones need x as
+    bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows none.
     """
     sums = 2 * 64 * MOST_ROWS
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + 24 * (columns + 64)

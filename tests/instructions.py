@@ -120,7 +120,7 @@ def _vcvtne2ps2bf16(b: ir.IRBuilder, high: Value, low: Value) -> Value:
         chosen = b.select(b.fcmp_unordered("uno", v, v), b.or_(top, quiet), rounded)
         return b.trunc(chosen, ir.VectorType(_SHORT, 16))
 
-    return b.bitcast(joined(b, [upper(low), upper(high)]), BF16_PAIRS.vector)
+    return b.bitcast(joined(b, [upper(low), upper(high)]), BF16_PAIRS)
 
 
 def _sdot(b: ir.IRBuilder, sums: Value, x: Value, y: Value) -> Value:
@@ -136,8 +136,8 @@ INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {
     "x86.avx512.pmaddw.d.512": (_vpmaddwd, _I512, [_S512] * 2),
     "x86.avx512.pshuf.b.512": (_vpshufb, _B512, [_B512] * 2),
     "x86.avx512.pmultishift.qb.512": (_vpmultishiftqb, _B512, [_B512] * 2),
-    "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS.vector, BF16_PAIRS.vector]),
-    "x86.avx512bf16.cvtne2ps2bf16.512": (_vcvtne2ps2bf16, BF16_PAIRS.vector, [F32.vector, F32.vector]),
+    "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS, BF16_PAIRS]),
+    "x86.avx512bf16.cvtne2ps2bf16.512": (_vcvtne2ps2bf16, BF16_PAIRS, [F32.vector, F32.vector]),
     "x86.vgf2p8affineqb.256": (_vgf2p8affineqb, _B256, [_B256, _B256, _BYTE]),
     "x86.vgf2p8affineqb.512": (_vgf2p8affineqb, _B512, [_B512, _B512, _BYTE]),
     "aarch64.neon.sdot.v4i32.v16i8": (_sdot, _I128, [_I128, _B128, _B128]),

@@ -335,7 +335,7 @@ def test_float_products_of_small_integers_are_exact(name: str, rows: int, column
 def test_float_products_round_once_a_step(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(columns)
     w, values = float_weights(name, rng.standard_normal((rows, columns)))
-    tokens = 2 * FLOAT_ROWS + 8
+    tokens = MOST_ROWS  # the last register tile is not whole
     x = rng.standard_normal((tokens, columns)).astype(F32)
     # A lane takes columns / 16 fused steps, and four more add up the 16 lanes; each rounds by 2^-24 at most.
     steps = -(-columns // 16) + 4
@@ -344,11 +344,11 @@ def test_float_products_round_once_a_step(name: str, rows: int, columns: int) ->
     assert same_bits(float_product(name, w, x, tokens, before), before + many)
     meant = float_weights("BF16", x)[1] if name == "BF16" and HAS_BF16_PAIRS else x.astype(np.float64)
     assert (np.abs(many - meant @ values.T) <= bound).all()
-    for fewer in (1, 2, 3, 4, 43, FLOAT_ROWS + 1):
+    for fewer in (1, 2, 3, 4, 43, FLOAT_ROWS + 1, 2 * FLOAT_ROWS + 8):
         assert same_bits(float_product(name, w, x, fewer), many[:fewer]), "depends on the number of rows"
 
 
-@pytest.mark.parametrize("columns", [40, 517])  # few, and a few more than are packed at once
+@pytest.mark.parametrize("columns", [40, 1029])  # few, and a few more than are packed at once
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
 def test_float_products_keep_inf_and_nan(name: str, columns: int) -> None:
     w, _ = float_weights(name, np.ones((16, columns)))
@@ -361,11 +361,12 @@ def test_float_products_keep_inf_and_nan(name: str, columns: int) -> None:
 
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
 def test_what_lies_behind_the_last_packed_column_does_not_count(name: str) -> None:
-    # Columns 512 … 516 are packed where 0 … 4 were, or 256 … 260: an Inf eight columns further on is still behind them.
-    values = np.ones((16, 517))
-    values[:, [8, 264]] = np.inf
+    # Columns 1024 … 1028 are packed where 0 … 4 were, or 256 … 260 or 512 … 516 or 768 … 772: an Inf eight columns
+    # further on is still behind them.
+    values = np.ones((16, 1029))
+    values[:, 8:1024:256] = np.inf
     w, _ = float_weights(name, values)
-    x = np.ones((43, 517), F32)
+    x = np.ones((43, 1029), F32)
     for tokens in (1, 3, 43):
         assert (float_product(name, w, x, tokens) == np.inf).all()
 

@@ -1,4 +1,4 @@
-"""The list of ops: on which rows they work."""
+"""The list of ops: on which rows they work, and what they write."""
 
 import pytest
 from conftest import ModelFile
@@ -36,3 +36,10 @@ def test_rows_that_nobody_wants_are_left_once_nothing_needs_them(
     assert outputs == [False] * at + [True] * (len(names) - at)
     assert program.starts[block] <= at < program.starts[block + 1] if block < 4 else at == program.starts[block]
     assert names[at + 1] == before
+
+
+@pytest.mark.parametrize(("types", "wanted"), [("F16", "normed"), ("Q8_0", "normed.q8"), ("Q4_K", "normed.super_q8")])
+def test_normed_rows_are_written_as_products_want_them_alone(model_file: ModelFile, types: str, wanted: str) -> None:
+    with GGUFFile.open(model_file(types=types)) as file:
+        program = build(describe(file), "f16")
+    assert [buffer.name for buffer in program.buffers if buffer.name.startswith("normed")] == [wanted]

@@ -81,6 +81,10 @@ class Hidden:
         wanted = [self.wanted(feed.weight) for feed in feeds]
         return [buffer if buffer in wanted else None for buffer in (self.f32, self.q8, self.super_q8)]
 
+    def quantized(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
+        """The last two of these."""
+        return self.targets(feeds)[1:]
+
 
 @dataclass
 class Program:
@@ -213,7 +217,7 @@ class _Builder:
         given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
         self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
         self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
-        _, *quantized = mixed.targets([block.output])
+        quantized = mixed.quantized([block.output])
         if any(quantized):
             pieces = -(-mixed.width // PIECE)
             self.add("quantize", mixed.f32, mixed.f32.row_bytes, mixed.width, *quantized, per_row=pieces)
@@ -223,7 +227,7 @@ class _Builder:
         gate, up = self.gate, self.up
         self.norm(block.norm, [block.gate, block.up])
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
-        _, *quantized = gate.targets([block.down])
+        quantized = gate.quantized([block.down])
         pieces = -(-gate.width // PIECE)
         self.need(4 * PIECE)
         self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
@@ -232,7 +236,7 @@ class _Builder:
     def norm(self, weight: Tensor, feeds: Sequence[Linear]) -> None:
         model, x, h = self.model, self.x, self.normed
         f32, *quantized = h.targets(feeds)
-        self.need(h.f32.row_bytes)
+        self.need(h.f32.row_bytes)  # where nobody wants h as float32, it passes through scratch
         arguments = (x, x.row_bytes, weight, model.width, model.eps, f32, h.f32.row_bytes, *quantized)
         self.add("rms_norm", *arguments, per_row=1)
 

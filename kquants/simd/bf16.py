@@ -7,7 +7,7 @@ from numba import types
 
 from kquants import cpu
 from kquants.simd.memory import load, pointer
-from kquants.simd.vectors import F32, VectorType, call, define, splat
+from kquants.simd.vectors import F32, call, define, lanes_below
 
 HAS_BF16_PAIRS = cpu.has("avx512bf16")
 """Whether the CPU multiplies pairs of bfloat16 and adds both products to a float32."""
@@ -28,33 +28,31 @@ class _BFloat(ir.Type):
         return hash(_BFloat)
 
 
-BF16_PAIRS = VectorType("bf16x32", _BFloat(), 32)
+BF16_PAIRS = ir.VectorType(_BFloat(), 32)
 
 
 def dot_bf16(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
-    """To each sum, the products of its second pair of x and y, then of its first; rounded twice, denormals are 0."""
+    """To each sum, the product of the second of its pair of x with that of y, then of the first; denormals are 0."""
     return call(b, "llvm.x86.avx512bf16.dpbf16ps.512", F32.vector, sums, x, y)
 
 
 @define(types.none, types.int64, F32, F32)
 def store_as_bf16(b: ir.IRBuilder, address: Any, low: Any, high: Any) -> None:
     """Store 32 float32 as the bfloat16 nearest to them, ties to even; denormals as 0."""
-    v = call(b, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", BF16_PAIRS.vector, high, low)
+    v = call(b, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", BF16_PAIRS, high, low)
     b.store(v, pointer(b, address, v.type), align=1)
 
 
 @define(F32, F32, types.int64, types.int64)
-def add_bf16_products(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
+def add_bf16_products(b: ir.IRBuilder, sums: Any, w: Any, x: Any) -> Any:
     """The sums plus the products of the 32 bfloat16 at two addresses."""
-    return dot_bf16(b, sums, *(load(b, address, BF16_PAIRS.vector) for address in (x, y)))
+    return dot_bf16(b, sums, *(load(b, address, BF16_PAIRS) for address in (w, x)))
 
 
 @define(F32, F32, *[types.int64] * 3)
-def add_bf16_products_part(b: ir.IRBuilder, sums: Any, x: Any, y: Any, count: Any) -> Any:
-    """The same of the first `count` of those at x, as if zeros followed."""
-    shorts = ir.VectorType(ir.IntType(16), 32)
-    numbers = ir.Constant(ir.VectorType(ir.IntType(64), 32), list(range(32)))
-    below = b.icmp_signed("<", numbers, splat(b, count, 32))
-    name = "llvm.masked.load.v32i16.p0"
-    part = call(b, name, shorts, pointer(b, x, shorts), ir.IntType(32)(1), below, ir.Constant(shorts, None))
-    return dot_bf16(b, sums, b.bitcast(part, BF16_PAIRS.vector), load(b, y, BF16_PAIRS.vector))
+def add_bf16_products_part(b: ir.IRBuilder, sums: Any, w: Any, x: Any, count: Any) -> Any:
+    """The same of the first `count` of those at w, as if zeros followed."""
+    shorts, one = ir.VectorType(ir.IntType(16), 32), ir.IntType(32)(1)
+    given = pointer(b, w, shorts), one, lanes_below(b, count, 32), ir.Constant(shorts, None)
+    part = call(b, "llvm.masked.load.v32i16.p0", shorts, *given)
+    return dot_bf16(b, sums, b.bitcast(part, BF16_PAIRS), load(b, x, BF16_PAIRS))

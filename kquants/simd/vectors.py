@@ -133,7 +133,7 @@ def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     return b.extract_element(v, _INT(0))
 
 
-def lanes_below(b: ir.IRBuilder, count: Any) -> Any:
-    """Whether each of 16 lanes is one of the first `count`, an int64."""
-    few = call(b, "llvm.smin.i64", _LONG, count, _LONG(16))
-    return b.icmp_signed("<", ir.Constant(I32.vector, list(range(16))), splat(b, b.trunc(few, _INT)))
+def lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
+    """Whether each lane is one of the first `count`, an int64."""
+    few = b.trunc(call(b, "llvm.smin.i64", _LONG, count, _LONG(lanes)), _INT)
+    return b.icmp_signed("<", ir.Constant(ir.VectorType(_INT, lanes), list(range(lanes))), splat(b, few, lanes))
