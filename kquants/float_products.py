@@ -65,8 +65,7 @@ class FloatProduct(NamedTuple):
 def float_product(fmt: Any) -> FloatProduct:
     """The one of a float format."""
     if fmt is bf16 and HAS_BF16_PAIRS:
-        pairs = BF16_PAIRS
-        add_registers = _add_registers(pairs, pairs, _as_it_is, dot_bf16)
+        add_registers = _add_registers(BF16_PAIRS, BF16_PAIRS, _as_it_is, dot_bf16)
         return FloatProduct(32, 2, 2, add_registers, add_bf16_products, add_bf16_products_part)
     element, widen = (ir.IntType(16), half_to_float) if fmt is f16 else (ir.FloatType(), float_to_float)
     packed = ir.VectorType(element, REGISTER_LANES)
