@@ -37,9 +37,10 @@ from kquants.sums import REGISTER_LANES, W_ROWS, X_ROWS, Register, Registers
 Value = Any
 
 PACKED_BYTES = MOST_PACKED_BYTES if has("avx512f") else MOST_PACKED_BYTES // 2
-"""Bytes of a row of W that are packed at once, from each to the next: 16 rows, and of as many columns the few rows of x
-that share registers, stay in the first-level cache or nearly. With 2 KB a Zen 4 multiplies BF16 4 to 6 % faster than
-with 1 KB, F16 2, but with AVX2 alone 6 and 1 to 4 % slower; others without AVX-512 are taken to be like it."""
+"""Bytes of a row of W that are packed at once, and from one packed row to the next: 16 rows, and of as many columns the
+few rows of x that share registers, stay in the first-level cache or nearly. With 2 KB a Zen 4 multiplies BF16 4 to 6 %
+faster than with 1 KB, F16 2, but with AVX2 alone 6 and 1 to 4 % slower; others without AVX-512 are taken to be like it.
+"""
 
 
 class FloatProduct(NamedTuple):
@@ -65,16 +66,12 @@ class FloatProduct(NamedTuple):
 def float_product(fmt: Any) -> FloatProduct:
     """The one of a float format."""
     if fmt is bf16 and HAS_BF16_PAIRS:
-        add_registers = _add_registers(BF16_PAIRS, BF16_PAIRS, _as_it_is, dot_bf16)
+        add_registers = _add_registers(BF16_PAIRS, BF16_PAIRS, lambda b, w: w, dot_bf16)
         return FloatProduct(32, 2, 2, add_registers, add_bf16_products, add_bf16_products_part)
     element, widen = (ir.IntType(16), half_to_float) if fmt is f16 else (ir.FloatType(), float_to_float)
     packed = ir.VectorType(element, REGISTER_LANES)
     add_registers = _add_registers(packed, Register.vector, widen, lambda b, sums, w, x: fma(b, w, x, sums))
     return FloatProduct(16, 2 if fmt is f16 else 4, 4, add_registers, _add(fmt.lanes), _add(fmt.lanes_part))
-
-
-def _as_it_is(b: ir.IRBuilder, pairs: Value) -> Value:
-    return pairs
 
 
 def _add(load_w: Any) -> Any:

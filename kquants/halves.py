@@ -5,14 +5,10 @@ from functools import partial
 
 from llvmlite import ir
 
-from kquants.dot4 import start_dot4
 from kquants.quads import Value
-from kquants.simd import I8_64, I32, all_f32, at, larger, load, pick, pointer
+from kquants.simd import I32, all_f32, at, larger, pick, pointer
 
 _BYTES = ir.VectorType(ir.IntType(8), 16)
-
-IN_ORDER = [4 * (half % 4) + half // 4 for half in range(16)]
-"""The lane of each half, where `of_each` has combined the lanes of four vectors of 64 bytes."""
 
 _WHOLE = 1.5 * 2.0**23
 """So large that float32 has no fractions: what is added to it is rounded to the nearest whole, ties to even."""
@@ -41,17 +37,6 @@ def largest_of_blocks(b: ir.IRBuilder, sizes: list[Value]) -> Value:
     largest = of_each(b, [more(x, y) for x, y in zip(sizes[::2], sizes[1::2], strict=True)], more)
     largest = more(largest, pick(b, largest, largest, [lane ^ 8 for lane in range(16)]))
     return pick(b, largest, largest, [lane // 2 for lane in range(16)])
-
-
-def sums_of_halves(b: ir.IRBuilder, address: Value) -> Value:
-    """The sums of 256 int8 at an address, int32, of each half of a block."""
-    fours = []
-    for i in range(0, 256, 64):
-        dot = start_dot4(b, ir.Constant(I32.vector, None), bits=1)
-        dot.add(ir.Constant(I8_64.vector, [1] * 64), load(b, at(b, address, i), I8_64.vector))
-        fours.append(dot.total())
-    sums = of_each(b, fours, b.add)
-    return pick(b, sums, sums, IN_ORDER)
 
 
 def of_both(b: ir.IRBuilder, halves: Value, combine: Callable[[Value, Value], Value]) -> Value:

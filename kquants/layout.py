@@ -30,12 +30,12 @@ DOTS_BYTES = 8 * 16 * 64
 
 FLOAT_ROWS = 66
 """Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6: their sums (270 KB) and as
-many columns of x as are packed of W (68 KB, or 135 beside float16; with AVX-512 twice as many) stay in the second-level
-cache, without AVX-512 in one of 512 KB. A Zen 4, which has 1 MB, with AVX2 alone is up to 2 % faster with 66 than with
-48, and as fast with 96; with AVX-512 BF16 it is 2 % slower with 36, and 1 % faster with 132."""
+many columns of x as are packed of W (68 KB, or 135 beside float16; with AVX-512 twice as many) stay in a second-level
+cache of 512 KB, with AVX-512 in one of 1 MB. A Zen 4, which has that, with AVX2 alone is up to 2 % faster with 66 than
+with 48, and as fast with 96; with AVX-512 BF16 it is 2 % slower with 36, and 1 % faster with 132."""
 
 MOST_PACKED_BYTES = 2048
-"""Bytes of a row of float weights that are packed at once, at most; see `kquants.float_products`."""
+"""For as many `kquants.float_products.PACKED_BYTES` there is room."""
 
 FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MOST_PACKED_BYTES + 64
 """Scratch for products of float weights with many rows of x, see `kquants.matmul`; the last 64 bytes are for zeros

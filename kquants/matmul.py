@@ -6,7 +6,7 @@ Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read th
 
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
     w          [16] of PACKED_BYTES                    packed weights: as they are in the file if they are float16, or
-                                                       bfloat16 that is multiplied, else float32
+                                                       bfloat16 that is multiplied, else float32; up to FLOAT_BYTES
     x          [rows of x] of bf16_row_bytes           x as bfloat16, where it is that which is multiplied
 
 Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each other in the first-level cache (a Zen 4

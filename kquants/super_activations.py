@@ -34,11 +34,11 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 
-from kquants.dot4 import VIA_INT16
-from kquants.halves import IN_ORDER, largest_of_blocks, of_both, of_each, store_scaled, sums_of_halves
+from kquants.dot4 import VIA_INT16, start_dot4
+from kquants.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
-from kquants.simd import F32, I32, all_f32, at, call, define, fold, larger, load, pick, pointer, splat
+from kquants.simd import F32, I8_64, I32, all_f32, at, call, define, fold, larger, load, pick, pointer, splat
 
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -51,6 +51,9 @@ EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 
 
 UNIT_OFFSET = 32
 """What the sums are multiplied with that weights with an offset need: most have this one."""
+
+_IN_ORDER = [4 * (half % 4) + half // 4 for half in range(16)]
+"""The lane of each half, where `of_each` has combined the lanes of four vectors of 64 bytes."""
 
 _ROUNDING = 8
 """What rounding adds to the sum of 16 magnitudes, and what is left of one of `LARGEST_SUM` for float's own."""
@@ -73,7 +76,7 @@ def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
     return b.add(one, b.add(two, three))
 
 
-def _power(b: ir.IRBuilder, exponents: Value) -> Value:
+def _inverse_power(b: ir.IRBuilder, exponents: Value) -> Value:
     """2^-e, made by writing the exponent bits."""
     biased = b.sub(ir.Constant(I32.vector, [127] * 16), exponents)
     return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
@@ -82,6 +85,17 @@ def _power(b: ir.IRBuilder, exponents: Value) -> Value:
 def _store(b: ir.IRBuilder, address: Value, offset: int, v: Value, element: ir.IntType) -> None:
     v = b.trunc(v, ir.VectorType(element, v.type.count)) if element != v.type.element else v
     b.store(v, pointer(b, at(b, address, offset), v.type), align=1)
+
+
+def _sums_of_halves(b: ir.IRBuilder, group: Value) -> Value:
+    """Of 256 int8 the sum of each half of a block: int32, exact for any bytes."""
+    fours = []
+    for i in range(0, X_GROUP, 64):
+        dot = start_dot4(b, ir.Constant(I32.vector, None), bits=1)
+        dot.add(ir.Constant(I8_64.vector, [1] * 64), load(b, at(b, group, i), I8_64.vector))
+        fours.append(dot.total())
+    sums = of_each(b, fours, b.add)
+    return pick(b, sums, sums, _IN_ORDER)
 
 
 def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
@@ -96,7 +110,7 @@ def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
         return b.bitcast(b.add(b.bitcast(x, _SHORTS), b.bitcast(y, _SHORTS)), I32.vector)
 
     sums = of_each(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add)
-    return b.bitcast(pick(b, sums, sums, IN_ORDER), _SHORTS)
+    return b.bitcast(pick(b, sums, sums, _IN_ORDER), _SHORTS)
 
 
 @define(types.none, *[types.int64] * 2)
@@ -111,12 +125,13 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)
     inverse = b.select(b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST)), b.fdiv(_FLOAT(1.0), d), _FLOAT(0.0))
-    store_scaled(b, values, b.fmul(splat(b, inverse), _power(b, exponents)), group)
+    # As precise as 1 / (D · 2^e): nothing here is denormal, as D is at most 3.4e38 / 127 / 8.
+    store_scaled(b, values, b.fmul(splat(b, inverse), _inverse_power(b, exponents)), group)
     # The largest value may pass over NaN, but the sums keep it.
     finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _SHORT)
     is_finite = b.icmp_unsigned("==", finite, _SHORT(-1))
     b.store(b.select(is_finite, d, _FLOAT(math.nan)), pointer(b, record, _FLOAT), align=1)
-    halves = sums_of_halves(b, group)
+    halves = _sums_of_halves(b, group)
     even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
     blocks = b.add(pick(b, halves, halves, even), pick(b, halves, halves, odd))
     e = pick(b, exponents, exponents, even)

@@ -47,9 +47,9 @@ def check(u: Array, s: Array, bits: int, signed: bool = False) -> None:
     assert np.array_equal(sums, exact.astype(np.int32))
 
 
-BITS = (4, 5, 6, 7, 8)
+BITS = (1, 4, 5, 6, 7, 8)
 NUMBERS = (1, 3, 8, 9)
-"""Of products: one, less than a chain, a whole one of the longest, and one more."""
+"""Of products: one, less than a chain, a whole one of the longest with 4 bits, and one more."""
 
 
 @pytest.mark.parametrize("bits", BITS)

@@ -46,7 +46,7 @@ import sys, kernels, pytest
 formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"]
 formats += ["Q4_0", "MXFP4"]
 kernels.NAMES[:] = ["quantize", *(f"matmul_{name.lower()}" for name in formats)]
-chosen = " or ".join(["dot4", "are_quantized", "super_blocks", *formats])
+chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
 files = ["test_dot4.py", "test_kquants_matmul.py", "test_kquants_elementwise.py"]
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """

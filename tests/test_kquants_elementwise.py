@@ -104,6 +104,15 @@ def test_tiny_blocks(largest: float) -> None:
     quantize(x).check(x)
 
 
+def test_the_largest_super_blocks_are_finite_unless_a_half_adds_up_to_more() -> None:
+    x = np.zeros((2, 768), F32)
+    x[:, ::16] = F32(3.4e38) * F32(2.0) ** -(np.arange(48) % 16 // 2)
+    x[1, 256 + 16 * 5 :][:2] = 3e38
+    assert np.isnan(SuperRows.of(x).d).tolist() == [[False] * 3, [False, True, False]]
+    assert set(SuperRows.of(x[:1]).exponents[0].tolist()) == {0, 1, 2, 3}
+    quantize(x).check(x)
+
+
 @pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("at", [0, 15, 16, 31, 255])
 def test_nan_and_inf_show_in_the_scale_of_their_block_alone(bad: float, at: int) -> None:

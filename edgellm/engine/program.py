@@ -82,7 +82,7 @@ class Hidden:
         return [buffer if buffer in wanted else None for buffer in (self.f32, self.q8, self.super_q8)]
 
     def quantized(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
-        """The last two of these."""
+        """What an op is to quantize to, for these products."""
         return self.targets(feeds)[1:]
 
 

@@ -31,9 +31,12 @@ class _BFloat(ir.Type):
 BF16_PAIRS = ir.VectorType(_BFloat(), 32)
 
 
-def dot_bf16(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
-    """To each sum, the product of the second of its pair of x with that of y, then of the first; denormals are 0."""
-    return call(b, "llvm.x86.avx512bf16.dpbf16ps.512", F32.vector, sums, x, y)
+def dot_bf16(b: ir.IRBuilder, sums: Any, w: Any, x: Any) -> Any:
+    """To each sum, the product of the second of its pair of w with that of x, then of the first.
+
+    Each sum is rounded once. Denormals are 0.
+    """
+    return call(b, "llvm.x86.avx512bf16.dpbf16ps.512", F32.vector, sums, w, x)
 
 
 @define(types.none, types.int64, F32, F32)
