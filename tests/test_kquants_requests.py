@@ -17,7 +17,8 @@ from edgellm.home import cache_folder
 from kquants import cpu, matmul, requests, tiled, tiled_decode, tiled_prefill
 from kquants.cpu import Level
 from kquants.decorators import inline
-from kquants.formats import f16, f32
+from kquants.float_products import float_product
+from kquants.formats import bf16, f16, f32
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
 from kquants.pieces import Format
@@ -241,14 +242,15 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
     assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
-@pytest.mark.parametrize("fmt", [f16, f32])
+@pytest.mark.parametrize("fmt", [f16, bf16, f32])
 def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     fmt: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "prefetch", asked.in_place_of_prefetch())
     fetch_lines = inline(requests.fetch_lines.py_func)
     monkeypatch.setattr(matmul, "fetch_lines", fetch_lines)
-    multiply = matmul._multiply_four(fmt)
+    product = float_product(fmt)
+    multiply = matmul._multiply_four(fmt, product)
 
     @made
     def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
@@ -259,7 +261,7 @@ def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     op = np.zeros(OP_WORDS, np.int64)
     op[FIRST_ARGUMENT + 2 : FIRST_ARGUMENT + 4] = columns, row_bytes
     multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
-    each = range(0, row_bytes, 16 * fmt.WEIGHT_BYTES)
+    each = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES)
     wanted = [w.ctypes.data + (8 + row) * row_bytes + k for k in each for row in range(4)]
     assert asked.lines() == sorted(wanted)
 
