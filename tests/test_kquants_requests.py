@@ -262,7 +262,8 @@ def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     op[FIRST_ARGUMENT + 2 : FIRST_ARGUMENT + 4] = columns, row_bytes
     multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
     each = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES)
-    wanted = [w.ctypes.data + (8 + row) * row_bytes + k for k in each for row in range(4)]
+    times = matmul.ASKED * product.step // 16
+    wanted = [w.ctypes.data + (8 + row) * row_bytes + k for k in each for row in range(4)] * times
     assert asked.lines() == sorted(wanted)
 
 
