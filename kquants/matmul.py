@@ -22,7 +22,6 @@ from typing import Any
 
 import numba as nb
 
-from kquants.cpu import has
 from kquants.decorators import Vector, inline, kernel
 from kquants.float_products import PACKED_BYTES, FloatProduct, float_product
 from kquants.formats import bf16, f16, f32
@@ -57,12 +56,13 @@ assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
 
 _bf16_row_bytes = inline(bf16_row_bytes)
 
-ASKED = 3 if has("avx512f") else 1
+ASKED = 3
 """How often decode asks for lines ahead for every 16 columns: a CPU drops requests that it has no room for.
 
-With AVX-512 and fast memory (62 GB/s) a Zen 4 decodes F16 1.24 times as fast by two as by one, 1.37 by three, 1.18 by
-five; with slow memory 1.04 by three. Pairs of bfloat16, which take 32 columns at once, gain 1.18 by three for these,
-1.25 by five, 1.32 by six. Requests further on gain no more. Without AVX-512 more than one was not measured.
+With fast memory (62 GB/s) a Zen 4 decodes F16 1.24 times as fast by two as by one, 1.37 by three, 1.18 by five; with
+slow memory 1.04 by three, with AVX2 alone 1.05. Pairs of bfloat16, which take 32 columns at once, gain 1.18 by three
+for these, 1.25 by five, 1.32 by six, BF16 with AVX2 1.17 by two for 16 and 1.18 by three. Requests further on gain no
+more. Other CPUs were not measured.
 """
 
 Four = tuple[Vector, Vector, Vector, Vector]
