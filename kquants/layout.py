@@ -118,12 +118,12 @@ def super_quantized_bytes(n: int) -> int:
     return -(-n // X_GROUP) * SUPER_GROUP_BYTES
 
 
-def bf16_row_bytes(columns: int) -> int:
-    """Bytes from a row of x as bfloat16 to the next.
+def in_odd_lines(nbytes: int) -> int:
+    """Bytes from a row of so many to the next.
 
     An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
     """
-    return 64 * ((columns + 31) // 32 | 1)
+    return 64 * ((nbytes + 63) // 64 | 1)
 
 
 def matmul_scratch(columns: int, name: str) -> int:
@@ -134,7 +134,7 @@ def matmul_scratch(columns: int, name: str) -> int:
     """
     sums = 2 * 64 * MOST_ROWS
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + 24 * (columns + 64)
-    x = (MOST_ROWS + MOST_TOKENS) * bf16_row_bytes(columns) if name == "BF16" else 0
+    x = (MOST_ROWS + MOST_TOKENS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)
 
 

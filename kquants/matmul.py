@@ -7,7 +7,7 @@ Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read th
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.sums`
     w          [16] of PACKED_BYTES                    packed weights: as they are in the file if they are float16, or
                                                        bfloat16 that is multiplied, else float32; up to FLOAT_BYTES
-    x          [rows of x] of bf16_row_bytes           x as bfloat16, where it is that which is multiplied
+    x          [rows of x] of in_odd_lines             x as bfloat16, where it is that which is multiplied
 
 Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each other in the first-level cache (a Zen 4
 multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
@@ -34,7 +34,7 @@ from kquants.layout import (
     SHARE_BYTES,
     STRIP,
     TILE_ROWS,
-    bf16_row_bytes,
+    in_odd_lines,
 )
 from kquants.requests import fetch_lines
 from kquants.rows import float_row_of
@@ -54,7 +54,7 @@ from kquants.sums import (
 
 assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
 
-_bf16_row_bytes = inline(bf16_row_bytes)
+_in_odd_lines = inline(in_odd_lines)
 
 ASKED = 3
 """How often decode asks for lines ahead for every 16 columns: a CPU drops requests that it has no room for.
@@ -145,7 +145,7 @@ def _x_of(product: FloatProduct) -> Any:
 
     @inline
     def x_of(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
-        n, row_bytes = argument(op, 2), _bf16_row_bytes(argument(op, 2))
+        n, row_bytes = argument(op, 2), _in_odd_lines(2 * argument(op, 2))
         if load_i64(scratch + PREPARED) == 0:
             for t in range(rows):
                 x = argument(op, 4) + t * argument(op, 5)

@@ -38,7 +38,22 @@ from kquants.dot4 import VIA_INT16, start_dot4
 from kquants.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
-from kquants.simd import F32, I8_64, I32, all_f32, at, call, define, fold, larger, load, pick, pointer, splat
+from kquants.simd import (
+    F32,
+    I8_64,
+    I32,
+    all_f32,
+    at,
+    call,
+    define,
+    fold,
+    larger,
+    load,
+    pick,
+    pointer,
+    power_of_two,
+    splat,
+)
 
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -74,12 +89,6 @@ def _exponents(b: ir.IRBuilder, needed: Value, d: Value) -> Value:
     too_small = [b.fcmp_ordered(">", needed, b.fmul(splat(b, d), all_f32(2.0**e))) for e in range(POWERS - 1)]
     one, two, three = (b.zext(v, I32.vector) for v in too_small)
     return b.add(one, b.add(two, three))
-
-
-def _inverse_power(b: ir.IRBuilder, exponents: Value) -> Value:
-    """2^-e, made by writing the exponent bits."""
-    biased = b.sub(ir.Constant(I32.vector, [127] * 16), exponents)
-    return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
 
 
 def _store(b: ir.IRBuilder, address: Value, offset: int, v: Value, element: ir.IntType) -> None:
@@ -126,7 +135,7 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     exponents = _exponents(b, needed, d)
     inverse = b.select(b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST)), b.fdiv(_FLOAT(1.0), d), _FLOAT(0.0))
     # As precise as 1 / (D · 2^e): nothing here is denormal, as D is at most 3.4e38 / 127 / 8.
-    store_scaled(b, values, b.fmul(splat(b, inverse), _inverse_power(b, exponents)), group)
+    store_scaled(b, values, b.fmul(splat(b, inverse), power_of_two(b, b.neg(exponents))), group)
     # The largest value may pass over NaN, but the sums keep it.
     finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _SHORT)
     is_finite = b.icmp_unsigned("==", finite, _SHORT(-1))

@@ -17,6 +17,7 @@ from kquants.layout import (
     PIECE,
     TILE_ROWS,
     attention_scratch,
+    in_odd_lines,
     layer_page_bytes,
     matmul_scratch,
     padded,
@@ -124,8 +125,7 @@ class Program:
 
 def floats(name: str, width: int) -> Buffer:
     """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero, but for logits)."""
-    # An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
-    return Buffer(name, 64 * (-(-4 * width // 64) | 1))
+    return Buffer(name, in_odd_lines(4 * width))
 
 
 def product_kernel(name: str) -> str:

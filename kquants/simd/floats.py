@@ -105,11 +105,16 @@ def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
     return b.select(b.fcmp_unordered("uno", y, y), y, x)
 
 
+def power_of_two(b: ir.IRBuilder, n: Any) -> Any:
+    """2**n of 16 int32 in [-126, 127], made by writing the exponent bits."""
+    biased = b.add(n, ir.Constant(I32.vector, [127] * 16))
+    return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
+
+
 @define(F32, F32)
 def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
-    """2**n for whole n in [-126, 127], made by writing the exponent bits."""
-    biased = b.add(b.fptosi(n, I32.vector), ir.Constant(I32.vector, [127] * 16))
-    return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
+    """2**n for whole n in [-126, 127]."""
+    return power_of_two(b, b.fptosi(n, I32.vector))
 
 
 @define(F32, F32)
