@@ -34,7 +34,7 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 
-from kquants.dot4 import VIA_INT16, start_dot4
+from kquants.dot4 import VIA_INT16, high_shorts, low_shorts, start_dot4
 from kquants.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.layout import LARGEST_SUM, X_GROUP
 from kquants.quads import Value
@@ -140,7 +140,12 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _SHORT)
     is_finite = b.icmp_unsigned("==", finite, _SHORT(-1))
     b.store(b.select(is_finite, d, _FLOAT(math.nan)), pointer(b, record, _FLOAT), align=1)
-    halves = _sums_of_halves(b, group)
+    if VIA_INT16:
+        exact = _sums_of_words(b, group)
+        words = b.bitcast(exact, I32.vector)
+        halves = b.add(low_shorts(b, words), high_shorts(b, words))
+    else:
+        exact = halves = _sums_of_halves(b, group)
     even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
     blocks = b.add(pick(b, halves, halves, even), pick(b, halves, halves, odd))
     e = pick(b, exponents, exponents, even)
@@ -148,6 +153,5 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     _store(b, record, EXPONENTS, e, _SHORT)
     _store(b, record, BLOCK_SUMS, b.shl(blocks, e), _SHORT)
     _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
-    exact = _sums_of_words(b, group) if VIA_INT16 else halves
     minus = b.mul(exact, ir.Constant(exact.type, [-UNIT_OFFSET] * exact.type.count))
     _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)
