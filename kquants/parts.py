@@ -12,19 +12,20 @@ memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing. As what is large depends on the CPU, so
 arithmetic that takes the time, all rows stay whole: see `WHOLE`.
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
-interleaved: one from each part, side by side.
+interleaved: one from each part, side by side (`Spread`). Where rows are multiplied one by one (`kquants.row_by_row`),
+groups of 256 columns are (`Apart`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import has, is_intel, lowering
+from kquants.cpu import has, is_intel, is_zen_4, lowering
 from kquants.decorators import inline
-from kquants.layout import TILE_ROWS, X_GROUP
+from kquants.layout import SUPER_GROUP_BYTES, TILE_ROWS, X_GROUP
 from kquants.pieces import Format
 from kquants.quads import Value
 from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
@@ -48,11 +49,12 @@ and of 72 to 136 KB up to 12 % slower. Where it uses AVX2 alone, it reads tiles 
 VERY_LARGE = 80 << 10
 """Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""
 
-_MANY = {5: 16, 6: 16, 7: 8, 8: 8}
+_MANY = {5: 16, 7: 8, 8: 8} | ({} if is_zen_4() else {6: 16})
 """By the bits of a format, how many parts come in place of four that are too large. Q6_K gains nothing by eight, Q8_0
-no more by 16. Of Q4_K, four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns, eight and 16 would
-gain 2 to 6 %, but to compile one more choice takes a third longer.) By bits, not by bytes in a file, MXFP4 is like
-those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured."""
+no more by 16. (Where Q6_K in parts is multiplied by `kquants.row_by_row`, 16 take 1.2 times as long as four.) Of Q4_K,
+four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns, eight and 16 would gain 2 to 6 %, but to
+compile one more choice takes a third longer.) By bits, not by bytes in a file, MXFP4 is like those of five, and IQ4_NL
+and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured."""
 
 
 def choices(fmt: Format) -> list[int]:
@@ -96,8 +98,30 @@ class Spread:
 
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
         """For each lane the word that it meets, or what `of` makes of that: lane i has part i % parts of a row of W."""
-        words = of(load(self.b, self.address, ir.VectorType(word, self.parts)))
+        return self._to_lanes(of(load(self.b, self.address, ir.VectorType(word, self.parts))))
+
+    def _to_lanes(self, words: Value) -> Value:
         return pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
+
+
+@dataclass(frozen=True)
+class Apart(Spread):
+    """The same where each part has its words side by side, and parts lie one after the other."""
+
+    def of(self, part: int) -> Value:
+        """Where those of a part lie."""
+        return at(self.b, self.address, SUPER_GROUP_BYTES * part)
+
+    def at(self, *offsets: Value | int) -> "Apart":
+        """Some bytes on."""
+        return replace(self, address=at(self.b, self.address, *offsets))
+
+    def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
+        """For each lane the word that it meets."""
+        words = ir.Constant(ir.VectorType(word, self.parts), ir.Undefined)
+        for part in range(self.parts):
+            words = self.b.insert_element(words, load(self.b, self.of(part), word), ir.IntType(32)(part))
+        return self._to_lanes(of(words))
 
 
 def _load_apart(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:

@@ -14,7 +14,7 @@ from kquants.cpu import has, lowering
 from kquants.dot4 import TAKES_BYTES, Dot2, Dot4
 from kquants.layout import X_GROUP
 from kquants.pairs import is_in_pairs, multiply_pairs
-from kquants.parts import Spread
+from kquants.parts import Apart, Spread
 from kquants.pieces import BLOCK_WEIGHTS, NOTHING, RAISED, Format, Part, Values, Whole
 from kquants.quads import Value
 from kquants.requests import Requests, beyond, decode_ahead, moved
@@ -44,13 +44,16 @@ _INT = ir.IntType(32)
 def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side.
+    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side or, where
+    `is_row_by_row`, one part behind the other.
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, from where on to ask for the next
     tile, the end of the share of W and how far from there to read on, the 32 · blocks values of x, what belongs to
     them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
+    one_by_one = is_row_by_row(fmt, rows, parts)
+    spread = Apart if one_by_one else Spread
 
     @define(sums_type, sums_type, *[types.int64] * 7)
     def multiply(
@@ -65,15 +68,15 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         x_scales: Value,
     ) -> Value:
         all_x, all_scales = (
-            [Spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
+            [spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
         )
         before = [b.extract_value(y, t) for t in range(rows)]
         sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), NOTHING
         asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, parts)), end, onward)
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
         tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
-        if is_row_by_row(fmt, rows, parts):
-            sums[0], whole = multiply_rows(b, tile, all_x[0], all_scales[0], requests)
+        if one_by_one:
+            sums[0], whole = multiply_rows(b, tile, Apart(b, x, parts), Apart(b, x_scales, parts), requests)
         elif is_in_pairs(fmt, rows, parts):
             sums[0], scales, whole = multiply_pairs(b, fmt, tile, sums[0], all_x[0], all_scales[0], requests)
         else:

@@ -106,7 +106,7 @@ class Words:
 class Quads:
     """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
 
-    Or one vector of 32 bytes: 16 of two rows (`kquants.pairs`), or of a single one (`kquants.row_by_row`).
+    Or one vector: 16 bytes of two rows (`kquants.pairs`), or 32 or 64 of a single one (`kquants.row_by_row`).
     """
 
     b: ir.IRBuilder

@@ -1,62 +1,131 @@
 """One row of x times a tile of W whose rows are multiplied one after the other: lanes are columns, and rows at the end.
 
 Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but each row scales its own spans, and each
-has lanes to add up. A Zen 4 with AVX2 alone multiplies Q6_K 1.2 times as fast so: it has scales that are bytes, and the
-most bytes to move (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491).
-Q4_K would gain little: its scales have 6 bits. Two rows of x are faster with a row of W in each lane. Other CPUs with
-AVX2 are taken to be like it, which was not measured.
+has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move. A Zen 4 with AVX2 alone multiplies it
+1.2 times as fast so (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491);
+with AVX-512, where rows come in parts, 1.15 to 1.2 times, by which one thread decodes a Q4_K_M model 2 to 5 % faster,
+two with fast memory 1 to 4. Q4_K would gain little: its scales have 6 bits. Two rows of x are faster with a row of W in
+each lane. Other CPUs with AVX2 are taken to be like it, which was not measured; those with AVX-512 are not.
 
-All is exact in integers, so that the bits are those of `kquants.super_blocks`: two products are at most 2 · 63 · 127,
-an int16, scales with their power at most 1,024, and what eight blocks add to a lane below 2^28.
+All is exact in integers, so that the bits are those of `kquants.super_blocks`: products of one lane are an int16, two
+of at most 63 · 127 or four of at most 32 · 127, scales with their power at most 1,024, and what eight blocks add to a
+lane is below 2^28.
 """
 
 from llvmlite import ir
 
-from kquants.cpu import lowering
+from kquants.cpu import is_zen_4, lowering
+from kquants.dot4 import dot2, paired_shorts, start_dot4
 from kquants.formats import q6_k
-from kquants.parts import Spread
+from kquants.halves import of_each
+from kquants.layout import TILE_ROWS
+from kquants.parts import Apart
 from kquants.pieces import Format, Values
 from kquants.quads import Value
 from kquants.requests import Requests
-from kquants.simd import at, call, computed_here, joined, load, pick
+from kquants.simd import I8_64, I32, at, call, computed_here, joined, load, pick
 from kquants.super_activations import EXPONENTS_TWICE, HALF_SUMS
 from kquants.super_blocks import powers_of_two
-from kquants.tiles import Row, Tile
+from kquants.tiles import Row, Tile, load_side_by_side
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
-_BYTES, _SHORTS, _INTS = ir.VectorType(_BYTE, 32), ir.VectorType(_SHORT, 16), ir.VectorType(_INT, 8)
+_SCALES, _BYTES = ir.VectorType(_BYTE, 16), ir.VectorType(_BYTE, 32)
+_SHORTS, _INTS = ir.VectorType(_SHORT, 16), ir.VectorType(_INT, 8)
 
+_ZERO = ir.Constant(I32.vector, None)
 _HALVES_APART = [*range(0, 16, 2), *range(1, 16, 2)]
 """Of 16 values, one for each half of a block, those of the first halves and then those of the second."""
 
 
 def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
     """Whether rows of a format are multiplied so with so many rows of x, where they come in so many parts."""
-    return fmt is q6_k and rows == parts == 1 and lowering() == "AVX2"
+    if fmt is not q6_k or rows > 1:
+        return False
+    return parts == 1 if lowering() == "AVX2" else lowering() == "AVX-512 VNNI" and is_zen_4()
 
 
-def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Spread, x_scales: Spread, requests: Requests) -> tuple[Value, Values]:
-    """A of a tile's super-block, from 0 on, with a row in each lane, and what multiplies it."""
-    powers = b.bitcast(powers_of_two(b, load(b, at(b, x_scales.address, EXPONENTS_TWICE), _INTS)), _SHORTS)
-    powers, half_sums = (
-        computed_here(b, pick(b, v, v, _HALVES_APART))
-        for v in (powers, load(b, at(b, x_scales.address, HALF_SUMS), _SHORTS))
-    )
-    totals = list[Value]()
-    for row in tile.rows:
-        scales = load(b, at(b, row, q6_k.SCALES_AT), ir.VectorType(_BYTE, 16))
+def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:
+    """A of a tile's super-block, from 0 on, with a row, or a part of one, in each lane, and what multiplies it."""
+    way = _With256Bits if lowering() == "AVX2" else _With512Bits
+    totals: list[Value] = [None] * TILE_ROWS
+    for part in range(x.parts):
+        of_x = way(b, x.of(part), x_scales.of(part))
+        for i in range(part, TILE_ROWS, x.parts):
+            totals[i] = computed_here(b, of_x.times(tile.rows[i], requests))
+    return way.sums(b, totals), (tile.halves(q6_k.D_AT).value, None)
+
+
+class _With256Bits:
+    """A super-block of x, block by block, as all rows meet it."""
+
+    def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
+        self._b, self._x = b, x
+        powers = b.bitcast(powers_of_two(b, load(b, at(b, x_scales, EXPONENTS_TWICE), _INTS)), _SHORTS)
+        half_sums = load(b, at(b, x_scales, HALF_SUMS), _SHORTS)
+        self._powers, self._half_sums = (computed_here(b, pick(b, v, v, _HALVES_APART)) for v in (powers, half_sums))
+
+    def times(self, row: Value, requests: Requests) -> Value:
+        """The products with the super-block of a row, scaled, in several lanes."""
+        b = self._b
+        scales = load(b, at(b, row, q6_k.SCALES_AT), _SCALES)
         scales = b.sext(pick(b, scales, scales, _HALVES_APART), _SHORTS)
         # The sums of x have their powers already.
-        minus = b.mul(_madd(b, scales, half_sums), ir.Constant(_INTS, [q6_k.OFFSET] * 8))
-        scaled, total = b.mul(scales, powers), ir.Constant(_INTS, None)
-        for block, u in enumerate(q6_k.unpack_row(Row(b, row))):
-            of_x = load(b, at(b, x.address, 32 * block), _BYTES)
+        minus = b.mul(_madd(b, scales, self._half_sums), ir.Constant(_INTS, [q6_k.OFFSET] * 8))
+        scaled, total = b.mul(scales, self._powers), ir.Constant(_INTS, None)
+        for block, u in enumerate(u for half in (0, 1) for u in q6_k.unpack_row(Row(b, row), half)):
+            of_x = load_side_by_side(b, self._x, 32 * block)
             products = call(b, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *u.vectors, of_x)
             total = b.add(total, _madd(b, products, _of_block(b, scaled, block)))
             if block % 2:
                 requests.turn()
-        totals.append(computed_here(b, b.sub(total, minus)))
-    return _sums_of_lanes(b, totals), (tile.halves(q6_k.D_AT).value, None)
+        return b.sub(total, minus)
+
+    @staticmethod
+    def sums(b: ir.IRBuilder, totals: list[Value]) -> Value:
+        """The sums of the lanes of 16 vectors."""
+
+        def neighbours(x: Value, y: Value) -> Value:
+            places = [4 * half + 8 * of_y + i for half in (0, 1) for of_y in (0, 1) for i in (0, 2)]
+            return b.add(pick(b, x, y, places), pick(b, x, y, [place + 1 for place in places]))
+
+        for _ in range(2):
+            totals = [neighbours(x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
+        halves = [[4 * half + 8 * of_y + i for of_y in (0, 1) for i in range(4)] for half in (0, 1)]
+        pairs = zip(totals[::2], totals[1::2], strict=True)
+        return joined(b, [b.add(*(pick(b, x, y, half) for half in halves)) for x, y in pairs])
+
+
+class _With512Bits:
+    """The same, but of two blocks at once: block j of the first half and, beside it, that of the second."""
+
+    def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
+        self._b, self._exponents = b, load(b, at(b, x_scales, EXPONENTS_TWICE), _SHORTS)
+        self._x = [load_side_by_side(b, x, 32 * j, 128 + 32 * j) for j in range(4)]
+        offset = ir.Constant(I8_64.vector, [q6_k.OFFSET] * 64)
+        self._minus = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, of_x))) for of_x in self._x]
+
+    def times(self, row: Value, requests: Requests) -> Value:
+        """The products with the super-block of a row, scaled, in several lanes."""
+        b, total, dots = self._b, _ZERO, list[Value]()
+        scales = b.shl(b.sext(load(b, at(b, row, q6_k.SCALES_AT), _SCALES), _SHORTS), self._exponents)
+        for j, u in enumerate(q6_k.unpack_row(Row(b, row), 0, 1)):
+            dots.append(self._dot(self._minus[j], u.vectors[0], self._x[j]))
+            if j % 2:
+                of_pair = [8 * (i // 8) + 2 * k + i // 4 % 2 for i in range(16) for k in (j - 1, j)]
+                pair = paired_shorts(b, *dots[-2:])
+                total = dot2(b, total, pair, b.bitcast(pick(b, scales, scales, of_pair), I32.vector))
+            requests.turn()
+        return total
+
+    def _dot(self, sums: Value, u: Value, x: Value) -> Value:
+        dot = start_dot4(self._b, sums, q6_k.BITS)
+        dot.add(u, x)
+        return dot.total()
+
+    @staticmethod
+    def sums(b: ir.IRBuilder, totals: list[Value]) -> Value:
+        """The sums of the lanes of 16 vectors."""
+        return of_each(b, totals, b.add)
 
 
 def _madd(b: ir.IRBuilder, x: Value, y: Value) -> Value:
@@ -68,17 +137,3 @@ def _of_block(b: ir.IRBuilder, scales: Value, block: int) -> Value:
     """The scale of a block's first half in the first eight lanes, that of its second half in the others."""
     places = ir.Constant(_BYTES, [2 * block, 2 * block + 1] * 16)
     return b.bitcast(call(b, "llvm.x86.avx2.pshuf.b", _BYTES, b.bitcast(scales, _BYTES), places), _SHORTS)
-
-
-def _sums_of_lanes(b: ir.IRBuilder, vectors: list[Value]) -> Value:
-    """The sums of the eight lanes of 16 vectors, 16 int32."""
-
-    def neighbours(x: Value, y: Value) -> Value:
-        lanes = [[4 * half + 8 * of_y + i for half in (0, 1) for of_y in (0, 1) for i in (k, k + 2)] for k in (0, 1)]
-        return b.add(*(pick(b, x, y, some) for some in lanes))
-
-    for _ in range(2):
-        vectors = [neighbours(x, y) for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
-    halves = [[4 * half + 8 * of_y + i for of_y in (0, 1) for i in range(4)] for half in (0, 1)]
-    pairs = zip(vectors[::2], vectors[1::2], strict=True)
-    return joined(b, [b.add(*(pick(b, x, y, half) for half in halves)) for x, y in pairs])

@@ -2,7 +2,7 @@
 
 Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of a few rows, which lie behind
 each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the
-words of its parts side by side.
+words of its parts side by side or, for weights that `kquants.row_by_row` multiplies, groups.
 
 A thread at the end of its share of W asks the memory for its share of the next product's weights: they come while it
 waits for others, and while it works on what lies between.
@@ -16,8 +16,9 @@ from kquants.interpreter import argument, fixed_units, share_start
 from kquants.layout import NEXT_PRODUCT, SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.parts import add_parts, choices, interleave
 from kquants.products import multiply_tile, sums_of
+from kquants.row_by_row import is_row_by_row
 from kquants.scaling import scaling_of
-from kquants.simd import load_i64
+from kquants.simd import copy, load_i64
 
 
 @inline
@@ -63,7 +64,7 @@ def decode_of(fmt: Any, rows: int) -> Any:
 
 
 def spread_of(fmt: Any) -> Any:
-    """`spread(parts, op, rows, to)`: put x where decode finds it, with the words of its parts interleaved."""
+    """`spread(parts, op, rows, to)`: put x where decode finds it, with what its parts meet at once side by side."""
 
     @inline
     def spread(parts: int, op: int, rows: int, to: int) -> None:
@@ -99,13 +100,19 @@ def _decode_whole(fmt: Any, rows: int) -> Any:
 
 def _spread_x(fmt: Any, parts: int) -> Any:
     """`spread(op, rows, to)`: put x there for so many parts."""
-    store, x_bytes = interleave(parts), scaling_of(fmt).X_GROUP_BYTES
+    store, x_bytes, one_by_one = interleave(parts), scaling_of(fmt).X_GROUP_BYTES, is_row_by_row(fmt, 1, parts)
 
     @inline
     def spread(op: int, rows: int, to: int) -> None:
-        part_bytes = argument(op, 2) // X_GROUP // parts * rows * x_bytes
-        for k in range(0, part_bytes, 64):
-            store(to + parts * k, argument(op, 4) + k, part_bytes)
+        groups, x = argument(op, 2) // X_GROUP // parts, argument(op, 4)
+        if one_by_one and rows == 1:
+            for i in range(groups):
+                for part in range(parts):
+                    copy(to + (i * parts + part) * x_bytes, x + (part * groups + i) * x_bytes, x_bytes)
+        else:
+            part_bytes = groups * rows * x_bytes
+            for k in range(0, part_bytes, 64):
+                store(to + parts * k, x + k, part_bytes)
 
     return spread
 
@@ -115,6 +122,7 @@ def _decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
     group, _ = in_groups(fmt)
     group_bytes, x_bytes = group.BLOCK_BYTES, parts * scaling_of(fmt).X_GROUP_BYTES
     multiply, (zeros, store_sums), add = multiply_tile(group, rows, parts), sums_of(rows), add_parts(parts)
+    scales_at = X_GROUP if is_row_by_row(fmt, rows, parts) else X_GROUP * parts
 
     @inline
     def decode(op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int) -> None:
@@ -124,8 +132,8 @@ def _decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
             next_tile = place + (k + 1) * TILE_ROWS * part_bytes
             for i in range(groups):
                 done, to_x = i * group_bytes, x + i * rows * x_bytes
-                to_scales = to_x + parts * X_GROUP
-                y = multiply(y, tile + done, part_bytes, next_tile + TILE_ROWS * done, end, onward, to_x, to_scales)
+                asked = next_tile + TILE_ROWS * done
+                y = multiply(y, tile + done, part_bytes, asked, end, onward, to_x, to_x + scales_at)
             store_sums(of_parts + 64 * rows * k, y)
         for t in range(rows):
             add(sums + 64 * t, of_parts + 64 * t, 64 * rows)

@@ -7,7 +7,7 @@ from llvmlite import ir
 from kquants.cpu import has
 from kquants.layout import TILE_ROWS
 from kquants.quads import Floats, Quads, Value, Words
-from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, pick, times
+from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, joined, load, opaque, pick, times
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
@@ -24,9 +24,14 @@ class Row:
     b: ir.IRBuilder
     address: Value
 
-    def bytes(self, offset: int) -> Quads:
-        """32 bytes from an offset on."""
-        return Quads(self.b, [load(self.b, at(self.b, self.address, offset), ir.VectorType(ir.IntType(8), 32))])
+    def bytes(self, *offsets: int) -> Quads:
+        """32 bytes from each offset on, side by side."""
+        return Quads(self.b, [load_side_by_side(self.b, self.address, *offsets)])
+
+
+def load_side_by_side(b: ir.IRBuilder, address: Value, *offsets: int) -> Value:
+    """The 32 bytes at each offset from an address, the first ones first."""
+    return joined(b, [load(b, at(b, address, offset), ir.VectorType(ir.IntType(8), 32)) for offset in offsets])
 
 
 def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile":

@@ -1,6 +1,6 @@
-"""By which way decode multiplies: what was measured to be fastest, on CPUs with AVX2 and no more."""
+"""By which way decode multiplies: what was measured to be fastest, on CPUs with AVX2 and no more, and on a Zen 4."""
 
-from test_kquants_cpus import AVX2, pretended, python, skip_without
+from test_kquants_cpus import AVX2, LOWERINGS, pretended, python, skip_without
 
 CODE = """
 from kquants.formats.quantized import QUANTIZED
@@ -8,18 +8,25 @@ from kquants.groups import in_groups
 from kquants.pairs import is_in_pairs
 from kquants.row_by_row import is_row_by_row
 for way in (is_in_pairs, is_row_by_row):
-    print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, 1)))
-    assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows, parts in ((2, 1), (1, 4)))
+    for parts in (1, 4):
+        print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
+    assert not any(way(fmt, 2, parts) for fmt in QUANTIZED.values() for parts in (1, 4))
 """
 
 
 def test_ways_of_formats_with_avx2() -> None:
     skip_without(*AVX2)
     ways = python("-c", CODE, **pretended("znver3", AVX2))
-    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "q6_k"]
+    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "q6_k", ""]
+
+
+def test_ways_of_formats_on_a_zen_4() -> None:
+    skip_without()
+    ways = python("-c", CODE, **pretended("znver4", LOWERINGS["AVX-512 VNNI, of a Zen 4"]))
+    assert ways.splitlines() == ["", "", "q6_k", "q6_k"]
 
 
 def test_no_other_way_without() -> None:
     skip_without("sse4.2")
     ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
-    assert ways.splitlines() == ["", ""]
+    assert ways.splitlines() == ["", "", "", ""]

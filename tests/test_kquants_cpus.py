@@ -26,16 +26,19 @@ AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
 LOWERINGS = {
     "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
     "SSSE3": AVX,
-    "AVX2": AVX2,  # of Intel, where rows come in parts; others are among LESSER
+    "AVX2": AVX2,  # of Intel; others are among LESSER
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
-    "AVX-512 VNNI, with VBMI, GFNI and BF16": (*AVX512, "avx512vnni", "avx512vbmi", "gfni", "avx512bf16"),
+    "AVX-512 VNNI, of a Zen 4": (*AVX512, "avx512vnni", "avx512vbmi", "gfni", "avx512bf16"),
     "plain vectors, of Arm": ("neon",),
     "Arm dot product": ("neon", "dotprod"),
     "Arm dot product, with I8MM": ("neon", "dotprod", "i8mm"),
 }
 """The features of a CPU for each; what follows a comma is not in the name of the lowering."""
+
+NAMES = {"AVX2": "haswell", "AVX-512 VNNI, of a Zen 4": "znver4"}
+"""LLVM's names for CPUs where something depends on the name."""
 
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
@@ -118,8 +121,7 @@ def python_with(lowering: str, code: str, *arguments: str | Path) -> str:
         return python("-c", emulating(listed(features)) + code, *arguments)
     skip_without()
     begin = emulating() if lacking(*features) else ""
-    name = "haswell" if lowering == "AVX2" else "x86-64"
-    return python("-c", begin + code, *arguments, **pretended(name, features))
+    return python("-c", begin + code, *arguments, **pretended(NAMES.get(lowering, "x86-64"), features))
 
 
 def python_on_lesser(lowering: str, code: str, *arguments: str) -> str:
@@ -144,6 +146,13 @@ TILES += [("ivybridge", "ssse3", inf), ("x86-64", "avx", inf)]
 def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None:
     code = "from kquants.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
     assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
+
+
+@pytest.mark.parametrize(("cpu", "choices"), [("znver5", "[16, 4]"), ("znver4", "[4]"), ("sapphirerapids", "[16, 4]")])
+def test_in_how_many_parts_rows_of_six_bits_may_come(cpu: str, choices: str) -> None:
+    code = "from kquants.formats import q6_k; from kquants.parts import choices; print(choices(q6_k))"
+    features = listed(LOWERINGS["AVX-512 VNNI"])
+    assert python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features).strip() == choices
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
+from kquants.cpu import is_zen_4
 from kquants.layout import FLOAT_ROWS, LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 from kquants.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
 from kquants.simd import HAS_BF16_PAIRS
@@ -158,7 +159,8 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
-MANY_PARTS = {"Q8_0": 8, "IQ4_NL": 8, "IQ4_XS": 8} | dict.fromkeys(("Q6_K", "Q5_K", "Q5_1", "Q5_0", "MXFP4"), 16)
+MANY_PARTS = {"Q8_0": 8, "IQ4_NL": 8, "IQ4_XS": 8} | dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 16)
+MANY_PARTS["Q6_K"] = 4 if is_zen_4() else 16
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:

@@ -53,12 +53,12 @@ def unpack(tile: Tile) -> Iterator[Piece]:
     yield Whole(tile.half(D_AT))
 
 
-def unpack_row(row: Row) -> Iterator[Quads]:
-    """u of one row's super-block, block by block."""
-    for h in range(2):
-        low, high = [row.bytes(64 * h + 32 * i) for i in range(2)], row.bytes(128 + 32 * h)
-        for j in range(4):
-            yield _u(low[j % 2], high, j)
+def unpack_row(row: Row, *halves: int) -> Iterator[Quads]:
+    """u of one row's super-block: blocks 0, 1, 2 and 3 of the halves, those of one half beside those of the next."""
+    low = [row.bytes(*(64 * h + 32 * i for h in halves)) for i in range(2)]
+    high = row.bytes(*(128 + 32 * h for h in halves))
+    for j in range(4):
+        yield _u(low[j % 2], high, j)
 
 
 def _u(low: Quads, high: Quads, j: int) -> Quads:
