@@ -80,13 +80,13 @@ def level_once() -> Level:
     return Level.NON_TEMPORAL if _is_zen_5() else Level.SECOND
 
 
-def is_zen_4() -> bool:
-    """Whether LLVM takes it for a Zen 4."""
-    return jit.cpu_name() == "znver4"
-
-
 def _is_zen_5() -> bool:
     return jit.cpu_name() == "znver5"
+
+
+def is_wide_zen_4() -> bool:
+    """Whether it is a Zen 4 with AVX-512, which not all systems show."""
+    return jit.cpu_name() == "znver4" and lowering() == "AVX-512 VNNI"
 
 
 def lowering() -> str:

@@ -8,8 +8,9 @@ does not, and a load from the second level waits for room that requests take: wi
 0.93 of its bandwidth, and steps of decode gained 3 to 5 %. Rows of 8,192 columns it read so: Q8_0 in four parts (tiles
 of 34 KB) at 0.87, in eight (17 KB) at 0.94; Q6_K in four (27 KB) at 0.86 to 0.92, in 16 (7 KB) at 0.91 to 1.0. A Zen
 4, where lines are asked for into the second level, gains by four and eight as well, it is not known why: with slow
-memory Q6_K 6 %, Q8_0 2 %, Q4_K nothing. As what is large depends on the CPU, so do the bits of a model. Where it is
-arithmetic that takes the time, all rows stay whole: see `WHOLE`.
+memory Q6_K 6 % (before `kquants.row_by_row`), Q8_0 2 %, Q4_K nothing. As what is large, and in how many parts it comes,
+depends on the CPU, so do the bits of a model. Where it is arithmetic that takes the time, all rows stay whole: see
+`WHOLE`.
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side (`Spread`). Where rows are multiplied one by one (`kquants.row_by_row`),
@@ -23,7 +24,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import has, is_intel, is_zen_4, lowering
+from kquants.cpu import has, is_intel, is_wide_zen_4, lowering
 from kquants.decorators import inline
 from kquants.layout import SUPER_GROUP_BYTES, TILE_ROWS, X_GROUP
 from kquants.pieces import Format
@@ -49,19 +50,21 @@ and of 72 to 136 KB up to 12 % slower. Where it uses AVX2 alone, it reads tiles 
 VERY_LARGE = 80 << 10
 """Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""
 
-_MANY = {5: 16, 7: 8, 8: 8} | ({} if is_zen_4() else {6: 16})
+_MANY = {5: 16, 6: FEW if is_wide_zen_4() else 16, 7: 8, 8: 8}
 """By the bits of a format, how many parts come in place of four that are too large. Q6_K gains nothing by eight, Q8_0
-no more by 16. (Where Q6_K in parts is multiplied by `kquants.row_by_row`, 16 take 1.2 times as long as four.) Of Q4_K,
-four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns, eight and 16 would gain 2 to 6 %, but to
-compile one more choice takes a third longer.) By bits, not by bytes in a file, MXFP4 is like those of five, and IQ4_NL
-and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured."""
+no more by 16. Of Q4_K, four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns, eight and 16 would
+gain 2 to 6 %, but to compile one more choice takes a third longer.) By bits, not by bytes in a file, MXFP4 is like
+those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured.
+
+Where `kquants.row_by_row` multiplies parts of Q6_K, 16 take 1.2 times as long as four (8,192 columns). Two rows of x,
+which it does not multiply, take as long by four; eight rows are 4 % faster so, prompts 3 %."""
 
 
 def choices(fmt: Format) -> list[int]:
     """In how many parts rows of a format may come if they are not whole, most first."""
     if WHOLE:
         return []
-    return [_MANY[fmt.BITS], FEW] if fmt.BITS in _MANY else [FEW]
+    return sorted({_MANY.get(fmt.BITS, FEW), FEW}, reverse=True)
 
 
 def parts_of(fmt: Format) -> Any:
@@ -106,7 +109,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Apart(Spread):
-    """The same where each part has its words side by side, and parts lie one after the other."""
+    """The same where a group of each part lies as it is, one part's after the other's."""
 
     def of(self, part: int) -> Value:
         """Where those of a part lie."""
@@ -117,7 +120,7 @@ class Apart(Spread):
         return replace(self, address=at(self.b, self.address, *offsets))
 
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
-        """For each lane the word that it meets."""
+        """As above."""
         words = ir.Constant(ir.VectorType(word, self.parts), ir.Undefined)
         for part in range(self.parts):
             words = self.b.insert_element(words, load(self.b, self.of(part), word), ir.IntType(32)(part))

@@ -44,8 +44,8 @@ _INT = ir.IntType(32)
 def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side or, where
-    `is_row_by_row`, one part behind the other.
+    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side (`Spread`),
+    or, where `is_row_by_row`, a group of each part (`Apart`).
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, from where on to ask for the next
     tile, the end of the share of W and how far from there to read on, the 32 · blocks values of x, what belongs to
@@ -53,7 +53,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
     one_by_one = is_row_by_row(fmt, rows, parts)
-    spread = Apart if one_by_one else Spread
+    spread: Any = Apart if one_by_one else Spread
 
     @define(sums_type, sums_type, *[types.int64] * 7)
     def multiply(
@@ -76,7 +76,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
         tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
         if one_by_one:
-            sums[0], whole = multiply_rows(b, tile, Apart(b, x, parts), Apart(b, x_scales, parts), requests)
+            sums[0], whole = multiply_rows(b, tile, all_x[0], all_scales[0], requests)
         elif is_in_pairs(fmt, rows, parts):
             sums[0], scales, whole = multiply_pairs(b, fmt, tile, sums[0], all_x[0], all_scales[0], requests)
         else:

@@ -3,18 +3,20 @@
 Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but each row scales its own spans, and each
 has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move. A Zen 4 with AVX2 alone multiplies it
 1.2 times as fast so (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491);
-with AVX-512, where rows come in parts, 1.15 to 1.2 times, by which one thread decodes a Q4_K_M model 2 to 5 % faster,
-two with fast memory 1 to 4. Q4_K would gain little: its scales have 6 bits. Two rows of x are faster with a row of W in
-each lane. Other CPUs with AVX2 are taken to be like it, which was not measured; those with AVX-512 are not.
+others with AVX2 are taken to be like it, which was not measured. With AVX-512 a Zen 4 does 1.08 times as fast with
+whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1): there words of several parts go to
+all lanes by a permutation each, and whole vectors of x by none. One thread then decodes a Q4_K_M model 2 to 5 % faster,
+two with fast memory 1 to 4. Other CPUs with AVX-512, which were not measured, keep a row in each lane, and so do two
+rows of x, which are faster so. Q4_K would gain little: its scales have 6 bits.
 
 All is exact in integers, so that the bits are those of `kquants.super_blocks`: products of one lane are an int16, two
-of at most 63 · 127 or four of at most 32 · 127, scales with their power at most 1,024, and what eight blocks add to a
+of at most 63 · 127 or four of at most 32 · 127, scales with their power at most 1,024, and what a super-block adds to a
 lane is below 2^28.
 """
 
 from llvmlite import ir
 
-from kquants.cpu import is_zen_4, lowering
+from kquants.cpu import is_wide_zen_4, lowering
 from kquants.dot4 import dot2, paired_shorts, start_dot4
 from kquants.formats import q6_k
 from kquants.halves import of_each
@@ -39,24 +41,23 @@ _HALVES_APART = [*range(0, 16, 2), *range(1, 16, 2)]
 
 def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
     """Whether rows of a format are multiplied so with so many rows of x, where they come in so many parts."""
-    if fmt is not q6_k or rows > 1:
-        return False
-    return parts == 1 if lowering() == "AVX2" else lowering() == "AVX-512 VNNI" and is_zen_4()
+    return fmt is q6_k and rows == 1 and (is_wide_zen_4() or (lowering() == "AVX2" and parts == 1))
 
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:
     """A of a tile's super-block, from 0 on, with a row, or a part of one, in each lane, and what multiplies it."""
-    way = _With256Bits if lowering() == "AVX2" else _With512Bits
-    totals: list[Value] = [None] * TILE_ROWS
+    narrow_or_wide = _Wide if is_wide_zen_4() else _Narrow
+    totals = dict[int, Value]()
     for part in range(x.parts):
-        of_x = way(b, x.of(part), x_scales.of(part))
-        for i in range(part, TILE_ROWS, x.parts):
-            totals[i] = computed_here(b, of_x.times(tile.rows[i], requests))
-    return way.sums(b, totals), (tile.halves(q6_k.D_AT).value, None)
+        of_x = narrow_or_wide(b, x.of(part), x_scales.of(part))  # here: registers hold that of one part
+        for lane in range(part, TILE_ROWS, x.parts):
+            totals[lane] = computed_here(b, of_x.multiply(tile.rows[lane], requests))
+    in_order = [totals[lane] for lane in range(TILE_ROWS)]
+    return narrow_or_wide.sums(b, in_order), (tile.halves(q6_k.D_AT).value, None)
 
 
-class _With256Bits:
-    """A super-block of x, block by block, as all rows meet it."""
+class _Narrow:
+    """A super-block of x for all rows that meet it, in vectors of 256 bits: block by block."""
 
     def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
         self._b, self._x = b, x
@@ -64,8 +65,8 @@ class _With256Bits:
         half_sums = load(b, at(b, x_scales, HALF_SUMS), _SHORTS)
         self._powers, self._half_sums = (computed_here(b, pick(b, v, v, _HALVES_APART)) for v in (powers, half_sums))
 
-    def times(self, row: Value, requests: Requests) -> Value:
-        """The products with the super-block of a row, scaled, in several lanes."""
+    def multiply(self, row: Value, requests: Requests) -> Value:
+        """The products with the super-block of a row at an address, scaled, in several lanes."""
         b = self._b
         scales = load(b, at(b, row, q6_k.SCALES_AT), _SCALES)
         scales = b.sext(pick(b, scales, scales, _HALVES_APART), _SHORTS)
@@ -73,8 +74,8 @@ class _With256Bits:
         minus = b.mul(_madd(b, scales, self._half_sums), ir.Constant(_INTS, [q6_k.OFFSET] * 8))
         scaled, total = b.mul(scales, self._powers), ir.Constant(_INTS, None)
         for block, u in enumerate(u for half in (0, 1) for u in q6_k.unpack_row(Row(b, row), half)):
-            of_x = load_side_by_side(b, self._x, 32 * block)
-            products = call(b, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *u.vectors, of_x)
+            x = load_side_by_side(b, self._x, 32 * block)
+            products = call(b, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *u.vectors, x)
             total = b.add(total, _madd(b, products, _of_block(b, scaled, block)))
             if block % 2:
                 requests.turn()
@@ -95,17 +96,17 @@ class _With256Bits:
         return joined(b, [b.add(*(pick(b, x, y, half) for half in halves)) for x, y in pairs])
 
 
-class _With512Bits:
-    """The same, but of two blocks at once: block j of the first half and, beside it, that of the second."""
+class _Wide:
+    """A super-block of x for all rows that meet it, in vectors of 512 bits: block j of both halves side by side."""
 
     def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
         self._b, self._exponents = b, load(b, at(b, x_scales, EXPONENTS_TWICE), _SHORTS)
         self._x = [load_side_by_side(b, x, 32 * j, 128 + 32 * j) for j in range(4)]
         offset = ir.Constant(I8_64.vector, [q6_k.OFFSET] * 64)
-        self._minus = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, of_x))) for of_x in self._x]
+        self._minus = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, v))) for v in self._x]
 
-    def times(self, row: Value, requests: Requests) -> Value:
-        """The products with the super-block of a row, scaled, in several lanes."""
+    def multiply(self, row: Value, requests: Requests) -> Value:
+        """The products with the super-block of a row at an address, scaled, in several lanes."""
         b, total, dots = self._b, _ZERO, list[Value]()
         scales = b.shl(b.sext(load(b, at(b, row, q6_k.SCALES_AT), _SCALES), _SHORTS), self._exponents)
         for j, u in enumerate(q6_k.unpack_row(Row(b, row), 0, 1)):

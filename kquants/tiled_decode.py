@@ -2,7 +2,7 @@
 
 Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of a few rows, which lie behind
 each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the
-words of its parts side by side or, for weights that `kquants.row_by_row` multiplies, groups.
+words of its parts side by side, or a single row, where `kquants.row_by_row` multiplies it, with their groups.
 
 A thread at the end of its share of W asks the memory for its share of the next product's weights: they come while it
 waits for others, and while it works on what lies between.

@@ -1,5 +1,6 @@
 """By which way decode multiplies: what was measured to be fastest, on CPUs with AVX2 and no more, and on a Zen 4."""
 
+import pytest
 from test_kquants_cpus import AVX2, LOWERINGS, pretended, python, skip_without
 
 CODE = """
@@ -20,10 +21,11 @@ def test_ways_of_formats_with_avx2() -> None:
     assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "q6_k", ""]
 
 
-def test_ways_of_formats_on_a_zen_4() -> None:
+@pytest.mark.parametrize(("cpu", "row_by_row"), [("znver4", "q6_k"), ("znver5", ""), ("sapphirerapids", "")])
+def test_ways_of_formats_with_avx512(cpu: str, row_by_row: str) -> None:
     skip_without()
-    ways = python("-c", CODE, **pretended("znver4", LOWERINGS["AVX-512 VNNI, of a Zen 4"]))
-    assert ways.splitlines() == ["", "", "q6_k", "q6_k"]
+    ways = python("-c", CODE, **pretended(cpu, LOWERINGS["AVX-512 VNNI"]))
+    assert ways.splitlines() == ["", "", row_by_row, row_by_row]
 
 
 def test_no_other_way_without() -> None:

@@ -23,6 +23,7 @@ KERNEL_TESTS += ["test_formats.py", "-k", "not chunks and not refused_by_name"]
 AVX = ("ssse3", "sse4.2", "popcnt", "avx", "fma", "f16c")
 AVX2 = (*AVX, "avx2", "bmi", "bmi2")
 AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
+ZEN_4 = ("avx512vnni", "avx512vbmi", "gfni", "avx512bf16")
 LOWERINGS = {
     "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
     "SSSE3": AVX,
@@ -30,7 +31,8 @@ LOWERINGS = {
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
-    "AVX-512 VNNI, of a Zen 4": (*AVX512, "avx512vnni", "avx512vbmi", "gfni", "avx512bf16"),
+    "AVX-512 VNNI, with VBMI, GFNI and BF16": (*AVX512, *ZEN_4),
+    "AVX-512 VNNI, of a Zen 4": (*AVX512, *ZEN_4, "sse4a"),
     "plain vectors, of Arm": ("neon",),
     "Arm dot product": ("neon", "dotprod"),
     "Arm dot product, with I8MM": ("neon", "dotprod", "i8mm"),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.cpu import is_zen_4
+from kquants.cpu import is_wide_zen_4
 from kquants.layout import FLOAT_ROWS, LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 from kquants.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
 from kquants.simd import HAS_BF16_PAIRS
@@ -160,7 +160,7 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 
 MANY_PARTS = {"Q8_0": 8, "IQ4_NL": 8, "IQ4_XS": 8} | dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 16)
-MANY_PARTS["Q6_K"] = 4 if is_zen_4() else 16
+MANY_PARTS["Q6_K"] = 4 if is_wide_zen_4() else 16
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -232,9 +232,10 @@ def test_the_largest_batch(name: str) -> None:
             check(name, w, x, tokens)
 
 
+@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, most in parts
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("name", QUANTIZED_FORMATS)
-def test_the_largest_integers_are_exact(name: str, weight: int) -> None:
+def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> None:
     # All integers of the block at an extreme: an int8 or int16 step in between would saturate.
     kind = KINDS[name]
     w = np.full((16, 512 // kind.block, kind.nbytes), weight, np.uint8)
@@ -244,10 +245,11 @@ def test_the_largest_integers_are_exact(name: str, weight: int) -> None:
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
     x = extremes(name)
-    check(name, w.reshape(16, -1), x, 4)
+    w, x = np.tile(w.reshape(16, -1), times), replace(x, **{part: np.tile(v, times) for part, v in vars(x).items()})
+    check(name, w, x, 4)
     for t in range(4):
         alone = {part: values[t : t + 1] for part, values in vars(x).items()}
-        check(name, w.reshape(16, -1), replace(x, **alone), 1)
+        check(name, w, replace(x, **alone), 1)
 
 
 def extremes(name: str) -> Rows:
