@@ -217,6 +217,22 @@ def test_ctrl_c_stops_a_reply_and_at_the_prompt_leaves(tiny: Path, tmp_path: Pat
         assert "Traceback" not in terminal.text
 
 
+def test_ctrl_c_drops_what_was_typed_and_stays(tiny: Path, tmp_path: Path) -> None:
+    pytest.importorskip("readline")
+    with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
+        terminal.until("is ready")
+        for begun, shown in (("half", "> half"), ('"""\rone\r', ". one"), ('"""\rtwo\rthr', ". thr")):
+            terminal.type(begun)
+            terminal.until(shown)
+            terminal.type("\x03")
+            terminal.read(0.3)
+        terminal.say("/quit")
+        assert terminal.wait() == 0
+    store = Store(tmp_path / "chats.db")
+    assert not store.chats("")
+    store.close()
+
+
 def test_stored_text_cannot_act_on_the_terminal(tiny: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "chats.db")
     chat = store.new_chat("\x1b]0;title\x07", None, None)

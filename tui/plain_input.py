@@ -12,7 +12,7 @@ _QUOTES = '"""'
 
 
 class Input:
-    """Lines of stdin. On a terminal they can be edited and recalled; Ctrl-D ends them, and Ctrl-C leaves."""
+    """Lines of stdin. On a terminal they can be edited and recalled; Ctrl-C drops what is typed, Ctrl-D ends them."""
 
     def __init__(self, history: Iterable[str]) -> None:
         self.live = bool(sys.stdin and sys.stdin.isatty())
@@ -23,14 +23,24 @@ class Input:
             _use_readline(history)
 
     def read(self) -> str | None:
-        """A line, or all between two of three quotes; None at the end. Raises EdgeLLMError for what is no text."""
-        line = self._line("> ")
-        if line is None or line.strip() != _QUOTES:
-            return line
-        lines = []
-        while (line := self._line(". ")) is not None and line.strip() != _QUOTES:
+        """A line, or all between two of three quotes; None at the end.
+
+        Raises EdgeLLMError for what is no text, and KeyboardInterrupt where nothing is typed that it could drop.
+        """
+        lines = list[str]()
+        try:
+            line = self._line("> ")
+            if line is None or line.strip() != _QUOTES:
+                return line
             lines.append(line)
-        return "\n".join(lines)
+            while (line := self._line(". ")) is not None and line.strip() != _QUOTES:
+                lines.append(line)
+        except KeyboardInterrupt:
+            if not self._edited or not (lines or _typed_so_far()):
+                raise
+            click.echo(err=True)
+            return ""
+        return "\n".join(lines[1:])
 
     def _line(self, prompt: str) -> str | None:
         line = self._typed(prompt) if self.live else self._piped()
@@ -51,6 +61,15 @@ class Input:
         if not sys.stdin:
             return ""
         return decode(sys.stdin.buffer.readline(LONGEST + 1), "stdin", "give long texts as files, with /file")
+
+
+def _typed_so_far() -> str:
+    """The line that was being edited, where Python has a readline."""
+    with suppress(ImportError):
+        import readline
+
+        return readline.get_line_buffer()
+    return ""
 
 
 def _use_readline(history: Iterable[str]) -> None:

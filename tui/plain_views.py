@@ -25,7 +25,8 @@ def _help(_: Desk) -> Iterator[str]:
     """The commands, and how messages are written."""
     yield from table(("command", ""), ((f"/{c.name} {c.argument}".rstrip(), c.help) for c in COMMANDS.values()))
     yield ""
-    yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, Ctrl-D leaves.'
+    yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, or'
+    yield "drops what you have typed; Ctrl-D leaves."
 
 
 def _settings(desk: Desk) -> Iterator[str]:
