@@ -7,7 +7,7 @@ others with AVX2 are taken to be like it, which was not measured. With AVX-512 a
 whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1): there words of several parts go to
 all lanes by a permutation each, and whole vectors of x by none. One thread then decodes a Q4_K_M model 2 to 5 % faster,
 two with fast memory 1 to 4. Other CPUs with AVX-512, which were not measured, keep a row in each lane, and so do two
-rows of x, which are faster so. Q4_K would gain little: its scales have 6 bits.
+rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
 
 All is exact in integers, so that the bits are those of `kquants.super_blocks`: products of one lane are an int16, two
 of at most 63 · 127 or four of at most 32 · 127, scales with their power at most 1,024, and what a super-block adds to a
