@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from edgellm.hub.suggestions import SUGGESTIONS
 from edgellm.models.pulled import Entry, incoming_folder, write_record
 from edgellm.plan import Plan
-from tui.models.columns import HERE, OFFERED, fitted, heading, row_line, visible
+from tui.models.columns import HERE, fitted, heading, offered, row_line, visible
 from tui.models.row import Fit, ModelRow, fit
 from tui.models.shelf import Shelf, local_rows, offered_rows
 from tui.models.typed import typed_row
@@ -106,10 +106,19 @@ def test_every_line_has_the_width(width: int) -> None:
     row = ModelRow(
         "名前" * 30 + "\x1b[2J\n-Q4_K_M", "Hugging Face", 1_240_000_000, "Q4_K_M", 812_000_000, 1 << 20, "tight"
     )
-    lines = [row_line(row, HERE, width), row_line(row, OFFERED, width), heading("here", HERE, width)]
+    lines = [row_line(row, HERE, width), row_line(row, offered(width), width), heading("here", HERE, width)]
     assert [cell_len(line.plain) for line in lines] == [width] * 3
     assert "\x1b" not in lines[0].plain
     assert lines[0].plain.split("  ")[1].endswith("_M") or width == 20
+
+
+def test_what_is_offered_has_whole_names_before_there_are_notes() -> None:
+    rows = list(offered_rows())
+    assert rows
+    for width, notes in ((60, False), (93, False), (94, True), (140, True)):  # a terminal of 100 columns has 94
+        lines = [row_line(row, offered(width), width).plain for row in rows]
+        assert all(row.name in line for row, line in zip(rows, lines, strict=True))
+        assert all((row.note in line) == notes for row, line in zip(rows, lines, strict=True) if row.note != "code")
 
 
 def test_a_line_shows_what_is_known() -> None:

@@ -11,7 +11,7 @@ from textual.content import Content
 from edgellm.gguf.printable import count, printable, size
 from tui.models.row import Fit, ModelRow
 
-_LEAST_NAME, _GAP, _MARK = 24, "  ", "● "
+_LEAST_NAME, _OFFERED_NAME, _GAP, _MARK = 24, 39, "  ", "● "
 _STYLES: dict[Fit, str] = {"fits": "$text-success", "tight": "$text-warning", "too large": "$text-error", "unknown": ""}
 
 
@@ -50,11 +50,16 @@ HERE: Columns = (
     _FIT,
     Column("from", 12, 5, lambda row: row.source, right=False),
 )
-OFFERED: Columns = (
+_OFFERED: Columns = (
     _SIZE,
     _FIT,
-    Column("good at", 42, 2, lambda row: row.note, right=False, style=lambda row: "$foreground-muted"),
+    Column("good at", 33, 2, lambda row: row.note, right=False, style=lambda row: "$foreground-muted"),
 )
+
+
+def offered(width: int) -> Columns:
+    """For what can be pulled. Such names may differ in their middle alone: before there are notes, they are whole."""
+    return _OFFERED if _room(_OFFERED, width) >= _OFFERED_NAME else _OFFERED[:-1]
 
 
 def broken(width: int) -> Columns:

@@ -7,7 +7,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from tui.models.columns import HERE, OFFERED, Columns, broken, heading, row_line
+from tui.models.columns import HERE, Columns, broken, heading, offered, row_line
 from tui.models.row import ModelRow
 
 
@@ -92,8 +92,8 @@ class ModelList(OptionList, can_focus=False):
         here = [row for row in self._rows if not row.offered and not row.problem]
         if here or self._looking:
             yield "looking for models …" if self._looking else "on this machine", HERE, here
-        if offered := [row for row in self._rows if row.offered]:
-            yield "to pull from Hugging Face", OFFERED, offered
+        if others := [row for row in self._rows if row.offered]:
+            yield "to pull from Hugging Face", offered(width), others
         if bad := [row for row in self._rows if row.problem]:
             yield "cannot be opened", broken(width), bad
 
