@@ -57,7 +57,7 @@ gain 2 to 6 %, but to compile one more choice takes a third longer.) By bits, no
 those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured.
 
 Where `kquants.row_by_row` multiplies parts of Q6_K, 16 take 1.2 times as long as four (8,192 columns). Two rows of x,
-which it does not multiply, take as long by four; eight rows are 4 % faster so, prompts 3 %."""
+which are not multiplied row by row, take as long in four as in 16; eight rows are 4 % faster in four, prompts 3 %."""
 
 
 def choices(fmt: Format) -> list[int]:
@@ -109,25 +109,25 @@ class Spread:
 
 @dataclass(frozen=True)
 class Apart(Spread):
-    """The same where a group of each part lies as it is, one part's after the other's."""
+    """The same of a single row of x whose parts take turns group by group: one of part 0, one of part 1, …"""
 
-    def of(self, part: int) -> Value:
-        """Where those of a part lie."""
+    def part_at(self, part: int) -> Value:
+        """Where the group of a part lies."""
         return at(self.b, self.address, SUPER_GROUP_BYTES * part)
 
     def at(self, *offsets: Value | int) -> "Apart":
-        """Some bytes on."""
+        """Some bytes on in the group of each part."""
         return replace(self, address=at(self.b, self.address, *offsets))
 
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
-        """As above."""
+        """See `Spread.load`."""
         words = ir.Constant(ir.VectorType(word, self.parts), ir.Undefined)
         for part in range(self.parts):
-            words = self.b.insert_element(words, load(self.b, self.of(part), word), ir.IntType(32)(part))
+            words = self.b.insert_element(words, load(self.b, self.part_at(part), word), ir.IntType(32)(part))
         return self._to_lanes(of(words))
 
 
-def _load_apart(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:
+def _load_strided(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:
     return [load(b, at(b, address, times(b, stride, k)), element.vector) for k in range(count)]
 
 
@@ -146,7 +146,7 @@ def interleave(parts: int) -> Any:
 
     @define(types.none, *[types.int64] * 3)
     def store(b: ir.IRBuilder, to: Value, words: Value, stride: Value) -> None:
-        vectors, count = _load_apart(b, words, stride, parts, I32), TILE_ROWS // parts
+        vectors, count = _load_strided(b, words, stride, parts, I32), TILE_ROWS // parts
         for i in range(parts):
             mixed = _in_turn(b, vectors, count * i, count)
             b.store(mixed, pointer(b, at(b, to, 64 * i), I32.vector), align=64)
@@ -162,7 +162,7 @@ def add_parts(parts: int) -> Any:
 
     @define(types.none, *[types.int64] * 3)
     def store(b: ir.IRBuilder, y: Value, sums: Value, stride: Value) -> None:
-        vectors = _load_apart(b, sums, stride, parts, F32)
+        vectors = _load_strided(b, sums, stride, parts, F32)
         total: Value = None
         for part in range(parts):
             pieces = [pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]

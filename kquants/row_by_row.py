@@ -3,15 +3,15 @@
 Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but each row scales its own spans, and each
 has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move. A Zen 4 with AVX2 alone multiplies it
 1.2 times as fast so (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491);
-others with AVX2 are taken to be like it, which was not measured. With AVX-512 a Zen 4 does 1.08 times as fast with
-whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1): there words of several parts go to
-all lanes by a permutation each, and whole vectors of x by none. One thread then decodes a Q4_K_M model 2 to 5 % faster,
-two with fast memory 1 to 4. Other CPUs with AVX-512, which were not measured, keep a row in each lane, and so do two
-rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
+others with AVX2 are taken to be like it, which was not measured. With AVX-512 a Zen 4 is 1.08 times as fast so with
+whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1): with a row in each lane, words of
+several parts go to all lanes by a permutation each, but vectors of x by none. One thread then decodes a Q4_K_M model 2
+to 5 % faster, two with fast memory 1 to 4. Other CPUs with AVX-512 or AVX-VNNI, which were not measured, keep a row in
+each lane, and so do two rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
 
-All is exact in integers, so that the bits are those of `kquants.super_blocks`: products of one lane are an int16, two
-of at most 63 · 127 or four of at most 32 · 127, scales with their power at most 1,024, and what a super-block adds to a
-lane is below 2^28.
+All is exact in integers, so that the bits are those of `kquants.super_blocks`: the products of a lane are an int16, two
+of at most 63 · 127 (`_Narrow`) or four of at most 32 · 127 (`_Wide`), scales with their power at most 1,024, and what a
+super-block adds to a lane is below 2^28.
 """
 
 from llvmlite import ir
@@ -46,14 +46,14 @@ def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:
     """A of a tile's super-block, from 0 on, with a row, or a part of one, in each lane, and what multiplies it."""
-    narrow_or_wide = _Wide if is_wide_zen_4() else _Narrow
+    way = _Wide if is_wide_zen_4() else _Narrow
     totals = dict[int, Value]()
     for part in range(x.parts):
-        of_x = narrow_or_wide(b, x.of(part), x_scales.of(part))  # here: registers hold that of one part
+        of_x = way(b, x.part_at(part), x_scales.part_at(part))  # one after the other: registers hold no more
         for lane in range(part, TILE_ROWS, x.parts):
             totals[lane] = computed_here(b, of_x.multiply(tile.rows[lane], requests))
     in_order = [totals[lane] for lane in range(TILE_ROWS)]
-    return narrow_or_wide.sums(b, in_order), (tile.halves(q6_k.D_AT).value, None)
+    return way.sums(b, in_order), (tile.halves(q6_k.D_AT).value, None)
 
 
 class _Narrow:
@@ -103,15 +103,16 @@ class _Wide:
         self._b, self._exponents = b, load(b, at(b, x_scales, EXPONENTS_TWICE), _SHORTS)
         self._x = [load_side_by_side(b, x, 32 * j, 128 + 32 * j) for j in range(4)]
         offset = ir.Constant(I8_64.vector, [q6_k.OFFSET] * 64)
-        self._minus = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, v))) for v in self._x]
+        # What dots begin with: -offset times the sums of x.
+        self._starts = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, v))) for v in self._x]
 
     def multiply(self, row: Value, requests: Requests) -> Value:
         """The products with the super-block of a row at an address, scaled, in several lanes."""
         b, total, dots = self._b, _ZERO, list[Value]()
         scales = b.shl(b.sext(load(b, at(b, row, q6_k.SCALES_AT), _SCALES), _SHORTS), self._exponents)
         for j, u in enumerate(q6_k.unpack_row(Row(b, row), 0, 1)):
-            dots.append(self._dot(self._minus[j], u.vectors[0], self._x[j]))
-            if j % 2:
+            dots.append(self._dot(self._starts[j], u.vectors[0], self._x[j]))
+            if j % 2:  # lane i has half i // 8 of the super-block and, of its block, half i // 4 % 2
                 of_pair = [8 * (i // 8) + 2 * k + i // 4 % 2 for i in range(16) for k in (j - 1, j)]
                 pair = paired_shorts(b, *dots[-2:])
                 total = dot2(b, total, pair, b.bitcast(pick(b, scales, scales, of_pair), I32.vector))

@@ -221,16 +221,35 @@ def test_ctrl_c_drops_what_was_typed_and_stays(tiny: Path, tmp_path: Path) -> No
     pytest.importorskip("readline")
     with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
         terminal.until("is ready")
-        for begun, shown in (("half", "> half"), ('"""\rone\r', ". one"), ('"""\rtwo\rthr', ". thr")):
+        for begun, shown in (("half", "> half"), ('"""\rone\r', ". one\n."), ('"""\rtwo\rthr', ". two\n. thr")):
             terminal.type(begun)
-            terminal.until(shown)
+            terminal.until(lambda shown=shown: terminal.text.rstrip().endswith(shown))
             terminal.type("\x03")
-            terminal.read(0.3)
-        terminal.say("/quit")
-        assert terminal.wait() == 0
+            terminal.until(lambda: terminal.text.rstrip().endswith("\n>"))
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+        assert "Traceback" not in terminal.text
     store = Store(tmp_path / "chats.db")
     assert not store.chats("")
     store.close()
+
+
+@pytest.mark.parametrize("typed", ["", "other wor"])
+def test_ctrl_c_leaves_a_message_that_is_edited_as_it_was(tiny: Path, tmp_path: Path, typed: str) -> None:
+    pytest.importorskip("readline")
+    with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
+        terminal.until("is ready")
+        terminal.say("/set max_tokens 3")
+        terminal.say("hello")
+        terminal.until("TTFT")
+        terminal.say("/edit")
+        terminal.until(lambda: terminal.text.rstrip().endswith("instead of: hello\n>"))
+        terminal.type(typed)
+        terminal.until(lambda: terminal.text.rstrip().endswith(f"> {typed}".rstrip()))
+        terminal.type("\x03")
+        terminal.until("the message stays as it was")
+        terminal.say("/quit")
+        assert terminal.wait() == 0
 
 
 def test_stored_text_cannot_act_on_the_terminal(tiny: Path, tmp_path: Path) -> None:

@@ -106,19 +106,24 @@ def test_every_line_has_the_width(width: int) -> None:
     row = ModelRow(
         "名前" * 30 + "\x1b[2J\n-Q4_K_M", "Hugging Face", 1_240_000_000, "Q4_K_M", 812_000_000, 1 << 20, "tight"
     )
-    lines = [row_line(row, HERE, width), row_line(row, offered(width), width), heading("here", HERE, width)]
+    lines = [row_line(row, HERE, width), row_line(row, offered([row], width), width), heading("here", HERE, width)]
     assert [cell_len(line.plain) for line in lines] == [width] * 3
     assert "\x1b" not in lines[0].plain
     assert lines[0].plain.split("  ")[1].endswith("_M") or width == 20
 
 
-def test_what_is_offered_has_whole_names_before_there_are_notes() -> None:
-    rows = list(offered_rows())
-    assert rows
-    for width, notes in ((60, False), (93, False), (94, True), (140, True)):  # a terminal of 100 columns has 94
-        lines = [row_line(row, offered(width), width).plain for row in rows]
+def test_what_is_offered_has_whole_names_before_there_are_notes(machine: Machine) -> None:
+    def shows(rows: list[ModelRow], width: int) -> bool:
+        """Whether there are notes; where they are not, names are whole as well."""
+        lines = [row_line(row, offered(rows, width), width).plain for row in rows]
         assert all(row.name in line for row, line in zip(rows, lines, strict=True))
-        assert all((row.note in line) == notes for row, line in zip(rows, lines, strict=True) if row.note != "code")
+        assert len({row.note in line for row, line in zip(rows, lines, strict=True)}) == 1
+        return rows[0].note in lines[0]
+
+    rows = list(offered_rows())
+    assert [shows(rows, width) for width in (59, 93, 94, 140)] == [False, False, True, True]  # 95 of 100 columns
+    begun = [ModelRow(f"{rows[6].name}:Q4_K_M", "", note="100% is here: Enter goes on", offered=True), *rows]
+    assert [shows(begun, width) for width in (94, 100, 101)] == [False, False, True]
 
 
 def test_a_line_shows_what_is_known() -> None:
@@ -221,5 +226,5 @@ def test_what_is_on_its_way_is_offered_and_is_no_bad_file(machine: Machine) -> N
     write_record(folder, files)
     rows = whole_shelf()
     assert (rows[0].name, rows[0].offered, rows[0].bytes) == ("org/name:Q8_0", True, 4000)
-    assert rows[0].note == "25% of 4 kB are here: Enter goes on"
+    assert rows[0].note == "25% is here: Enter goes on"
     assert not any(row.problem for row in rows)

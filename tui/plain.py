@@ -152,10 +152,15 @@ class Plain:
         self.desk.weigh(name, text)
 
     def edit(self, message: int) -> None:
-        """Ask for other words in place of an earlier message."""
+        """Ask for other words in place of an earlier message; Ctrl-C leaves it as it is."""
         self.say(f"instead of: {self.desk.chat.tree.messages[message].text}")
-        if text := self._input.read():
+        text = None
+        with suppress(KeyboardInterrupt):
+            text = self._input.read()
+        if text:
             self.desk.edit(message, text)
+        else:
+            self.say("the message stays as it was")
 
     def show(self, view: str) -> None:
         """Print what a view of the screen would show."""

@@ -12,35 +12,39 @@ _QUOTES = '"""'
 
 
 class Input:
-    """Lines of stdin. On a terminal they can be edited and recalled; Ctrl-C drops what is typed, Ctrl-D ends them."""
+    """Lines of stdin. On a terminal they can be edited and recalled.
+
+    There Ctrl-D ends them, and Ctrl-C drops what is typed; where nothing is, it is for who reads.
+    """
 
     def __init__(self, history: Iterable[str]) -> None:
         self.live = bool(sys.stdin and sys.stdin.isatty())
         self._edited = self.live and bool(sys.stdout and sys.stdout.isatty())
+        self._begun = False
         if self.live:
             sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
         if self._edited:
             _use_readline(history)
 
     def read(self) -> str | None:
-        """A line, or all between two of three quotes; None at the end.
+        """A line, or all between two of three quotes; an empty one for what Ctrl-C dropped; None at the end.
 
-        Raises EdgeLLMError for what is no text, and KeyboardInterrupt where nothing is typed that it could drop.
+        Raises EdgeLLMError for what is no text, and KeyboardInterrupt where nothing is typed, or nobody can tell.
         """
-        lines = list[str]()
+        block: list[str] | None = None
         try:
             line = self._line("> ")
             if line is None or line.strip() != _QUOTES:
                 return line
-            lines.append(line)
+            block = []
             while (line := self._line(". ")) is not None and line.strip() != _QUOTES:
-                lines.append(line)
+                block.append(line)
         except KeyboardInterrupt:
-            if not self._edited or not (lines or _typed_so_far()):
+            if not self._edited or (block is None and not self._begun):
                 raise
-            click.echo(err=True)
+            click.echo()
             return ""
-        return "\n".join(lines[1:])
+        return "\n".join(block)
 
     def _line(self, prompt: str) -> str | None:
         line = self._typed(prompt) if self.live else self._piped()
@@ -51,11 +55,15 @@ class Input:
         if not self._edited:
             click.echo(prompt, nl=False, err=True)
             return sys.stdin.readline()
+        before = _edited_line() if _keeps_lines() else ""
         try:
             return f"{input(prompt)}\n"
         except EOFError:
-            click.echo(err=True)  # what the shell says next begins a line
+            click.echo()  # what the shell says next begins a line
             return ""
+        except KeyboardInterrupt:
+            self._begun = _edited_line() not in ("", before)
+            raise
 
     def _piped(self) -> str:
         if not sys.stdin:
@@ -63,13 +71,22 @@ class Input:
         return decode(sys.stdin.buffer.readline(LONGEST + 1), "stdin", "give long texts as files, with /file")
 
 
-def _typed_so_far() -> str:
-    """The line that was being edited, where Python has a readline."""
+def _edited_line() -> str:
+    """The line that is being edited, or was last, where Python has a readline."""
     with suppress(ImportError):
         import readline
 
         return readline.get_line_buffer()
     return ""
+
+
+def _keeps_lines() -> bool:
+    """Whether a line is still the edited one at the next prompt, until something is typed: with libedit (a Mac)."""
+    with suppress(ImportError):
+        import readline
+
+        return "libedit" in (readline.__doc__ or "")
+    return False
 
 
 def _use_readline(history: Iterable[str]) -> None:

@@ -26,7 +26,7 @@ def _help(_: Desk) -> Iterator[str]:
     yield from table(("command", ""), ((f"/{c.name} {c.argument}".rstrip(), c.help) for c in COMMANDS.values()))
     yield ""
     yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, or'
-    yield "drops what you have typed; Ctrl-D leaves."
+    yield "drops what you have typed; where nothing is typed it leaves, as Ctrl-D does."
 
 
 def _settings(desk: Desk) -> Iterator[str]:

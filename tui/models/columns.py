@@ -11,7 +11,9 @@ from textual.content import Content
 from edgellm.gguf.printable import count, printable, size
 from tui.models.row import Fit, ModelRow
 
-_LEAST_NAME, _OFFERED_NAME, _GAP, _MARK = 24, 39, "  ", "● "
+_LEAST_NAME, _GAP, _MARK = 24, "  ", "● "
+_MOST_NAME = 48
+"""Cells of the longest name that notes make room for."""
 _STYLES: dict[Fit, str] = {"fits": "$text-success", "tight": "$text-warning", "too large": "$text-error", "unknown": ""}
 
 
@@ -57,9 +59,10 @@ _OFFERED: Columns = (
 )
 
 
-def offered(width: int) -> Columns:
-    """For what can be pulled. Such names may differ in their middle alone: before there are notes, they are whole."""
-    return _OFFERED if _room(_OFFERED, width) >= _OFFERED_NAME else _OFFERED[:-1]
+def offered(rows: Iterable[ModelRow], width: int) -> Columns:
+    """For what can be pulled. Such names may differ in their middle alone: there are notes where names are whole."""
+    longest = max((cell_len(_MARK + printable(row.name, 400)) for row in rows), default=0)
+    return _OFFERED if _room(_OFFERED, width) >= min(longest, _MOST_NAME) else _OFFERED[:-1]
 
 
 def broken(width: int) -> Columns:

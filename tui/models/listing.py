@@ -92,8 +92,8 @@ class ModelList(OptionList, can_focus=False):
         here = [row for row in self._rows if not row.offered and not row.problem]
         if here or self._looking:
             yield "looking for models …" if self._looking else "on this machine", HERE, here
-        if others := [row for row in self._rows if row.offered]:
-            yield "to pull from Hugging Face", offered(width), others
+        if to_pull := [row for row in self._rows if row.offered]:
+            yield "to pull from Hugging Face", offered(to_pull, width), to_pull
         if bad := [row for row in self._rows if row.problem]:
             yield "cannot be opened", broken(width), bad
 

@@ -75,7 +75,7 @@ def offered_rows() -> Iterator[ModelRow]:
     free = available_memory()
     coming = [kept for kept in unfinished() if kept.weights]
     for kept in coming:
-        note = f"{kept.come / max(1, kept.total):.0%} of {size(kept.total)} are here: Enter goes on"
+        note = f"{kept.come / max(1, kept.total):.0%} is here: Enter goes on"
         yield _offer(kept.reference, kept.total, fits(kept.total, free), note)
     known = {kept.repository for kept in chain(coming, pulled())}
     for suggestion in SUGGESTIONS:
