@@ -247,7 +247,7 @@ def test_ctrl_c_leaves_a_message_that_is_edited_as_it_was(tiny: Path, tmp_path: 
         terminal.type(typed)
         terminal.until(lambda: terminal.text.rstrip().endswith(f"> {typed}".rstrip()))
         terminal.type("\x03")
-        terminal.until("the message stays as it was")
+        terminal.until("\nthe message stays as it was")
         terminal.say("/quit")
         assert terminal.wait() == 0
 

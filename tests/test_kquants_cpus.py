@@ -27,7 +27,7 @@ ZEN_4 = ("avx512vnni", "avx512vbmi", "gfni", "avx512bf16")
 LOWERINGS = {
     "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
     "SSSE3": AVX,
-    "AVX2": AVX2,  # of Intel; others are among LESSER
+    "AVX2": AVX2,  # of Intel, where rows come in parts; others are among LESSER
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),

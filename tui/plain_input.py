@@ -42,7 +42,6 @@ class Input:
         except KeyboardInterrupt:
             if not self._edited or (block is None and not self._begun):
                 raise
-            click.echo()
             return ""
         return "\n".join(block)
 
@@ -59,10 +58,11 @@ class Input:
         try:
             return f"{input(prompt)}\n"
         except EOFError:
-            click.echo()  # what the shell says next begins a line
+            click.echo()  # what is said next, by the shell or here, begins a line
             return ""
         except KeyboardInterrupt:
             self._begun = _edited_line() not in ("", before)
+            click.echo()
             raise
 
     def _piped(self) -> str:
