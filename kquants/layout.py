@@ -50,6 +50,9 @@ X_BLOCK_BYTES = 16
 BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 """Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
 
+LARGEST_X = 120
+"""Most that the magnitude of an int8 of activations for super-blocks is: see `kquants.winograd`."""
+
 LARGEST_SUM = 1023
 """Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""
 

@@ -10,7 +10,7 @@ to 5 % faster, two with fast memory 1 to 4. Other CPUs with AVX-512 or AVX-VNNI,
 each lane, and so do two rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
 
 All is exact in integers, so that the bits are those of `kquants.super_blocks`: the products of a lane are an int16, two
-of at most 63 · 127 (`_Narrow`) or four of at most 32 · 127 (`_Wide`), scales with their power at most 1,024, and what a
+of at most 63 · 120 (`_Narrow`) or four of at most 32 · 120 (`_Wide`), scales with their power at most 1,024, and what a
 super-block adds to a lane is below 2^28.
 """
 

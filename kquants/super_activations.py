@@ -7,22 +7,24 @@ side by side, so that a product finds them at constant distances:
                                 [ q0 q1 … q255  | D   | e, e: 8 pairs | e: 8             | 2^e · block sums: 8  |
                                                   f32   int16           int16              int16
 
-                          byte  324                    356                   420   448
-                                | 2^e · half sums: 16  | -32 · half sums: 16 | -   ]
-                                  int16                  int32
+                          byte  324                    356                   420       436   448
+                                | 2^e · half sums: 16  | -32 · half sums: 16 | -X: 8   | -   ]
+                                  int16                  int32                 int16
 
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
-(`kquants.dot4`), the last are two int16 in place of an int32: of bytes 0 and 1 of the half's four words of four bytes,
-and of bytes 2 and 3 (at most 32 · 8 · 127).
+(`kquants.dot4`), an int32 of these is two int16: of bytes 0 and 1 of the half's four words of four bytes, and of bytes
+2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in `kquants.winograd`, and
+left out where that is not used.
 
 x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
 
-    max|x| ≤ 127 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
+    max|x| ≤ 120 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
 
 The second, which takes effect where all of a half are about as large as its largest, keeps the products of a half
 with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
 lose little beside a block with a large one, and they cost nothing: a trained model of 13 M parameters had a KL
-divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4.
+divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4. (That
+was with 127 in place of 120, which had 5.9e-4 of another text, and 120 6.5e-4.)
 
 A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
 that the result shows it; what else it has means nothing. One where 8D is below 1e-36 has q = 0.
@@ -36,7 +38,7 @@ from numba import types
 
 from kquants.dot4 import VIA_INT16, high_shorts, low_shorts, start_dot4
 from kquants.halves import largest_of_blocks, of_both, of_each, store_scaled
-from kquants.layout import LARGEST_SUM, X_GROUP
+from kquants.layout import LARGEST_SUM, LARGEST_X, X_GROUP
 from kquants.quads import Value
 from kquants.simd import (
     F32,
@@ -54,6 +56,7 @@ from kquants.simd import (
     power_of_two,
     splat,
 )
+from kquants.winograd import WINOGRAD, minus_products_of_x
 
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -61,7 +64,7 @@ _SHORTS = ir.VectorType(_SHORT, 32)
 POWERS = 4
 """How many e there are: 0 … 3."""
 
-EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS = 4, 36, 52, 68, 100
+EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS, MINUS_PRODUCTS = 4, 36, 52, 68, 100, 164
 """Where things lie in what belongs to a group, after D."""
 
 UNIT_OFFSET = 32
@@ -69,6 +72,8 @@ UNIT_OFFSET = 32
 
 _IN_ORDER = [4 * (half % 4) + half // 4 for half in range(16)]
 """The lane of each half, where `of_each` has combined the lanes of four vectors of 64 bytes."""
+
+_EVEN, _ODD = range(0, 16, 2), range(1, 16, 2)
 
 _ROUNDING = 8
 """What rounding adds to the sum of 16 magnitudes, and what is left of one of `LARGEST_SUM` for float's own."""
@@ -79,7 +84,7 @@ _SMALLEST = 1e-36
 
 def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value) -> Value:
     """The scale that each half needs at least, both halves of a block the same; given magnitudes and their sums."""
-    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / 127))
+    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / LARGEST_X))
     sums = b.fmul(sums, all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
     return larger(b, largest, of_both(b, sums, partial(larger, b)))
 
@@ -103,8 +108,18 @@ def _sums_of_halves(b: ir.IRBuilder, group: Value) -> Value:
         dot = start_dot4(b, ir.Constant(I32.vector, None), bits=1)
         dot.add(ir.Constant(I8_64.vector, [1] * 64), load(b, at(b, group, i), I8_64.vector))
         fours.append(dot.total())
+    return _halves(b, fours)
+
+
+def _halves(b: ir.IRBuilder, fours: list[Value]) -> Value:
+    """What the lanes of four vectors add up to, of each half of a block."""
     sums = of_each(b, fours, b.add)
     return pick(b, sums, sums, _IN_ORDER)
+
+
+def _blocks(b: ir.IRBuilder, halves: Value) -> Value:
+    """What both halves of each block add up to."""
+    return b.add(pick(b, halves, halves, _EVEN), pick(b, halves, halves, _ODD))
 
 
 def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
@@ -134,7 +149,7 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)
     inverse = b.select(b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST)), b.fdiv(_FLOAT(1.0), d), _FLOAT(0.0))
-    # As precise as 1 / (D · 2^e): nothing here is denormal, as D is at most 3.4e38 / 127 / 8.
+    # As precise as 1 / (D · 2^e): nothing here is denormal, as D is at most 3.4e38 / 120 / 8.
     store_scaled(b, values, b.fmul(splat(b, inverse), power_of_two(b, b.neg(exponents))), group)
     # The largest value may pass over NaN, but the sums keep it.
     finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _SHORT)
@@ -146,12 +161,13 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
         halves = b.add(low_shorts(b, words), high_shorts(b, words))
     else:
         exact = halves = _sums_of_halves(b, group)
-    even, odd = list(range(0, 16, 2)), list(range(1, 16, 2))
-    blocks = b.add(pick(b, halves, halves, even), pick(b, halves, halves, odd))
-    e = pick(b, exponents, exponents, even)
+    e = pick(b, exponents, exponents, _EVEN)
     _store(b, record, EXPONENTS_TWICE, exponents, _SHORT)
     _store(b, record, EXPONENTS, e, _SHORT)
-    _store(b, record, BLOCK_SUMS, b.shl(blocks, e), _SHORT)
+    _store(b, record, BLOCK_SUMS, b.shl(_blocks(b, halves), e), _SHORT)
     _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
     minus = b.mul(exact, ir.Constant(exact.type, [-UNIT_OFFSET] * exact.type.count))
     _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)
+    if WINOGRAD:
+        fours = [minus_products_of_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
+        _store(b, record, MINUS_PRODUCTS, _blocks(b, _halves(b, fours)), _SHORT)

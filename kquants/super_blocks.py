@@ -18,8 +18,8 @@ sum of a span's products within int16. Spans go in pairs, as one instruction of 
 others and adds.
 
 Where products pass through int16 (`kquants.dot4`), many rows of x do without pairs: the products of each span are
-multiplied by scale · 2^e as they are widened. Spans of 16 have eight in each int16, of an x up to 127, so that with an
-offset of 32 it is at most 32 · 8 · 127 = 32,512.
+multiplied by scale · 2^e as they are widened. Spans of 16 have eight in each int16, of an x up to 120, so that with an
+offset of 32 it is at most 32 · 8 · 120 = 30,720.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -165,10 +165,23 @@ class IntegerScales:
         """2^e · Σ q_x of both spans of a unit."""
         return x.at((HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit).load(_INT)
 
+    def add_scaled(
+        self, b: ir.IRBuilder, sums: Value, dot: Value, factors: Value, x: Spread, unit: Value | int, span: int
+    ) -> Value:
+        """A with the products of a span of a format with factors, all of which fit into int16."""
+        return dot2(b, sums, dot, load(b, self._factors_at(b, factors, x, unit, span), I32.vector))
+
     def factors(self, b: ir.IRBuilder, scales: Value) -> list[Value]:
-        """What a pair's products may be scaled by: for both spans scale · 2^e of e = 0 … 3, twice for each lane."""
-        pairs, shorts = b.bitcast(scales, _SHORTS), range(2 * TILE_ROWS)
-        both = [pick(b, pairs, pairs, [i & ~1 | span for i in shorts]) for span in range(self.SPANS)]
+        """What a pair's products may be scaled by: for both spans scale · 2^e of e = 0 … 3.
+
+        Twice for each lane where the products are two int16, else for the low one, and 0 for what is above it.
+        """
+        pairs, nothing, shorts = b.bitcast(scales, _SHORTS), ir.Constant(_SHORTS, None), range(2 * TILE_ROWS)
+        last = 1 if VIA_INT16 else 0
+        both = [
+            pick(b, pairs, nothing, [i & ~1 | span if i % 2 <= last else len(shorts) for i in shorts])
+            for span in range(self.SPANS)
+        ]
         return [b.shl(scale, ir.Constant(_SHORTS, [e] * len(shorts))) for scale in both for e in range(POWERS)]
 
     def _factors_at(self, b: ir.IRBuilder, factors: Value, x: Spread, unit: Value | int, span: int) -> Value:

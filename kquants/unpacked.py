@@ -1,8 +1,9 @@
 """A super-block of a tile as it is stored for many rows of x:
 
 weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
-scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; where
-                               `VIA_INT16` [units][2 + 8][64], of formats that have them the factors behind
+scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; behind them,
+                               where formats may have some, room for factors [8][64], and for W of `kquants.winograd`
+                               of both blocks [2][64]
 whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
 
@@ -29,10 +30,12 @@ from kquants.scaling import units_of
 from kquants.simd import VectorType, at, define, load, store_vectors, times
 from kquants.super_blocks import FACTORS, IntegerScales
 from kquants.tiles import tile_at
+from kquants.winograd import WINOGRAD, UnpackedBlock, by_winograd
 
 FACTORS_AT = 2 * 64
-UNIT_SCALES = FACTORS_AT + (64 * FACTORS if VIA_INT16 else 0)
-"""Bytes of a unit's scales and minima, behind which its factors begin, and of all, where formats may have some."""
+PRODUCTS_AT = FACTORS_AT + (64 * FACTORS if VIA_INT16 or WINOGRAD else 0)
+UNIT_SCALES = PRODUCTS_AT + (2 * 64 if WINOGRAD else 0)
+"""Where in a unit's scales the factors begin that formats may have, and W of its blocks; and bytes of all."""
 
 
 def is_widened(fmt: Format) -> bool:
@@ -50,12 +53,13 @@ MOST_WEIGHT_BYTES = 2 if VIA_INT16 else 1
 
 
 def has_factors(fmt: Format) -> bool:
-    """Whether products of many rows of x are scaled while they are widened, see `IntegerScales.factors`.
+    """Whether products of many rows of x are scaled span by span, see `IntegerScales.factors`, and not in pairs.
 
-    That takes the place of widening them, pairing spans and scaling these. A Zen 4 with AVX2 alone multiplies Q4_K and
-    Q5_K 8 % faster so, Q2_K 12, Q3_K 16, Q6_K 22 %.
+    Where they pass through int16, that is while they are widened. A Zen 4 with AVX2 alone multiplies Q4_K and Q5_K 8 %
+    faster so, Q2_K 12, Q3_K 16, Q6_K 22 %. With AVX-512 it takes more multiplications, but fewer instructions: that
+    gains where there are few of the former (`kquants.winograd`), and nothing elsewhere.
     """
-    return VIA_INT16 and has_integer_scales(fmt) and not is_signed(fmt)
+    return by_winograd(fmt) or (VIA_INT16 and has_integer_scales(fmt) and not is_signed(fmt))
 
 
 def store_tile(fmt: Format, signed: bool) -> Any:
@@ -69,11 +73,15 @@ def store_tile(fmt: Format, signed: bool) -> Any:
     def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
         asked = beyond(b, next_tiles, prefill_ahead())
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
+        blocks = [UnpackedBlock(b) for _ in range(fmt.BLOCKS)] if by_winograd(fmt) else []
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
                 u = piece.u - offset_of(fmt) if signed else piece.u
                 place = at(b, weights, weight_bytes(fmt) * (BLOCK_WEIGHTS * piece.block + 256 * piece.half))
-                store_vectors(b, place, u.widened() if is_widened(fmt) else u.vectors)
+                if blocks:
+                    store_vectors(b, place, blocks[piece.block].moved(piece.half, u.vectors))
+                else:
+                    store_vectors(b, place, u.widened() if is_widened(fmt) else u.vectors)
                 requests.turn()
             else:
                 unit = units_of(fmt) if isinstance(piece, Whole) else piece.unit
@@ -81,6 +89,8 @@ def store_tile(fmt: Format, signed: bool) -> Any:
                 store_vectors(b, place, [v for v in piece.values if v])
                 if has_factors(fmt) and isinstance(piece, Scales):
                     store_vectors(b, at(b, place, FACTORS_AT), IntegerScales(fmt).factors(b, piece.scales.value))
+                    of_unit = blocks[2 * unit : 2 * unit + 2]
+                    store_vectors(b, at(b, place, PRODUCTS_AT), [block.products() for block in of_unit])
         requests.end()
 
     return store

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
 from kquants.dot4 import SIGNED_OFFSET, VIA_INT16
-from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
+from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, LARGEST_X, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
+from kquants.winograd import STEPS, WINOGRAD
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -77,7 +78,7 @@ class SuperRows:
         halves = np.abs(x.astype(F32)).reshape(len(x), -1, 8, 2, 16)
         with np.errstate(all="ignore"):
             sums = _pairwise(halves)
-            needed = np.maximum(np.fmax.reduce(halves, 4) * F32(1 / 127), sums * F32(1 / 1014)).max(3)
+            needed = np.maximum(np.fmax.reduce(halves, 4) * F32(1 / LARGEST_X), sums * F32(1 / 1014)).max(3)
             most = np.fmax.reduce(needed, 2)
             d = most * F32(0.125)
             exponents = sum((needed > d[..., None] * F32(2**e)).astype(np.int64) for e in range(3))
@@ -92,7 +93,7 @@ class SuperRows:
     @classmethod
     def random(cls, rng: np.random.Generator, rows: int, n: int, scale: float = 0.05) -> Self:
         """Some, with scales up to about `scale`, some of them 0 or denormal; sums of magnitudes up to LARGEST_SUM."""
-        q = rng.integers(-127, 128, (rows, n // 16, 16))
+        q = rng.integers(-LARGEST_X, LARGEST_X + 1, (rows, n // 16, 16))
         sums = np.abs(q).sum(2, keepdims=True)
         q = (q * np.minimum(1, LARGEST_SUM / sums)).astype(np.int64)
         d = rng.uniform(0, scale, (rows, n // 256)) * rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 256))
@@ -113,6 +114,13 @@ class SuperRows:
         """Of bytes 0 and 1 of the words of each half, and of bytes 2 and 3."""
         return self.q.reshape(len(self.q), -1, 4, 2, 2).sum((2, 4)).reshape(len(self.q), -1)
 
+    @property
+    def products(self) -> Array:
+        """X of each block, see `kquants.winograd`."""
+        words = self.q.reshape(len(self.q), -1, 8, 4)
+        pairs = [(words[:, :, step[0]], words[:, :, step[1]]) for step in STEPS if len(step) == 2]
+        return np.asarray(sum(((x + 128) * other - 8 * (x + other)).sum(2) for x, other in pairs))
+
     def groups(self) -> Array:
         """The bytes of all groups, uint8 [groups, rows, bytes]."""
         e, twice = self.exponents, self.exponents.repeat(2, axis=1)
@@ -126,8 +134,11 @@ class SuperRows:
             (self.sums << twice, np.int16),
             (-32 * self.sums_of_words, np.int16) if VIA_INT16 else (-32 * self.sums, np.int32),
         ]
+        if WINOGRAD:
+            fields.append((-self.products, np.int16))
         parts = [_bytes(v, kind).reshape(len(self.q), self.d.shape[1], -1) for v, kind in fields]
-        parts.append(np.full((*parts[0].shape[:2], 28), 0xFF, np.uint8))
+        rest = 12 if WINOGRAD else 28
+        parts.append(np.full((*parts[0].shape[:2], rest), 0xFF, np.uint8))
         out = np.concatenate(parts, axis=2)
         assert out.shape[2] == SUPER_GROUP_BYTES
         return out.swapaxes(0, 1)

@@ -11,7 +11,15 @@ from kernels import batch_record, guarded, made, op_record, padded_rows, run_op,
 from numpy.typing import NDArray
 from quantized_rows import BlockRows, SuperRows
 
-from kquants.layout import LARGEST_SUM, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, quantized_bytes, super_quantized_bytes
+from kquants.layout import (
+    LARGEST_SUM,
+    LARGEST_X,
+    PIECE,
+    SUPER_GROUP_BYTES,
+    X_BLOCK_BYTES,
+    quantized_bytes,
+    super_quantized_bytes,
+)
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -91,10 +99,19 @@ def test_ties_go_to_even_and_extremes_stay_inside(n: int) -> None:
 
 def test_ties_of_super_blocks_go_to_even() -> None:
     x = np.zeros((1, 256), F32)
-    x[0].reshape(-1, 32)[:, :8] = TIES
+    x[0].reshape(-1, 32)[:, :8] = [LARGEST_X, *TIES[1:-1], 0.5 - LARGEST_X]
     to = quantize(x)
-    assert to.super_q[256:260].view(F32) == 127 / 127 / 8, "else there are no ties"
-    assert to.super_q[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [ROUNDED] * 8
+    assert to.super_q[256:260].view(F32) == 1 / 8, "else there are no ties"
+    assert to.super_q[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [[120, *ROUNDED[1:-1], -120]] * 8
+    to.check(x)
+
+
+def test_the_largest_of_super_blocks_is_120() -> None:
+    x = np.zeros((2, 256), F32)
+    x[0, ::64], x[1, 1::64] = 3e38, -3e-30  # few enough for their sum not to matter
+    to = quantize(x)
+    q = to.super_q[: 2 * SUPER_GROUP_BYTES].view(np.int8).reshape(2, -1)[:, :256]
+    assert set(q[0].tolist()) == {0, 120} and set(q[1].tolist()) == {0, -120}
     to.check(x)
 
 
@@ -127,7 +144,7 @@ def test_nan_and_inf_show_in_the_scale_of_their_block_alone(bad: float, at: int)
 def test_super_blocks_lose_half_a_step_and_fit_their_products(x: Array) -> None:
     rows = SuperRows.of(x.reshape(1, 256))
     quantize(x.reshape(1, 256)).check(x.reshape(1, 256))
-    assert np.abs(rows.q).max() <= 127
+    assert np.abs(rows.q).max() <= LARGEST_X
     assert np.abs(rows.q).reshape(16, 16).sum(1).max() <= LARGEST_SUM
     steps = (rows.d * 2.0**rows.exponents).reshape(8, 1)
     error = np.abs(rows.q.reshape(8, 32) * steps - x.reshape(8, 32))

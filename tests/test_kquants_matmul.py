@@ -24,7 +24,7 @@ from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
 from kquants.cpu import is_wide_zen_4
-from kquants.layout import FLOAT_ROWS, LARGEST_SUM, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants.layout import FLOAT_ROWS, LARGEST_SUM, LARGEST_X, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 from kquants.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
 from kquants.simd import HAS_BF16_PAIRS
 
@@ -257,9 +257,12 @@ def extremes(name: str) -> Rows:
     if name in BLOCK_FORMATS:
         signs = np.array([[127] * 512, [-127] * 512, [127, -127] * 256, [127] * 16 + [-127] * 496])
         return BlockRows(signs, np.ones((4, 16), F32))
-    half = np.array([127] * 8 + [7] + [0] * 7)
+    half = np.array([LARGEST_X] * 8 + [63] + [0] * 7)
     assert half.sum() == LARGEST_SUM
-    even, words = np.array([64] * 15 + [63]), np.array([127, 127, 0, 0] * 8)  # bytes of words that share an int16
+    even, words = (
+        np.array([64] * 15 + [63]),
+        np.array([LARGEST_X, LARGEST_X, 0, 0] * 8),
+    )  # bytes of words that share an int16
     mixed = [np.hstack([half, -even] * 2), np.hstack([words, -words[::-1]])]
     q = np.array([np.tile(half, 32), -np.tile(half, 32), *(np.tile(both, 8) for both in mixed)])
     return SuperRows(q, np.ones((4, 2), F32), np.full((4, 16), 3))
