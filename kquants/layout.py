@@ -23,7 +23,8 @@ MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
 UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
-"""Scratch for an unpacked tile at most: eight blocks of int16, and nine units with their factors."""
+"""Scratch for an unpacked tile at most: eight blocks of int16, and nine units with their factors. (Where units have
+more, see `kquants.winograd`, blocks are of int8.)"""
 
 DOTS_BYTES = 8 * 16 * 64
 """Scratch for products of matrix tiles on their way, see `kquants.amx`, or for 256 values of 16 rows of x as int16."""
@@ -51,7 +52,8 @@ BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 """Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
 
 LARGEST_X = 120
-"""Most that the magnitude of an int8 of activations for super-blocks is: see `kquants.winograd`."""
+"""Most that the magnitude of an int8 of activations for super-blocks is. Some CPUs need that (`kquants.winograd`); the
+others keep to it, too, so that a model has the same bits on all of them."""
 
 LARGEST_SUM = 1023
 """Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""

@@ -21,10 +21,10 @@ from kquants.requests import Requests, beyond, decode_ahead, moved
 from kquants.row_by_row import is_row_by_row, multiply_rows
 from kquants.scaling import Scaling, scaling_of, units_of
 from kquants.simd import F32, I8_64, I32, at, define, load, pointer, store_vectors, times
-from kquants.super_activations import MINUS_PRODUCTS
+from kquants.super_activations import MINUS_X
 from kquants.super_blocks import IntegerScales
 from kquants.tiles import Tile, tile_at
-from kquants.unpacked import FACTORS_AT, PRODUCTS_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
+from kquants.unpacked import FACTORS_AT, U_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
 from kquants.winograd import STEPS, both_sides, by_winograd
 
 _WIDE = lowering() == "AVX-512 VNNI"
@@ -173,11 +173,12 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
         x = at(b, x, times(b, unit, span * scaling.SPANS))
         all_x = [Spread(b, x).at(bytes_of_x(fmt) * t) for t in range(rows)]
         all_scales = [Spread(b, x_scales).at(scaling.X_GROUP_BYTES * t) for t in range(rows)]
-        of_unit = at(b, scales, times(b, unit, UNIT_SCALES))
+        unit_scales = at(b, scales, times(b, unit, UNIT_SCALES))
         if by_winograd(fmt):
-            return _add_by_winograd(b, fmt, tiles, tile_bytes, sums, weights, of_unit, all_x, all_scales, unit)
+            scaled = IntegerScales(fmt)
+            return _add_by_winograd(b, scaled, tiles, tile_bytes, sums, weights, unit_scales, all_x, all_scales, unit)
         if has_factors(fmt):  # and TILES is 1
-            return _add_scaled(b, fmt, sums, weights, at(b, of_unit, FACTORS_AT), all_x, all_scales, unit)
+            return _add_scaled(b, fmt, sums, weights, at(b, unit_scales, FACTORS_AT), all_x, all_scales, unit)
 
         def start(x: Spread, i: int) -> Dot4:
             return Dot2(b, ir.Constant(I32.vector, None)) if is_widened(fmt) else scaling.start(b, x, unit, i)
@@ -228,34 +229,35 @@ def _add_scaled(
 
 def _add_by_winograd(
     b: ir.IRBuilder,
-    fmt: Format,
+    scaling: IntegerScales,
     tiles: int,
     tile_bytes: int,
     sums: Value,
     weights: Value,
-    scales: Value,
+    unit_scales: Value,
     x: list[Spread],
     x_scales: list[Spread],
     unit: Value,
 ) -> Value:
     """The sums of rows of x with the products of a unit of some tiles, see `kquants.winograd`."""
-    scaling, rows = IntegerScales(fmt), len(x)
+    rows = len(x)
     for i in range(scaling.SPANS):
-        minus_x = [row.at(MINUS_PRODUCTS + 2 * i, times(b, unit, 4)).load(_INT) for row in x_scales]
+        # An int16, and above it what follows: only the lower half of sums counts.
+        minus_x = [row.at(MINUS_X + 2 * i, times(b, unit, 4)).load(_INT) for row in x_scales]
         dots = list[list[Dot4]]()
         for tile in range(tiles):
-            products = load(b, at(b, scales, tile_bytes * tile + PRODUCTS_AT + 64 * i), I32.vector)
-            dots.append([start_dot4(b, b.sub(v, products)) for v in minus_x])
+            u = load(b, at(b, unit_scales, tile_bytes * tile + U_AT + 64 * i), I32.vector)
+            dots.append([start_dot4(b, b.sub(v, u)) for v in minus_x])
         for step in STEPS:
             fours = [_fours(b, x, 32 * i + 4 * k) for k in step]
             for tile, of_tile in enumerate(dots):
                 block = at(b, weights, tile_bytes * tile + BLOCK_WEIGHTS * i)
-                u = [load(b, at(b, block, 64 * k), I8_64.vector) for k in step]
+                words = [load(b, at(b, block, 64 * k), I8_64.vector) for k in step]
                 for dot, *of_row in zip(of_tile, *fours, strict=True):
-                    dot.add(*both_sides(b, u, of_row))
+                    dot.add(*both_sides(b, words, of_row))
         for t, row in enumerate(x_scales):
             for tile, of_tile in enumerate(dots):
-                place, factors = rows * tile + t, at(b, scales, tile_bytes * tile + FACTORS_AT)
+                place, factors = rows * tile + t, at(b, unit_scales, tile_bytes * tile + FACTORS_AT)
                 before = b.extract_value(sums, place)
                 added = scaling.add_scaled(b, before, of_tile[t].total(), factors, row, unit, i)
                 sums = b.insert_value(sums, added, place)

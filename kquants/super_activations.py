@@ -22,9 +22,9 @@ x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of
 
 The second, which takes effect where all of a half are about as large as its largest, keeps the products of a half
 with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
-lose little beside a block with a large one, and they cost nothing: a trained model of 13 M parameters had a KL
-divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for every 32 4.8e-4. (That
-was with 127 in place of 120, which had 5.9e-4 of another text, and 120 6.5e-4.)
+lose little beside a block with a large one, and they cost nothing. With magnitudes of up to 127 a trained model of 13 M
+parameters had a KL divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for
+every 32 4.8e-4. To stay within 120 costs a tenth of that (on another text 5.9e-4 became 6.5e-4).
 
 A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
 that the result shows it; what else it has means nothing. One where 8D is below 1e-36 has q = 0.
@@ -56,7 +56,7 @@ from kquants.simd import (
     power_of_two,
     splat,
 )
-from kquants.winograd import WINOGRAD, minus_products_of_x
+from kquants.winograd import WINOGRAD, minus_x
 
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -64,7 +64,7 @@ _SHORTS = ir.VectorType(_SHORT, 32)
 POWERS = 4
 """How many e there are: 0 … 3."""
 
-EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS, MINUS_PRODUCTS = 4, 36, 52, 68, 100, 164
+EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS, MINUS_X = 4, 36, 52, 68, 100, 164
 """Where things lie in what belongs to a group, after D."""
 
 UNIT_OFFSET = 32
@@ -169,5 +169,5 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     minus = b.mul(exact, ir.Constant(exact.type, [-UNIT_OFFSET] * exact.type.count))
     _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)
     if WINOGRAD:
-        fours = [minus_products_of_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
-        _store(b, record, MINUS_PRODUCTS, _blocks(b, _halves(b, fours)), _SHORT)
+        fours = [minus_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
+        _store(b, record, MINUS_X, _blocks(b, _halves(b, fours)), _SHORT)

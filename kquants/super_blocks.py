@@ -20,6 +20,9 @@ others and adds.
 Where products pass through int16 (`kquants.dot4`), many rows of x do without pairs: the products of each span are
 multiplied by scale · 2^e as they are widened. Spans of 16 have eight in each int16, of an x up to 120, so that with an
 offset of 32 it is at most 32 · 8 · 120 = 30,720.
+
+So do products by Winograd's way (`kquants.winograd`): those of a span of 32 weights of 4 bits, at most 15 · 2 · 1023 =
+30,690, are the lower int16 of a lane, whatever is above it, and multiplied by scale · 2^e as such.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -168,7 +171,8 @@ class IntegerScales:
     def add_scaled(
         self, b: ir.IRBuilder, sums: Value, dot: Value, factors: Value, x: Spread, unit: Value | int, span: int
     ) -> Value:
-        """A with the products of a span of a format with factors, all of which fit into int16."""
+        """A with the products of a span of a format with factors, the lower int16 of each lane."""
+        assert self.are_short, "all of a span must fit into int16"
         return dot2(b, sums, dot, load(b, self._factors_at(b, factors, x, unit, span), I32.vector))
 
     def factors(self, b: ir.IRBuilder, scales: Value) -> list[Value]:
@@ -177,11 +181,12 @@ class IntegerScales:
         Twice for each lane where the products are two int16, else for the low one, and 0 for what is above it.
         """
         pairs, nothing, shorts = b.bitcast(scales, _SHORTS), ir.Constant(_SHORTS, None), range(2 * TILE_ROWS)
-        last = 1 if VIA_INT16 else 0
-        both = [
-            pick(b, pairs, nothing, [i & ~1 | span if i % 2 <= last else len(shorts) for i in shorts])
-            for span in range(self.SPANS)
-        ]
+
+        def of_span(span: int) -> Value:
+            lanes = [i & ~1 | span if VIA_INT16 or i % 2 == 0 else len(shorts) for i in shorts]
+            return pick(b, pairs, nothing, lanes)
+
+        both = [of_span(span) for span in range(self.SPANS)]
         return [b.shl(scale, ir.Constant(_SHORTS, [e] * len(shorts))) for scale in both for e in range(POWERS)]
 
     def _factors_at(self, b: ir.IRBuilder, factors: Value, x: Spread, unit: Value | int, span: int) -> Value:

@@ -1,8 +1,8 @@
 """Many rows of x times a strip of tiles of W, which are unpacked for them eight blocks at a time.
 
-That is into scratch that stays in the first-level cache, or nearly (without VNNI 27 to 37 KB); all rows of x pass by.
-Where rows of W come in parts (see `kquants.parts`), the sums of each are added to those of the parts before it. Scratch
-holds
+That is into scratch that stays in the first-level cache, or nearly (29 KB by `kquants.winograd`, without VNNI 27 to
+37 KB); all rows of x pass by. Where rows of W come in parts (see `kquants.parts`), the sums of each are added to those
+of the parts before it. Scratch holds
 
     sums       [tiles][rows of x][16]   float32
     earlier    [tiles][rows of x][16]   float32, the sums of earlier parts; room for STRIP tiles of both
@@ -39,8 +39,9 @@ def rows_at_once(fmt: Any) -> int:
 
     Without VNNI scales take as much room as weights, a strip of tiles does not fit into the first-level cache, and each
     tile comes anew from the second for each visit. A Zen 4 with AVX2 alone multiplies 1 to 3 % faster by 128 rows than
-    by 16, which fit beside a tile; others without VNNI are taken to be like it, which was not measured. Of x as int16,
-    and of products of matrix tiles, scratch has room for 16 rows.
+    by 16, which fit beside a tile; others without VNNI are taken to be like it, which was not measured. (With AVX-512,
+    Q4_K by Winograd's way, it multiplies by 32 to 128 rows as fast or up to 6 % slower.) Of x as int16, and of products
+    of matrix tiles, scratch has room for 16 rows.
     """
     return 128 if VIA_INT16 and not is_widened(fmt) else 16
 

@@ -2,8 +2,8 @@
 
 weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
 scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; behind them,
-                               where formats may have some, room for factors [8][64], and for W of `kquants.winograd`
-                               of both blocks [2][64]
+                               where formats may have some, room for factors [8][64], and for U of both blocks
+                               [2][64], see `kquants.winograd`
 whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
 
@@ -33,9 +33,9 @@ from kquants.tiles import tile_at
 from kquants.winograd import WINOGRAD, UnpackedBlock, by_winograd
 
 FACTORS_AT = 2 * 64
-PRODUCTS_AT = FACTORS_AT + (64 * FACTORS if VIA_INT16 or WINOGRAD else 0)
-UNIT_SCALES = PRODUCTS_AT + (2 * 64 if WINOGRAD else 0)
-"""Where in a unit's scales the factors begin that formats may have, and W of its blocks; and bytes of all."""
+U_AT = FACTORS_AT + (64 * FACTORS if VIA_INT16 or WINOGRAD else 0)
+UNIT_SCALES = U_AT + (2 * 64 if WINOGRAD else 0)
+"""Where in a unit's scales the factors begin that formats may have, and U of its blocks; and bytes of all."""
 
 
 def is_widened(fmt: Format) -> bool:
@@ -89,8 +89,8 @@ def store_tile(fmt: Format, signed: bool) -> Any:
                 store_vectors(b, place, [v for v in piece.values if v])
                 if has_factors(fmt) and isinstance(piece, Scales):
                     store_vectors(b, at(b, place, FACTORS_AT), IntegerScales(fmt).factors(b, piece.scales.value))
-                    of_unit = blocks[2 * unit : 2 * unit + 2]
-                    store_vectors(b, at(b, place, PRODUCTS_AT), [block.products() for block in of_unit])
+                if blocks and isinstance(piece, Scales):
+                    store_vectors(b, at(b, place, U_AT), [block.u() for block in blocks[2 * unit : 2 * unit + 2]])
         requests.end()
 
     return store

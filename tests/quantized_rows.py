@@ -115,11 +115,11 @@ class SuperRows:
         return self.q.reshape(len(self.q), -1, 4, 2, 2).sum((2, 4)).reshape(len(self.q), -1)
 
     @property
-    def products(self) -> Array:
-        """X of each block, see `kquants.winograd`."""
+    def minus_x(self) -> Array:
+        """-X of each block, see `kquants.winograd`."""
         words = self.q.reshape(len(self.q), -1, 8, 4)
         pairs = [(words[:, :, step[0]], words[:, :, step[1]]) for step in STEPS if len(step) == 2]
-        return np.asarray(sum(((x + 128) * other - 8 * (x + other)).sum(2) for x, other in pairs))
+        return np.asarray(sum((8 * (x + other) - (x + 128) * other).sum(2) for x, other in pairs))
 
     def groups(self) -> Array:
         """The bytes of all groups, uint8 [groups, rows, bytes]."""
@@ -135,12 +135,11 @@ class SuperRows:
             (-32 * self.sums_of_words, np.int16) if VIA_INT16 else (-32 * self.sums, np.int32),
         ]
         if WINOGRAD:
-            fields.append((-self.products, np.int16))
+            fields.append((self.minus_x, np.int16))
         parts = [_bytes(v, kind).reshape(len(self.q), self.d.shape[1], -1) for v, kind in fields]
-        rest = 12 if WINOGRAD else 28
+        rest = SUPER_GROUP_BYTES - sum(part.shape[2] for part in parts)
         parts.append(np.full((*parts[0].shape[:2], rest), 0xFF, np.uint8))
         out = np.concatenate(parts, axis=2)
-        assert out.shape[2] == SUPER_GROUP_BYTES
         return out.swapaxes(0, 1)
 
 

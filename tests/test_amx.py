@@ -80,6 +80,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
     patch.setattr(tiled_prefill, "AMX", True)
     for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
         patch.setattr(f"kquants.{module}.VIA_INT16", False)
+    patch.setattr("kquants.winograd.WINOGRAD", False)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"

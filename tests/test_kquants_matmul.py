@@ -259,12 +259,11 @@ def extremes(name: str) -> Rows:
         return BlockRows(signs, np.ones((4, 16), F32))
     half = np.array([LARGEST_X] * 8 + [63] + [0] * 7)
     assert half.sum() == LARGEST_SUM
-    even, words = (
-        np.array([64] * 15 + [63]),
-        np.array([LARGEST_X, LARGEST_X, 0, 0] * 8),
-    )  # bytes of words that share an int16
+    two_by_two = np.hstack([half, half, np.roll(half, 8), np.roll(half, 4)])  # all words that `kquants.winograd` adds
+    even = np.array([64] * 15 + [63])
+    words = np.array([LARGEST_X, LARGEST_X, 0, 0] * 8)  # bytes of words that share an int16
     mixed = [np.hstack([half, -even] * 2), np.hstack([words, -words[::-1]])]
-    q = np.array([np.tile(half, 32), -np.tile(half, 32), *(np.tile(both, 8) for both in mixed)])
+    q = np.array([np.tile(two_by_two, 8), -np.tile(two_by_two, 8), *(np.tile(both, 8) for both in mixed)])
     return SuperRows(q, np.ones((4, 2), F32), np.full((4, 16), 3))
 
 
