@@ -11,6 +11,7 @@ import pytest
 from conftest import ModelFile
 from numpy.typing import NDArray
 from oracle import llama_cpp_logits
+from reference import reference_logits
 from test_gguf_split import write_parts
 
 from converters import prepare_quantize, quantize
@@ -68,7 +69,9 @@ def test_it_computes_like_its_source_here_and_in_llama_cpp(
     quantize(source, out, recipe)
     with Model.open(out) as model, Model.open(source) as original:
         ours, exact = model.logits(IDS), original.logits(IDS)
-    assert distance(ours, llama_cpp_logits(out, IDS)) < 0.05
+    truth = reference_logits(out, IDS)
+    assert distance(ours, truth) < 0.04
+    assert distance(llama_cpp_logits(out, IDS), truth) < 0.04
     assert distance(ours, exact) < loss
 
 
