@@ -31,6 +31,7 @@ that the result shows it; what else it has means nothing. One where 8D is below 
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 from llvmlite import ir
@@ -108,12 +109,12 @@ def _sums_of_halves(b: ir.IRBuilder, group: Value) -> Value:
         dot = start_dot4(b, ir.Constant(I32.vector, None), bits=1)
         dot.add(ir.Constant(I8_64.vector, [1] * 64), load(b, at(b, group, i), I8_64.vector))
         fours.append(dot.total())
-    return _halves(b, fours)
+    return _halves(b, fours, b.add)
 
 
-def _halves(b: ir.IRBuilder, fours: list[Value]) -> Value:
+def _halves(b: ir.IRBuilder, fours: list[Value], add: Callable[[Value, Value], Value]) -> Value:
     """What the lanes of four vectors add up to, of each half of a block."""
-    sums = of_each(b, fours, b.add)
+    sums = of_each(b, fours, add)
     return pick(b, sums, sums, _IN_ORDER)
 
 
@@ -133,8 +134,7 @@ def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
     def add(x: Value, y: Value) -> Value:
         return b.bitcast(b.add(b.bitcast(x, _SHORTS), b.bitcast(y, _SHORTS)), I32.vector)
 
-    sums = of_each(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add)
-    return b.bitcast(pick(b, sums, sums, _IN_ORDER), _SHORTS)
+    return b.bitcast(_halves(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add), _SHORTS)
 
 
 @define(types.none, *[types.int64] * 2)
@@ -170,4 +170,4 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)
     if WINOGRAD:
         fours = [minus_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
-        _store(b, record, MINUS_X, _blocks(b, _halves(b, fours)), _SHORT)
+        _store(b, record, MINUS_X, _blocks(b, _halves(b, fours, b.add)), _SHORT)
