@@ -85,12 +85,23 @@ def test_other_work_is_not_compared() -> None:
     cores = busy(2)
     assert [threads for threads, _ in cores.run(5 * 2 * STEP)] == [2, 1]
     cores.work = "steps of eight rows"
-    assert [threads for threads, _ in cores.run(STEP)] == [1]
-    assert [threads for threads, _ in cores.run(3 * 2 * STEP)] == [2], "the trial has ended, with no choice"
+    assert {threads for threads, _ in cores.run(3.5)} == {1}, "the trial waits for its own work"
+    assert [threads for threads, _ in cores.run(0.55)] == [1, 2], "which has not come for four seconds"
     cores = busy(2)
     for work in range(100):
         cores.work = str(work)
         assert [threads for threads, _ in cores.run(STEP)] == [2]
+
+
+def test_work_that_takes_turns_is_measured_each_for_itself() -> None:
+    """As steps with drafted tokens do, which take longer: in itself that says nothing about a team."""
+    cores, used = busy(2), list[int]()
+    one_row = cores.seconds
+    for i in range(600):
+        rows = 8 if i % 3 == 2 else 1
+        cores.work, cores.seconds = f"steps of {rows} rows", lambda n, rows=rows: (1 + rows / 8) * one_row(n)
+        used += [threads for threads, _ in cores.run(STEP / 2)]
+    assert used.count(1) > 0.85 * len(used)
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(0, 2), st.floats(0, 20)), max_size=200)

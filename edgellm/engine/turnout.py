@@ -7,6 +7,7 @@ use, a smaller one is tried, and the faster of the two goes on for a while.
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from math import ceil
 from time import perf_counter, process_time
 from typing import NamedTuple
@@ -35,11 +36,29 @@ class Moment(NamedTuple):
         return cls(perf_counter(), process_time())
 
 
-class _Rival(NamedTuple):
-    """A larger team, and its steps a second, while a smaller one is on trial."""
+class _Trial(NamedTuple):
+    """A smaller team is tried with some work until a moment; the larger one made so many steps of that a second."""
 
+    work: Hashable
+    until: float
     threads: int
     speed: float
+
+
+@dataclass
+class _Window:
+    """Steps of the same work by the same team, how long they took, and how long its threads ran."""
+
+    steps: int = 0
+    clock: float = 0.0
+    ran: float = 0.0
+
+    def add(self, start: Moment, end: Moment) -> bool:
+        """Count a step; whether there are enough."""
+        self.steps += 1
+        self.clock += end.clock - start.clock
+        self.ran += end.ran - start.ran
+        return self.steps >= _STEPS and self.clock >= _SECONDS
 
 
 class Turnout:
@@ -47,44 +66,48 @@ class Turnout:
 
     def __init__(self, team: int) -> None:
         self.threads = self._team = team
-        self._rival: _Rival | None = None
+        self._trial: _Trial | None = None
         self._until, self._hold = 0.0, _SHORT
-        self._work: Hashable = None
-        self._steps, self._clock, self._ran = 0, 0.0, 0.0
+        self._windows: dict[Hashable, _Window] = {}
 
     def took(self, work: Hashable, start: Moment, end: Moment) -> None:
-        """A step lasted from one moment to the other. What is measured begins anew where its `work` is another's."""
-        if work != self._work:
-            self._work, self._steps, self._clock, self._ran = work, 0, 0.0, 0.0
-            if self._rival:
-                self.threads, self._rival = self._rival.threads, None
-        self._steps += 1
-        self._clock += end.clock - start.clock
-        self._ran += end.ran - start.ran
-        if self._steps >= _STEPS and self._clock >= _SECONDS:
-            speed, lost = self._steps / self._clock, self.threads - self._ran / self._clock
-            self._steps, self._clock, self._ran = 0, 0.0, 0.0
-            fewer = max(1, self.threads - ceil(lost)) if lost > _LOST else self.threads
-            self._choose(speed, fewer, end.clock)
+        """A step lasted from one moment to the other. Steps of different `work` may take turns: each is measured alone.
 
-    def _choose(self, speed: float, fewer: int, now: float) -> None:
+        A trial whose work does not come again ends with no choice.
+        """
+        if self._trial and work != self._trial.work:
+            if end.clock >= self._trial.until:
+                self._begin(self._trial.threads)
+            return
+        window = self._windows.setdefault(work, _Window())
+        if window.add(start, end):
+            speed, lost = window.steps / window.clock, self.threads - window.ran / window.clock
+            fewer = max(1, self.threads - ceil(lost)) if lost > _LOST else self.threads
+            self._choose(work, speed, fewer, end.clock)
+
+    def _choose(self, work: Hashable, speed: float, fewer: int, now: float) -> None:
         """The next team, after steps of this one at so many a second; it seems that nobody would disturb `fewer`."""
-        rival, self._rival = self._rival, None
-        if rival and speed < rival.speed:
-            self._keep(rival.threads, now)
-        elif rival and fewer == self.threads:
+        trial = self._trial
+        if trial and speed < trial.speed:
+            self._keep(trial.threads, now)
+        elif trial and fewer == self.threads:
             self._keep(self.threads, now)
-        elif not rival and now < self._until:
-            pass
-        elif not rival and self.threads < self._team:
-            self.threads = self._team  # who may be undisturbed now
+        elif not trial and now < self._until:
+            self._begin(self.threads)
+        elif not trial and self.threads < self._team:
+            self._begin(self._team)  # who may be undisturbed now
         elif fewer < self.threads:
-            self._rival = _Rival(self.threads, speed)
-            self.threads = fewer
+            self._begin(fewer, _Trial(work, now + _LONG, self.threads, speed))
         else:
+            self._begin(self.threads)
             self._hold = _SHORT
 
     def _keep(self, threads: int, now: float) -> None:
         """Stay with so many threads for some time, each time longer."""
-        self.threads = threads
+        self._begin(threads)
         self._until, self._hold = now + self._hold, min(2 * self._hold, _LONG)
+
+    def _begin(self, threads: int, trial: _Trial | None = None) -> None:
+        """Measure anew, with so many threads."""
+        self.threads, self._trial = threads, trial
+        self._windows.clear()
