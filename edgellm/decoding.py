@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Generator
 from collections.abc import Sequence as Ids
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from edgellm.engine.protocol import Logits, Sequence
+from edgellm.lookup import PromptLookup
 from edgellm.meter import Dropped, Meter
 from edgellm.session import Cancel, PrefillProgress, Session
+from edgellm.speculation import Speculation
 from edgellm.text.sampling import Sampler, draw
 
 Lease = Callable[[Ids[int], Cancel], AbstractContextManager[Sequence]]
@@ -53,23 +55,25 @@ def generate_ids(
 
     for token in prompt.ids:
         sampler.accept(token)
-    written: list[int] = []
+    lookup, written = PromptLookup(prompt.ids), list[int]()
     meter.prompt_tokens = len(prompt.ids)
-    with lease(prompt.ids, cancel) as sequence:
+    with ExitStack() as stack:
+        sequence = stack.enter_context(lease(prompt.ids, cancel))
         shared, held = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
         meter.diverged_at = shared if shared < min(held, len(prompt.ids)) else None
         meter.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
-        logits = read(prompt.ids)
+        logits, steps = read(prompt.ids), stack.enter_context(Speculation(session, sequence, lookup, cancel))
         while True:
             token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(written))
             sampler.accept(token)
+            lookup.accept(token)
             written.append(token)
             yield Choice(token, logits)
-            if prompt.slide and len(sequence) == session.engine.ctx:
+            if prompt.slide and steps.held == session.engine.ctx:
                 shorter = prompt.slide(written)
                 meter.dropped = shorter.dropped
                 session.rewind(sequence, shorter.ids, cancel)
                 logits = read(shorter.ids)
             else:
-                logits = session.decode(sequence, token, cancel)
-                meter.context_used = len(sequence)
+                logits = steps.decode(token)
+                meter.guessed, meter.context_used = steps.guessed, steps.held

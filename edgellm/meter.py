@@ -46,7 +46,8 @@ class _Prefill(NamedTuple):
 class Meter:
     """The clock of one generation, started with the request; without a `gauge` it tells no MBU.
 
-    `devices` gives what computes now: a GPU that fails in mid-reply leaves its part to the CPU.
+    `devices` gives what computes now: a GPU that fails in mid-reply leaves its part to the CPU. `guessed` counts the
+    tokens that a step before theirs computed.
 
     One thread records, any other may read meanwhile: what belongs together is replaced in one step.
     """
@@ -57,11 +58,13 @@ class Meter:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     context_used: int = 0
+    guessed: int = 0
     diverged_at: int | None = None
     dropped: Dropped = field(default_factory=Dropped)
     _prefill: _Prefill = field(default_factory=_Prefill)
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)
+    _guessed: list[int] = field(default_factory=list)
     _gaps: list[float] = field(default_factory=list)
     _percentiles: list[dict[str, float] | None] = field(default_factory=list)
 
@@ -92,6 +95,7 @@ class Meter:
             insort(self._gaps, 1000 * (now - self._delivered[-1]))
         # Noted for every token, so that its figures cost the same whenever and however often they are asked for.
         self._percentiles.append({"p50": _at(self._gaps, 0.5), "p95": _at(self._gaps, 0.95)} if self._gaps else None)
+        self._guessed.append(self.guessed)
         self._delivered.append(now)
         return len(self._delivered)
 
@@ -130,24 +134,28 @@ class Meter:
         """The figures after the first `count` tokens, or after all."""
         n, prefill = len(self._delivered) if count is None else count, self._prefill
         first, last = (self._delivered[0], self._delivered[n - 1]) if n else (self.started, self.started)
-        decode_tps = (n - 1) / (last - first) if last > first else None
+        span = last - first
         return Stats(
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             generated_tokens=n,
             ttft_s=first - self.started if n else None,
             prefill_tps=prefill.done / prefill.seconds if prefill.done and prefill.seconds else None,
-            decode_tps=decode_tps,
+            decode_tps=(n - 1) / span if span else None,
             itl_ms=self._percentiles[n - 1] if n else None,
-            mbu=self._mbu(n, decode_tps),
+            mbu=self._mbu(n, span),
             devices=self.devices(),
         )
 
-    def _mbu(self, n: int, decode_tps: float | None) -> float | None:
-        """Token i + 1 was computed with prompt_tokens + i - 1 tokens before it, for i = 1 … n - 1."""
-        if self.gauge is None or decode_tps is None:
+    def _mbu(self, n: int, span: float) -> float | None:
+        """Token i + 1 was computed with prompt_tokens + i - 1 tokens before it, for i = 1 … n - 1.
+
+        Those that had been guessed came with the step of an earlier one.
+        """
+        if self.gauge is None or not span:
             return None
-        return self.gauge.mbu(decode_tps, self.prompt_tokens + n / 2 - 1)
+        steps = n - 1 - self._guessed[n - 1]
+        return self.gauge.mbu(steps / span, self.prompt_tokens + n / 2 - 1)
 
 
 def _at(ordered: list[float], share: float) -> float:

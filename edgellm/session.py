@@ -106,10 +106,13 @@ class Session:
                 last: Logits = logits[0]
                 return last
 
-    def decode(self, sequence: Sequence, token: int, cancel: Cancel) -> Logits:
-        """The logits [vocab] after one more token. Raises Stopped after `cancel`."""
-        logits: Logits = self.forward(Segment(sequence, [token], [0]), cancel)[0]
-        return logits
+    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: Cancel) -> Logits:
+        """The logits [tokens, vocab] after each of a few more tokens. Raises Stopped after `cancel`."""
+        return self.forward(Segment(sequence, tokens, range(len(tokens))), cancel)
+
+    def trim(self, sequence: Sequence, n: int, cancel: Cancel) -> None:
+        """Forget all but the first `n` tokens of a sequence. Raises Stopped after `cancel`."""
+        self._take_turn(lambda: sequence.trim(n), cancel)
 
     def forward(self, segment: Segment[Sequence], cancel: Cancel) -> Logits:
         """Compute one segment when it is its turn; float32 [wanted, vocab].

@@ -63,7 +63,10 @@ def begun(model: Model, taken: int, max_tokens: int) -> Generation:
     return generation
 
 
-def test_after_the_first_reply_the_share_is_known(path: Path, probes: list[float]) -> None:
+def test_after_the_first_reply_the_share_is_known(
+    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.speculation.MOST", 0)  # each token has a step of its own
     with Model.open(path, threads=2) as model:
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
         tokens = [next(generation) for _ in range(16)]

@@ -35,6 +35,7 @@ class Engine:
 
     ctx, vocab, max_rows, threads = 100, 10, 2, 1
     devices: list[dict[str, Any]] = []  # noqa: RUF012
+    batch_invariant = False
 
     def __init__(self) -> None:
         self.begun: list[int] = []
@@ -105,7 +106,7 @@ def test_parts_take_turns(pool: ThreadPoolExecutor) -> None:
 def test_cancel_of_a_request_that_waits(pool: ThreadPoolExecutor, step: str) -> None:
     engine = Engine()
     session = Session(engine, "m")
-    first = pool.submit(session.decode, Sequence(), 1, Cancel(engine))
+    first = pool.submit(session.decode, Sequence(), [1], Cancel(engine))
     eventually(lambda: engine.begun == [1])
     cancel = Cancel(engine)
     second = pool.submit(getattr(session, step), Sequence(), [2], cancel)
@@ -115,7 +116,7 @@ def test_cancel_of_a_request_that_waits(pool: ThreadPoolExecutor, step: str) -> 
     assert not first.done()
     assert engine.stops == 0
     engine.go.release()
-    assert first.result(30).shape == (10,)
+    assert first.result(30).shape == (1, 10)
     assert engine.begun == [1]
 
 
@@ -123,14 +124,14 @@ def test_cancel_of_the_request_that_computes(pool: ThreadPoolExecutor) -> None:
     engine = Engine()
     session = Session(engine, "m")
     cancel = Cancel(engine)
-    first = pool.submit(session.decode, Sequence(), 1, cancel)
+    first = pool.submit(session.decode, Sequence(), [1], cancel)
     eventually(lambda: engine.begun == [1])
-    second = pool.submit(session.decode, Sequence(), 2, Cancel(engine))
+    second = pool.submit(session.decode, Sequence(), [2], Cancel(engine))
     eventually(lambda: waiting(session) == 2)
     cancel()
     assert isinstance(first.exception(30), Stopped)
     engine.go.release()
-    assert second.result(30).shape == (10,)
+    assert second.result(30).shape == (1, 10)
     cancel()
     assert (engine.begun, engine.stops) == ([1, 2], 1)
 
@@ -138,7 +139,7 @@ def test_cancel_of_the_request_that_computes(pool: ThreadPoolExecutor) -> None:
 def test_close_stops_who_computes_and_who_waits(pool: ThreadPoolExecutor) -> None:
     engine = Engine()
     session = Session(engine, "m")
-    futures = [pool.submit(session.decode, Sequence(), token, Cancel(engine)) for token in (1, 2)]
+    futures = [pool.submit(session.decode, Sequence(), [token], Cancel(engine)) for token in (1, 2)]
     eventually(lambda: waiting(session) == 2)
     session.close()
     for future in futures:

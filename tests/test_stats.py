@@ -114,6 +114,19 @@ def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
     assert meter.stats(1).mbu is None
 
 
+def test_tokens_that_had_been_guessed_read_no_weights(clock: Clock) -> None:
+    meter = run(clock, [0.25, 0.1])
+    meter.gauge = cast(Gauge, HalfAtFive())
+    for guessed, gap in (1, 0.0), (2, 0.0), (2, 0.1):
+        meter.guessed = guessed
+        clock.now += gap
+        meter.deliver()
+    # 4 tokens after the first in 0.2 s, by two steps; the mean depth is 41.5.
+    assert meter.stats().decode_tps == pytest.approx(20)
+    assert meter.stats().mbu == pytest.approx(0.5 * 10 / 5 * 1.015)
+    assert meter.stats(2).mbu == pytest.approx(0.5 * 10 / 5), "one step in 0.1 s"
+
+
 def test_a_prefill_while_it_runs(clock: Clock) -> None:
     meter, seen = Meter(lambda: DEVICES, clock=clock), []
     clock.now += 0.5

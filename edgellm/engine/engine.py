@@ -122,6 +122,11 @@ class Engine:
         return self._runner.cpu.threads.count
 
     @property
+    def batch_invariant(self) -> bool:
+        """The CPU's rows are; a GPU's sums go in another order where there are more of them."""
+        return len(self.devices) == 1
+
+    @property
     def devices(self) -> list[dict[str, Any]]:
         """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
         return self._figures

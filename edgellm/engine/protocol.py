@@ -86,6 +86,10 @@ class Engine(Protocol):
         """Threads that compute."""
 
     @property
+    def batch_invariant(self) -> bool:
+        """Whether a row's logits have the same bits whatever else is in its batch, or was in those before."""
+
+    @property
     def devices(self) -> list[dict[str, Any]]:
         """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
 

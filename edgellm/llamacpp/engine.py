@@ -33,6 +33,8 @@ class LlamaCppEngine:
     It runs what its llama.cpp can, also architectures and tensor types that ours cannot.
     """
 
+    batch_invariant = False
+
     def __init__(self, file: GGUFFile, *, threads: int, ctx: int | None, kv_type: str) -> None:
         """Open the model of an open file. Raises UnsupportedModelError, ModelFileError, OptionError, EdgeLLMError."""
         if find_spec("llama_cpp") is None:

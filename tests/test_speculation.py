@@ -1,0 +1,232 @@
+"""Speculative decoding: the same text to the bit, in fewer steps, and nothing uncertain is left behind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ModelFile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgellm import EdgeLLMError, Model
+from edgellm.engine import protocol
+from edgellm.engine.engine import Engine
+from edgellm.engine.protocol import Stopped
+from edgellm.lookup import PromptLookup
+from edgellm.session import Cancel, Session
+from edgellm.speculation import MOST, Speculation, Wager
+
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+NO_END = {2: -float("inf")}
+
+
+class Always(Wager):
+    """Computes all of every draft."""
+
+    def tokens(self, most: int, matched: int) -> int:
+        return most
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long steps take on this machine decides nothing here."""
+    monkeypatch.setattr("edgellm.speculation.Wager", Always)
+
+
+@pytest.fixture(scope="module")
+def path(model_file: ModelFile) -> Path:
+    return model_file(**TINY)
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> Iterator[Model]:
+    with Model.open(path, threads=2) as model:
+        yield model
+
+
+def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
+    """Ids and log-probabilities of a reply, and how many steps of rows were computed for it."""
+    steps = 0
+
+    def counted(engine: Engine, segments: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return forward(engine, segments)
+
+    forward = Engine.forward
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "forward", counted)
+        patch.setattr(Engine, "batch_invariant", speculates)
+        tokens = list(model.stream(prompt, **options))
+    return [(token.id, token.logprob) for token in tokens], steps
+
+
+@given(
+    prompt=st.sampled_from(["in", "the time was and the time was", "aa bb aa bb aa"]),
+    temp=st.sampled_from([0.0, 0.5, 1.5]),
+    seed=st.integers(0, 99),
+    penalty=st.sampled_from([1.0, 1.3]),
+    few=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_text_is_the_same_to_the_bit(
+    model: Model, prompt: str, temp: float, seed: int, penalty: float, few: bool
+) -> None:
+    """Of few tokens, drafts are often right, of many seldom; with penalties they depend on all that came before."""
+    bias = {i: NO_END[2] for i in range(320) if i not in range(100, 104)} if few else NO_END
+    options = {"temp": temp, "seed": seed, "repeat_penalty": penalty, "logit_bias": bias, "max_tokens": 30}
+    plain, steps = written(model, prompt, False, **options)
+    assert (len(plain), steps) == (30, 30), "the prompt, and 29 tokens"
+    assert written(model, prompt, True, **options)[0] == plain
+
+
+def test_what_repeats_itself_takes_few_steps(model: Model) -> None:
+    repeated, steps = written(model, "in", True, logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MOST))
+    assert {token for token, _ in repeated} == {70}
+    assert steps <= 1 + 3 + 2, "the prompt, and drafts that begin when the token came twice"
+
+
+@pytest.mark.parametrize("ctx", range(9, 20))
+def test_drafts_end_where_the_context_does(path: Path, ctx: int) -> None:
+    with Model.open(path, threads=1, ctx=ctx) as model:
+        n = len(model.tokenizer.encode("the time", add_special=True))
+        reply = model.generate("the time", logit_bias={70: 1000.0})
+    assert reply.tokens == [70] * (ctx - n + 1)
+
+
+def test_a_conversation_goes_on_from_what_is_certain(model: Model) -> None:
+    """A reply that is left in the midst of a draft leaves the sequence as if nothing had been drafted."""
+    ids = model.tokenizer.encode("the time", add_special=True)
+    for taken in range(1, 12):
+        sequence, session = model.engine.new_sequence(), Session(model.engine, "m")
+        cancel = Cancel(model.engine)
+        session.prefill(sequence, ids, cancel)
+        lookup = PromptLookup(ids)
+        with Speculation(session, sequence, lookup, cancel) as steps:
+            for _ in range(taken):
+                lookup.accept(70)
+                logits = steps.decode(70)
+            assert steps.held == len(ids) + taken
+        assert sequence.tokens == ids + [70] * taken
+        assert np.array_equal(logits, model.logits(ids + [70] * taken)[-1])
+        # And what is computed behind it is what that makes of it.
+        after = session.decode(sequence, [80, 81], cancel)
+        assert np.array_equal(after, model.logits([*ids, *[70] * taken, 80, 81])[-2:])
+
+
+class Sequence(protocol.Sequence):
+    """Tokens without any state."""
+
+    def fork(self) -> "Sequence":
+        raise NotImplementedError
+
+    def trim(self, n: int) -> int:
+        del self.tokens[n:]
+        return n
+
+
+class Counting:
+    """An engine that computes nothing: it notes how many rows each step has."""
+
+    ctx, vocab, max_rows = 1000, 10, 16
+
+    def __init__(self, batch_invariant: bool) -> None:
+        self.batch_invariant, self.rows = batch_invariant, list[int]()
+
+    def forward(self, segments: Any) -> Any:
+        (segment,) = segments
+        self.rows.append(len(segment.tokens))
+        segment.sequence.tokens.extend(segment.tokens)
+        return np.zeros((len(segment.wanted), self.vocab), np.float32)
+
+    def clear_stop(self) -> None:
+        """Nothing was stopped."""
+
+    stop = clear_stop
+
+
+def decoding(engine: Any) -> tuple[Speculation, PromptLookup, Cancel]:
+    lookup, cancel = PromptLookup([]), Cancel(engine)
+    return Speculation(Session(engine, "m"), Sequence(), lookup, cancel), lookup, cancel
+
+
+@pytest.mark.parametrize("invariant", [True, False])
+def test_rows_that_depend_on_their_batch_are_computed_alone(invariant: bool) -> None:
+    engine = Counting(invariant)
+    steps, lookup, _ = decoding(engine)
+    for _ in range(2 + 8 + 8):
+        lookup.accept(3)
+        steps.decode(3)
+    assert engine.rows == ([1, 8, 8, 8] if invariant else [1] * 18)
+
+
+def test_a_wish_to_stop_ends_it_between_drafted_tokens() -> None:
+    engine = Counting(True)
+    steps, lookup, cancel = decoding(engine)
+    for _ in range(4):
+        lookup.accept(3)
+        steps.decode(3)
+    cancel()
+    lookup.accept(3)
+    with pytest.raises(Stopped):
+        steps.decode(3)
+    assert (steps.held, engine.rows) == (4, [1, 8])
+
+
+def test_a_closed_model_gives_no_drafted_tokens(path: Path) -> None:
+    with Model.open(path, threads=1) as model:
+        generation = model.stream("in", logit_bias={70: 1000.0})
+        for _ in range(4):
+            next(generation)
+    with pytest.raises(EdgeLLMError, match="was closed"):
+        next(generation)
+
+
+def test_the_wager_is_told_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[object, ...]]()
+
+    class Told(Always):
+        def judged(self, matched: int, right: bool) -> None:
+            told.append((matched, right))
+
+        def took(self, count: int, seconds: float) -> None:
+            told.append((f"{count} drafted", seconds > 0))
+
+    monkeypatch.setattr("edgellm.speculation.Wager", Told)
+    steps, lookup, _ = decoding(Counting(True))
+    for token in 3, 3, 3, 3, 5:
+        lookup.accept(token)
+        steps.decode(token)
+    assert told == [("0 drafted", True), ("7 drafted", True), (1, True), (1, True), (1, False), ("0 drafted", True)]
+
+
+def test_a_wager_on_what_was_often_right() -> None:
+    wager, never = Wager(), Wager()
+    for _ in range(50):
+        wager.judged(2, True)
+        never.judged(2, False)
+    assert (wager.tokens(MOST, 2), wager.tokens(3, 2), wager.tokens(0, 0)) == (MOST, 3, 0)
+    assert (never.tokens(MOST, 2), never.tokens(MOST, 4)) == (0, 1), "shorter matches say nothing of longer ones"
+
+
+def test_a_wager_on_what_steps_take() -> None:
+    """With a third of the drafts right, a token more is worth up to a third more time; and what it takes may change."""
+
+    def after(one: float, two: float, eight: float) -> Wager:
+        wager = Wager()
+        for _ in range(200):
+            wager.judged(1, True)
+            wager.judged(1, False)
+            wager.judged(1, False)
+            for count, seconds in (0, one), (1, two), (MOST, eight):
+                wager.took(count, seconds)
+        return wager
+
+    assert after(0.02, 0.021, 0.04).tokens(MOST, 1) == 1
+    assert after(0.02, 0.03, 0.06).tokens(MOST, 1) == 0
+    assert after(0.02, 0.021, 0.021).tokens(MOST, 1) == MOST
+    wager = after(0.02, 0.04, 0.06)
+    tried = next(i for i in range(1000) if wager.tokens(MOST, 1) or wager.took(0, 0.02))
+    assert 50 < tried < 200, "it is not tried for a long time, but then again"
