@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from edgellm.engine.memory import aligned
+from edgellm.engine.memory import Placed, aligned
 from edgellm.errors import EdgeLLMError
 from kquants.layout import (
     CLOCK,
@@ -92,7 +92,7 @@ class ThreadPool:
         self._sleeps = self._words[(LINES + SLEEPS) // 8 :: LINE_BYTES // 8][:count]
         for me in range(1, count):
             self._sleeps[me] = 1
-        self._scratch = [aligned(1, scratch_bytes) for _ in range(count)]
+        self._scratch = [Placed.of(aligned(1, scratch_bytes)) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
         self._servers: list[threading.Thread] = []
@@ -167,8 +167,8 @@ class ThreadPool:
                 self._calls[me].put(True)
         longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0
         while not self._is_done():
-            self._take_part(self._control, self._scratch[0].ctypes.data, longest)
+            self._take_part(self._control, self._scratch[0].address, longest)
 
     def _wait_and_serve(self, me: int) -> None:
         while self._calls[me].get():
-            self._serve(self._control, self._scratch[me].ctypes.data, me)
+            self._serve(self._control, self._scratch[me].address, me)
