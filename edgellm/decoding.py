@@ -62,7 +62,8 @@ def generate_ids(
         shared, held = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
         meter.diverged_at = shared if shared < min(held, len(prompt.ids)) else None
         meter.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
-        logits, steps = read(prompt.ids), stack.enter_context(Speculation(session, sequence, lookup, cancel))
+        logits = read(prompt.ids)
+        steps = stack.enter_context(Speculation(session, sequence, lookup, cancel))
         while True:
             token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(written))
             sampler.accept(token)

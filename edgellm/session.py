@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Ids
 from contextlib import contextmanager, suppress
+from time import perf_counter
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -106,13 +107,18 @@ class Session:
                 last: Logits = logits[0]
                 return last
 
-    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: Cancel) -> Logits:
-        """The logits [tokens, vocab] after each of a few more tokens. Raises Stopped after `cancel`."""
-        return self.forward(Segment(sequence, tokens, range(len(tokens))), cancel)
+    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: Cancel) -> tuple[Logits, float]:
+        """The logits [tokens, vocab] after each of a few more tokens, and the seconds for them once it was their turn.
 
-    def trim(self, sequence: Sequence, n: int, cancel: Cancel) -> None:
-        """Forget all but the first `n` tokens of a sequence. Raises Stopped after `cancel`."""
-        self._take_turn(lambda: sequence.trim(n), cancel)
+        Raises Stopped after `cancel`.
+        """
+
+        def timed() -> tuple[Logits, float]:
+            began = perf_counter()
+            logits = self._compute(Segment(sequence, tokens, range(len(tokens))), cancel)
+            return logits, perf_counter() - began
+
+        return self._take_turn(timed, cancel)
 
     def forward(self, segment: Segment[Sequence], cancel: Cancel) -> Logits:
         """Compute one segment when it is its turn; float32 [wanted, vocab].

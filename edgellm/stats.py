@@ -13,7 +13,8 @@ class Stats:
 
     `ttft_s` runs from the request to the delivery of the first token, tokenizing included. `prefill_tps` counts
     prompt tokens computed per second, `decode_tps` tokens after the first. `itl_ms` are the 50th and 95th
-    percentile of the time between tokens. `mbu` is the share of the memory bandwidth that decoding used: None
+    percentile of the time between tokens: nearly none before one that was guessed (see `edgellm.speculation`), as it
+    came with the step of an earlier one. `mbu` is the share of the memory bandwidth that decoding used: None
     until that bandwidth has been measured. `devices` lists name, blocks and bytes of what computed last.
     """
 

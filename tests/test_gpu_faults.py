@@ -115,6 +115,7 @@ def test_a_lost_device(path: Path) -> None:
         engine.forward([Segment(first, ids[:70])])
         second = first.fork()
         engine.forward([Segment(second, ids[70:80])])
+        assert not engine.batch_invariant
         lose(engine)
         with pytest.warns(EdgeLLMWarning, match="the CPU computes") as told:
             found = engine.forward([Segment(first, ids[70:72], [1]), Segment(second, ids[80:], [9])])
@@ -124,6 +125,7 @@ def test_a_lost_device(path: Path) -> None:
         assert second.trim(40) == 40
         assert np.array_equal(engine.forward([Segment(second, ids[40:42], [1])]), wanted[41:42])
         assert [device["name"] for device in engine.devices] == ["CPU"]
+        assert engine.batch_invariant
 
 
 @pytest.mark.parametrize("method", ["dispatch", "write", "_encoded", "read"])

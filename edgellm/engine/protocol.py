@@ -87,7 +87,10 @@ class Engine(Protocol):
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a row's logits have the same bits whatever else is in its batch, or was in those before."""
+        """Whether a row's logits have the same bits whatever else is in its batch, or was in those before.
+
+        Sequences can then be trimmed to any length.
+        """
 
     @property
     def devices(self) -> list[dict[str, Any]]:

@@ -73,11 +73,11 @@ class Turnout:
     def took(self, work: Hashable, start: Moment, end: Moment) -> None:
         """A step lasted from one moment to the other. Steps of different `work` may take turns: each is measured alone.
 
-        A trial whose work does not come again ends with no choice.
+        A trial whose work does not come for some seconds ends with the larger team.
         """
         if self._trial and work != self._trial.work:
             if end.clock >= self._trial.until:
-                self._begin(self._trial.threads)
+                self._keep(self._trial.threads, end.clock)
             return
         window = self._windows.setdefault(work, _Window())
         if window.add(start, end):
