@@ -83,7 +83,7 @@ def test_the_text_is_the_same_to_the_bit(
     assert (len(plain), steps) == (30, 30), "the prompt, and 29 tokens"
     again, fewer = written(model, prompt, True, **options)
     assert again == plain
-    assert fewer < steps or not few
+    assert fewer <= steps, "a draft that was wrong costs no step"
 
 
 def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
