@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator
 from collections.abc import Sequence as Ids
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,13 +57,11 @@ def generate_ids(
         sampler.accept(token)
     lookup, written = PromptLookup(prompt.ids), list[int]()
     meter.prompt_tokens = len(prompt.ids)
-    with ExitStack() as stack:
-        sequence = stack.enter_context(lease(prompt.ids, cancel))
+    with lease(prompt.ids, cancel) as sequence, Speculation(session, sequence, lookup, cancel) as steps:
         shared, held = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
         meter.diverged_at = shared if shared < min(held, len(prompt.ids)) else None
         meter.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
         logits = read(prompt.ids)
-        steps = stack.enter_context(Speculation(session, sequence, lookup, cancel))
         while True:
             token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(written))
             sampler.accept(token)

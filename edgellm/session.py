@@ -70,6 +70,12 @@ class Session:
         if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
+    def check_wanted(self, cancel: Cancel) -> None:
+        """Raises EdgeLLMError if the model was closed, and Stopped after `cancel`."""
+        self.check_open()
+        if cancel.wanted:
+            raise Stopped
+
     def check_fits(self, ids: Ids[int], advice: str = TOO_LONG_ADVICE) -> None:
         """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
         over = len(ids) - self.engine.ctx
@@ -131,9 +137,7 @@ class Session:
         with cancel.computing():
             # In this order: a wish that comes after `clear_stop` stops the engine, an earlier one is seen.
             self.engine.clear_stop()
-            self.check_open()
-            if cancel.wanted:
-                raise Stopped
+            self.check_wanted(cancel)
             while True:
                 try:
                     return self.engine.forward([segment])

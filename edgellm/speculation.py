@@ -9,7 +9,7 @@ and without it, whatever the sampling; drafts, and how many of them pay, change 
 from collections import deque
 from dataclasses import dataclass
 
-from edgellm.engine.protocol import Logits, Sequence, Stopped
+from edgellm.engine.protocol import Logits, Sequence
 from edgellm.lookup import LONGEST, PromptLookup
 from edgellm.session import Cancel, Session
 from kquants.layout import PAGE
@@ -115,13 +115,11 @@ class Speculation:
 
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
         """
-        self._session.check_open()
-        if self._cancel.wanted:
-            raise Stopped
         if self._drafted:
             right = self._drafted.popleft() == token
             self._wager.judged(self._matched, right)
             if right and self._ahead:
+                self._session.check_wanted(self._cancel)  # as the session does where it computes
                 self.guessed += 1
                 return self._ahead.popleft()
         self._forget()
@@ -131,10 +129,9 @@ class Speculation:
         draft = self._draft()
         computed, seconds = self._session.decode(self._sequence, [token, *draft], self._cancel)
         self._wager.took(len(draft), seconds)
-        after: Logits
-        after, *following = computed
-        self._ahead.extend(following)
-        return after
+        self._ahead.extend(computed[1:])
+        first: Logits = computed[0]
+        return first
 
     def _draft(self) -> list[int]:
         """The drafted tokens that pay: none that would need memory of their own, another page, and fail without it."""

@@ -11,10 +11,10 @@ import pytest
 from conftest import ModelFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stateless import Sequence
 
 from edgellm import Chat, EdgeLLMError, Model
 from edgellm.branches import MOST, WORTH, Branches
-from edgellm.engine import protocol
 from edgellm.engine.hostpages import HostPages
 from edgellm.session import Cancel, Session
 from kquants.layout import PAGE
@@ -33,19 +33,6 @@ GREEDY["logit_bias"] = {i: -float("inf") for i in range(320) if i not in LETTERS
 
 def common(one: list[int], other: list[int]) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
-
-
-class Sequence(protocol.Sequence):
-    """Tokens without any state."""
-
-    def fork(self) -> "Sequence":
-        child = Sequence()
-        child.tokens = list(self.tokens)
-        return child
-
-    def trim(self, n: int) -> int:
-        del self.tokens[n:]
-        return n
 
 
 class Reader:

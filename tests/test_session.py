@@ -11,23 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stateless import Sequence
 
 from edgellm import EdgeLLMError
-from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.session import Cancel, Session
 from edgellm.turns import GivenUp, Turns
-
-
-class Sequence(protocol.Sequence):
-    """Tokens without any state."""
-
-    def fork(self) -> "Sequence":
-        raise NotImplementedError
-
-    def trim(self, n: int) -> int:
-        del self.tokens[n:]
-        return len(self.tokens)
 
 
 class Engine:

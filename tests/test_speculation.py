@@ -1,6 +1,7 @@
 """Speculative decoding: the same text to the bit, in fewer steps, and nothing uncertain is left behind."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import pytest
 from conftest import ModelFile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stateless import Sequence
 
 from edgellm import EdgeLLMError, Model
-from edgellm.engine import protocol
 from edgellm.engine.engine import Engine
 from edgellm.engine.protocol import Stopped
 from edgellm.lookup import PromptLookup
@@ -48,21 +49,21 @@ def model(path: Path) -> Iterator[Model]:
         yield model
 
 
-def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
-    """Ids and log-probabilities of a reply, and how many steps of rows were computed for it."""
-    steps = 0
-
-    def counted(engine: Engine, segments: Any) -> Any:
-        nonlocal steps
-        steps += 1
-        return forward(engine, segments)
-
-    forward = Engine.forward
+@contextmanager
+def counted(model: Model) -> Iterator[list[Any]]:
+    """What the model's engine computes meanwhile, step by step."""
+    forward, steps = model.engine.forward, list[Any]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Engine, "forward", counted)
+        patch.setattr(model.engine, "forward", lambda segments: steps.append(segments) or forward(segments))
+        yield steps
+
+
+def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
+    """Ids and log-probabilities of a reply, and how many steps were computed for it."""
+    with pytest.MonkeyPatch.context() as patch, counted(model) as steps:
         patch.setattr(Engine, "batch_invariant", speculates)
         tokens = list(model.stream(prompt, **options))
-    return [(token.id, token.logprob) for token in tokens], steps
+    return [(token.id, token.logprob) for token in tokens], len(steps)
 
 
 @given(
@@ -90,9 +91,8 @@ def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgellm.gauge.Gauge.mbu", lambda gauge, steps_per_second, depth: steps_per_second)
-    forward, steps = model.engine.forward, list[int]()
-    monkeypatch.setattr(model.engine, "forward", lambda segments: steps.append(1) or forward(segments))
-    reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MOST))
+    with counted(model) as steps:
+        reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MOST))
     assert set(reply.tokens) == {70}
     assert len(steps) <= 1 + 3 + 2, "the prompt, and drafts that begin when the token came twice"
     assert reply.stats.mbu is not None
@@ -128,21 +128,10 @@ def test_a_conversation_goes_on_from_what_is_certain(model: Model) -> None:
         assert np.array_equal(after, model.logits([*ids, *[70] * taken, 80, 81])[-2:])
 
 
-class Sequence(protocol.Sequence):
-    """Tokens without any state."""
-
-    def fork(self) -> "Sequence":
-        raise NotImplementedError
-
-    def trim(self, n: int) -> int:
-        del self.tokens[n:]
-        return n
-
-
 class Counting:
     """An engine that computes nothing: it notes how many rows each step has."""
 
-    ctx, vocab, max_rows = 1000, 10, 16
+    ctx, vocab = 1000, 10
 
     def __init__(self, batch_invariant: bool) -> None:
         self.batch_invariant, self.rows = batch_invariant, list[int]()
