@@ -84,6 +84,23 @@ def _is_zen_5() -> bool:
     return jit.cpu_name() == "znver5"
 
 
+def decode_rows() -> int:
+    """Up to so many rows of x are multiplied straight from W: to unpack it for them takes more time than that saves.
+
+    In GB/s, by two threads of a Zen 4 with AVX-512, weights of 2,048 columns in the caches, and the same unpacked:
+
+        rows of x      1       2       3         4         6         8
+        Q4_K          59      50      42, 14    34, 14    26, 15    20, 13
+        Q6_K          53      40      32, 20    24, 21    20, 21    16, 21
+        Q8_0          55      52      41, 18    35, 18    26, 18    21, 18
+
+    So three and four rows wait for the memory, as one and two do: there all formats gain 1.1 (Q6_K) to 2.4 times (Q2_K,
+    Q4_0). Six and eight would gain less, and more code would take longer to compile. With AVX2 alone four rows are as
+    fast in both ways. CPUs with matrix tiles, which multiply faster, but take as long to unpack, were not measured.
+    """
+    return 4 if lowering() == "AVX-512 VNNI" else 2
+
+
 def is_wide_zen_4() -> bool:
     """Whether it is a Zen 4 with AVX-512, which not all systems show."""
     return jit.cpu_name() == "znver4" and lowering() == "AVX-512 VNNI"

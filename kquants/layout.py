@@ -16,8 +16,8 @@ to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
-DECODE_ROWS = 2
-"""Up to this many rows of x, unpacking a tile costs more than it saves."""
+DECODE_ROWS = 4
+"""Most rows of x that are multiplied straight from W; how many are, the CPU decides: `kquants.cpu.decode_rows`."""
 
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
@@ -134,11 +134,13 @@ def in_odd_lines(nbytes: int) -> int:
 def matmul_scratch(columns: int, name: str) -> int:
     """Bytes of scratch that a product with weights of a format needs; see `kquants.tiled` and `kquants.matmul`.
 
-    Of quantized ones, the last rows of W and two spread rows of x need 17 and 3.5 bytes a column. BF16 ones need x as
-    bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows none.
+    Of quantized ones, the last rows of W need 17 bytes a column, and spread rows of x what quantized ones need. BF16
+    ones need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module
+    knows none.
     """
     sums = 2 * 64 * MOST_ROWS
-    quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + 24 * (columns + 64)
+    few = 17 * columns + DECODE_ROWS * super_quantized_bytes(columns) + 2 * 64
+    quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
     x = (MOST_ROWS + MOST_TOKENS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import numba as nb
 
+from kquants.cpu import decode_rows
 from kquants.decorators import Vector, inline, kernel
 from kquants.float_products import PACKED_BYTES, FloatProduct, float_product
 from kquants.formats import bf16, f16, f32
 from kquants.interpreter import argument, row_count
 from kquants.layout import (
-    DECODE_ROWS,
     FLOAT_BYTES,
     FLOAT_ROWS,
     PREPARED,
@@ -205,6 +205,7 @@ def _define(name: str, fmt: Any) -> None:
     product = float_product(fmt)
     multiply_four, multiply_packed, x_of = _multiply_four(fmt, product), _multiply_packed(product), _x_of(product)
     pack, most, x_size = _pack(fmt, product), PACKED_BYTES // product.w_bytes, product.x_bytes
+    few = decode_rows()
 
     @inline
     def decode(op: int, rows: int, unit: int, x: int, x_bytes: int, sums: int) -> None:
@@ -236,8 +237,8 @@ def _define(name: str, fmt: Any) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
         last = min(last, (argument(op, 1) + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
         x, x_bytes = x_of(op, rows, scratch, sums + FLOAT_BYTES)
-        for unit in range(first, last, 1 if rows <= DECODE_ROWS else STRIP):
-            if rows <= DECODE_ROWS:
+        for unit in range(first, last, 1 if rows <= few else STRIP):
+            if rows <= few:
                 decode(op, rows, unit, x, x_bytes, sums)
             else:
                 for t in range(0, rows, FLOAT_ROWS):

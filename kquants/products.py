@@ -1,6 +1,6 @@
 """A super-block of a tile times rows of x: exact integer dot products, then the scales.
 
-What a format yields (`kquants.pieces`) either meets one or two rows of x at once (decode), or it is stored, for many
+What a format yields (`kquants.pieces`) either meets a few rows of x at once (decode), or it is stored, for many
 rows of x (prefill): see `kquants.unpacked`.
 """
 
@@ -40,7 +40,7 @@ loads for 8 products, two tiles and 4 rows take 6."""
 _INT = ir.IntType(32)
 
 
-# --- one or two rows of x: decode ------------------------------------------------------------------------------
+# --- a few rows of x: decode -----------------------------------------------------------------------------------
 
 
 def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:

@@ -1,8 +1,8 @@
 """Matrix products of quantized formats: tiles of 16 rows of W, a row, or a part of one, in each lane.
 
 One expression (see `kquants.blocks`, `kquants.super_blocks` and `kquants.parts`) for any number of rows of x, so that
-a row of x always gets the same bits. One or two rows (decode) are multiplied with weights straight from W, for more of
-them (prefill) tiles are unpacked first: see `kquants.tiled_decode` and `kquants.tiled_prefill`. Scratch holds
+a row of x always gets the same bits. A few rows (decode) are multiplied with weights straight from W, for more of them
+(prefill) tiles are unpacked first: see `kquants.tiled_decode` and `kquants.tiled_prefill`. Scratch holds
 
     share      which part of W the chunk is of, and whose scratch it is: see `kquants.interpreter`
     sums       [rows of x][16]   float32; prefill: [STRIP][rows of x][16], and what else the two need
@@ -15,11 +15,12 @@ Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in gr
 
 from typing import Any
 
+from kquants.cpu import decode_rows
 from kquants.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_at
 from kquants.interpreter import argument, row_count
-from kquants.layout import DECODE_ROWS, DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
+from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.parts import parts_of
 from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
 from kquants.sums import put
@@ -49,7 +50,7 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
     in_parts, spread, prefill = parts_of(fmt), spread_of(fmt), prefill_of(fmt)
-    decode_1, decode_2 = decode_of(fmt, 1), decode_of(fmt, 2)
+    decode, few = decode_of(fmt), decode_rows()
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
@@ -58,7 +59,7 @@ def _define(name: str, fmt: Any) -> None:
         sums = scratch + SHARE_BYTES + 63 & ~63
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + UNPACKED) + DOTS_BYTES
         x = last_rows + TILE_ROWS * row_bytes + 63 & ~63
-        if rows <= DECODE_ROWS and parts > 1 and load_i64(scratch + PREPARED) == 0:
+        if rows <= few and parts > 1 and load_i64(scratch + PREPARED) == 0:
             spread(parts, op, rows, x)
             store_i64(scratch + PREPARED, 1)
         unit = first
@@ -73,12 +74,10 @@ def _define(name: str, fmt: Any) -> None:
                 # A tile is read whole: put the last rows where reading past them does no harm.
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
-            if rows <= DECODE_ROWS and (unit - first) % CLAIMED == 0:
-                claim_y(op, rows, unit, min(unit + CLAIMED, last))
-            if rows == 1:
-                decode_1(parts, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
-            elif rows == 2:
-                decode_2(parts, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+            if rows <= few:
+                if (unit - first) % CLAIMED == 0:
+                    claim_y(op, rows, unit, min(unit + CLAIMED, last))
+                decode(parts, rows, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
             else:
                 prefill(op, rows, w, row_bytes, tiles, y, sums)
             for t in range(rows):

@@ -1,4 +1,4 @@
-"""One or two rows of x times a tile of W, which is multiplied straight from W: it is the memory that they wait for.
+"""A few rows of x times a tile of W, which is multiplied straight from W: it is the memory that they wait for.
 
 Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of a few rows, which lie behind
 each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the
@@ -10,6 +10,7 @@ waits for others, and while it works on what lies between.
 
 from typing import Any
 
+from kquants.cpu import decode_rows
 from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x, tile_at
 from kquants.interpreter import argument, fixed_units, share_start
@@ -44,22 +45,44 @@ def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:
     return call
 
 
-def decode_of(fmt: Any, rows: int) -> Any:
-    """`decode(parts, op, w, row_bytes, sums, x, place, end, onward)`: the sums of a tile with `rows` rows of x.
+def decode_of(fmt: Any) -> Any:
+    """`decode(parts, rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums of a tile with some rows of x.
 
-    `x` is where it was spread, for rows in several parts; `place` where the tile lies in the file, w or what it was
-    copied from. For what is asked for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows][16].
+    Of up to `decode_rows()`: three are multiplied as four, with what lies behind them. `x` is where it was spread, for
+    rows of W in several parts; `place` where the tile lies in the file, w or what it was copied from. For what is asked
+    for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows of x][16].
     """
-    whole = _decode_whole(fmt, rows)
+    decode = _decode_at_once(fmt, decode_rows())
+    for most in range(decode_rows() // 2, 0, -1):
+        decode = _or_fewer(most, _decode_at_once(fmt, most), decode)
+    return decode
+
+
+def _or_fewer(most: int, fewer: Any, otherwise: Any) -> Any:
+    """`decode` of up to `most` rows, or of more."""
+
+    @inline
+    def decode(parts: int, rows: int, *arguments: int) -> None:
+        if rows <= most:
+            fewer(parts, rows, *arguments)
+        else:
+            otherwise(parts, rows, *arguments)
+
+    return decode
+
+
+def _decode_at_once(fmt: Any, most: int) -> Any:
+    """`decode` of up to so many rows of x, as of so many."""
+    whole = _decode_whole(fmt, most)
 
     @inline
     def decode(
-        parts: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+        parts: int, rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
     ) -> None:
-        whole(op, w, row_bytes, sums, place + TILE_ROWS * row_bytes, end, onward)
+        whole(rows, op, w, row_bytes, sums, place + TILE_ROWS * row_bytes, end, onward)
 
     for parts in choices(fmt):
-        decode = _or_in_parts(parts, _decode_in_parts(fmt, rows, parts), decode)
+        decode = _or_in_parts(parts, _decode_in_parts(fmt, most, parts), decode)
     return decode
 
 
@@ -75,15 +98,15 @@ def spread_of(fmt: Any) -> Any:
     return spread
 
 
-def _decode_whole(fmt: Any, rows: int) -> Any:
-    """`decode(op, w, row_bytes, sums, next_tile, end, onward)`: the sums with whole rows of W."""
+def _decode_whole(fmt: Any, most: int) -> Any:
+    """`decode(rows, op, w, row_bytes, sums, next_tile, end, onward)`: the sums with whole rows of W."""
     group, may_rest = in_groups(fmt)
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
-    multiply_group, multiply_last = multiply_tile(group, rows, 1), multiply_tile(fmt, rows, 1)
-    (zeros, store_sums), place = sums_of(rows), of_x(fmt)
+    multiply_group, multiply_last = multiply_tile(group, most, 1), multiply_tile(fmt, most, 1)
+    (zeros, store_sums), place = sums_of(most), of_x(fmt)
 
     @inline
-    def decode(op: int, w: int, row_bytes: int, sums: int, next_tile: int, end: int, onward: int) -> None:
+    def decode(rows: int, op: int, w: int, row_bytes: int, sums: int, next_tile: int, end: int, onward: int) -> None:
         n, y = argument(op, 2), zeros()
         groups = n // (32 * GROUP)
         for i in range(groups):
@@ -117,16 +140,18 @@ def _spread_x(fmt: Any, parts: int) -> Any:
     return spread
 
 
-def _decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
-    """`decode(op, w, row_bytes, sums, x, place, end, onward)`: the sums with rows of W in so many parts."""
+def _decode_in_parts(fmt: Any, most: int, parts: int) -> Any:
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with rows of W in so many parts."""
     group, _ = in_groups(fmt)
     group_bytes, x_bytes = group.BLOCK_BYTES, parts * scaling_of(fmt).X_GROUP_BYTES
-    multiply, (zeros, store_sums), add = multiply_tile(group, rows, parts), sums_of(rows), add_parts(parts)
-    scales_at = X_GROUP if is_row_by_row(fmt, rows, parts) else X_GROUP * parts
+    multiply, (zeros, store_sums), add = multiply_tile(group, most, parts), sums_of(most), add_parts(parts)
+    scales_at = X_GROUP if is_row_by_row(fmt, most, parts) else X_GROUP * parts
 
     @inline
-    def decode(op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int) -> None:
-        groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // parts, row_bytes // parts, sums + 64 * rows
+    def decode(
+        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+    ) -> None:
+        groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // parts, row_bytes // parts, sums + 64 * most
         for k in range(parts):
             tile, y = w + k * TILE_ROWS * part_bytes, zeros()
             next_tile = place + (k + 1) * TILE_ROWS * part_bytes
@@ -134,8 +159,8 @@ def _decode_in_parts(fmt: Any, rows: int, parts: int) -> Any:
                 done, to_x = i * group_bytes, x + i * rows * x_bytes
                 asked = next_tile + TILE_ROWS * done
                 y = multiply(y, tile + done, part_bytes, asked, end, onward, to_x, to_x + scales_at)
-            store_sums(of_parts + 64 * rows * k, y)
+            store_sums(of_parts + 64 * most * k, y)
         for t in range(rows):
-            add(sums + 64 * t, of_parts + 64 * t, 64 * rows)
+            add(sums + 64 * t, of_parts + 64 * t, 64 * most)
 
     return decode

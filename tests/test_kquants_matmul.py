@@ -216,7 +216,7 @@ QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 def test_quantized_products_are_the_expression(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(rows + columns)
     w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 17, columns)
-    for tokens in (1, 2, 3, 8, 9, 17):
+    for tokens in (1, 2, 3, 4, 5, 8, 9, 17):
         check(name, w, x, tokens)
     check(name, w, x, 2, accumulate=True)
     check(name, w, x, 17, accumulate=True)
@@ -245,10 +245,11 @@ def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> N
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
     x = extremes(name)
-    w, x = np.tile(w.reshape(16, -1), times), replace(x, **{part: np.tile(v, times) for part, v in vars(x).items()})
-    check(name, w, x, 4)
+    w, twice = np.tile(w.reshape(16, -1), times), {part: np.tile(v, (2, times)) for part, v in vars(x).items()}
+    for tokens in (4, 8):
+        check(name, w, replace(x, **twice), tokens)
     for t in range(4):
-        alone = {part: values[t : t + 1] for part, values in vars(x).items()}
+        alone = {part: values[t : t + 1] for part, values in twice.items()}
         check(name, w, replace(x, **alone), 1)
 
 
@@ -271,12 +272,12 @@ def extremes(name: str) -> Rows:
 @pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     rng = np.random.default_rng(5)
-    x = rows_for(name).random(rng, 4, 512)
+    x = rows_for(name).random(rng, 5, 512)
     x = replace(
-        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((4, 512 // KINDS[name].block), scale, F32)}
+        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((5, 512 // KINDS[name].block), scale, F32)}
     )
     w = some_weights(rng, name, 16, 512)
-    for tokens in (1, 4):
+    for tokens in (1, 4, 5):
         check(name, w, x, tokens)
 
 
@@ -288,8 +289,8 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
     blocks = w.reshape(-1, KINDS[name].nbytes)
     for at in KINDS[name].scales:
         blocks[::2, at : at + 2] = bits & 0xFF, bits >> 8
-    for tokens in (1, 4):
-        check(name, w, rows_for(name).random(rng, 4, 512), tokens)
+    for tokens in (1, 4, 5):
+        check(name, w, rows_for(name).random(rng, 5, 512), tokens)
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: in four parts, whose sums are all the same
@@ -358,11 +359,11 @@ def test_float_products_round_once_a_step(name: str, rows: int, columns: int) ->
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
 def test_float_products_keep_inf_and_nan(name: str, columns: int) -> None:
     w, _ = float_weights(name, np.ones((16, columns)))
-    x = np.ones((4, columns), F32)
+    x = np.ones((5, columns), F32)
     x[1, -1], x[2, 3], x[3, 0], x[3, 1] = np.inf, np.nan, np.inf, -np.inf
-    for tokens in (1, 3, 4):
+    for tokens in (1, 3, 4, 5):
         y = float_product(name, w, x, tokens)
-        assert np.array_equal(y[:, 0], [columns, np.inf, np.nan, np.nan][:tokens], equal_nan=True)
+        assert np.array_equal(y[:, 0], [columns, np.inf, np.nan, np.nan, columns][:tokens], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
