@@ -1,7 +1,7 @@
 """Speculative decoding: a step computes drafted tokens beside the one that is certain, and they may turn out right.
 
-Decoding waits for the memory, through which all weights come for each step: two rows of a batch take it little longer
-than one, and eight two or three times as long. A row's logits have the same bits in any batch
+Decoding waits for the memory, through which all weights come for each step: up to four rows of a batch take it little
+longer than one, and eight twice as long. A row's logits have the same bits in any batch
 (`Engine.batch_invariant`), and what is drawn from them depends on seed and place alone. So the text is the same with
 and without it, whatever the sampling; drafts, and how many of them pay, change nothing but its speed.
 """
@@ -15,10 +15,11 @@ from edgellm.session import Cancel, Session
 from kquants.layout import PAGE
 
 MOST = 7
-"""Tokens of a draft at most: eight rows take a 1.2B model on a Zen 4 1.6 to 2.8 times as long as one, nine 2.5 to 4."""
+"""Tokens of a draft at most: eight rows take a 1.2B model on a Zen 4 1.6 to 2.8 times as long as one, nine 2.3 to 4."""
 
-_USUAL = 1.0, 1.05, 2.0
-"""What steps with no drafted token, with one, and with more take of the time of the first, until they are measured."""
+_USUAL = 1.0, 1.05, 1.2, 2.0
+"""What steps with 0, 1, 2 to 3 and 4 to 7 drafted tokens take of the time of the first, until they are measured. They
+are kinds of their own as decode multiplies up to two rows, four or eight at once (see `kquants.tiled_decode`)."""
 
 _RIGHT = 0.0, 0.1, 0.2, 0.4, 0.6
 """How often the first token of a draft is right after so many that matched, until it is known."""
@@ -66,7 +67,7 @@ class Wager:
             kind = _kind(count)
             return sum(right**i for i in range(count + 1)) / (self._costs[kind].expected() or plain * _USUAL[kind])
 
-        return max(sorted({0, min(1, most), most}), key=speed)  # the fewest, if they are as good
+        return max((min(count, most) for count in (0, 1, 3, MOST)), key=speed)  # the fewest, if they are as good
 
     def judged(self, matched: int, right: bool) -> None:
         """A token drafted after so many that matched was right, or wrong."""
@@ -80,7 +81,8 @@ class Wager:
 
 
 def _kind(count: int) -> int:
-    return min(count, len(_USUAL) - 1)
+    """Of steps with so many drafted tokens."""
+    return count.bit_length()
 
 
 class Speculation:

@@ -242,27 +242,28 @@ def test_a_wager_on_what_was_often_right() -> None:
     for _ in range(50):
         wager.judged(2, True)
         never.judged(2, False)
-    assert (wager.tokens(MOST, 2), wager.tokens(3, 2), wager.tokens(0, 0)) == (MOST, 3, 0)
-    assert (never.tokens(MOST, 2), never.tokens(MOST, 4)) == (0, 1), "shorter matches say nothing of longer ones"
+    assert (wager.tokens(MOST, 2), wager.tokens(2, 2), wager.tokens(0, 0)) == (MOST, 2, 0)
+    assert (never.tokens(MOST, 2), never.tokens(MOST, 4)) == (0, 3), "shorter matches say nothing of longer ones"
 
 
 def test_a_wager_on_what_steps_take() -> None:
     """With a third of the drafts right, a token more is worth up to a third more time; and what it takes may change."""
 
-    def after(one: float, two: float, eight: float) -> Wager:
+    def after(one: float, two: float, four: float, eight: float) -> Wager:
         wager = Wager()
         for _ in range(200):
             wager.judged(1, True)
             wager.judged(1, False)
             wager.judged(1, False)
-            for count, seconds in (0, one), (1, two), (MOST, eight):
+            for count, seconds in (0, one), (1, two), (3, four), (MOST, eight):
                 wager.took(count, seconds)
         return wager
 
-    assert after(0.02, 0.021, 0.04).tokens(MOST, 1) == 1
-    assert after(0.02, 0.03, 0.06).tokens(MOST, 1) == 0
-    assert after(0.02, 0.021, 0.021).tokens(MOST, 1) == MOST
-    wager = after(0.02, 0.04, 0.06)
+    assert after(0.02, 0.021, 0.04, 0.04).tokens(MOST, 1) == 1
+    assert after(0.02, 0.03, 0.05, 0.06).tokens(MOST, 1) == 0
+    assert after(0.02, 0.021, 0.021, 0.04).tokens(MOST, 1) == 3
+    assert after(0.02, 0.021, 0.04, 0.021).tokens(MOST, 1) == MOST
+    wager = after(0.02, 0.04, 0.05, 0.06)
     tried = next(i for i in range(1000) if wager.tokens(MOST, 1) or wager.took(0, 0.02))
     assert 100 < tried < 400, "it is not tried for a long time, but then again"
 
@@ -273,6 +274,7 @@ def test_a_wager_on_steps_that_were_disturbed() -> None:
     def after(*seconds: float) -> int:
         wager = Wager()
         wager.took(0, 0.02)
+        wager.took(3, 0.04)
         for _ in range(50):
             wager.judged(2, True)
         for each in seconds:
@@ -283,6 +285,6 @@ def test_a_wager_on_steps_that_were_disturbed() -> None:
         MOST,
         MOST,
         MOST,
-        1,
-        1,
+        3,
+        3,
     )
