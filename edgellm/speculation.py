@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from edgellm.engine.protocol import Logits, Sequence
-from edgellm.lookup import LONGEST, PromptLookup
+from edgellm.lookup import LENGTHS, PromptLookup
 from edgellm.session import Cancel, Session
 from kquants.layout import PAGE
 
@@ -21,13 +21,13 @@ _USUAL = 1.0, 1.05, 1.2, 2.0
 """What steps with 0, 1, 2 to 3 and 4 to 7 drafted tokens take of the time of the first, until they are measured. They
 are kinds of their own as decode multiplies up to two rows, four or eight at once (see `kquants.tiled_decode`)."""
 
-_RIGHT = 0.0, 0.1, 0.2, 0.4, 0.6
+_RIGHT = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 """How often the first token of a draft is right after so many that matched, until it is known."""
 
 _FORGOTTEN = 0.998
 """What is left of a cost after each step of other kinds: in the end it is tried again, as much may have changed."""
 
-assert len(_RIGHT) == LONGEST + 1
+assert set(_RIGHT) == {0, *LENGTHS}
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Wager:
     """How many tokens of a draft to compute: by how often drafts were right, and how long steps took."""
 
     def __init__(self) -> None:
-        self._right, self._costs = list(_RIGHT), [_Cost() for _ in _USUAL]
+        self._right, self._costs = dict(_RIGHT), [_Cost() for _ in _USUAL]
 
     def tokens(self, most: int, matched: int) -> int:
         """How many of `most` drafted tokens, after so many that matched, give most tokens a second.
