@@ -94,7 +94,7 @@ def decode_rows() -> int:
         Q6_K          53      40      32, 20    24, 21    20, 21    16, 21
         Q8_0          55      52      41, 18    35, 18    26, 18    21, 18
 
-    So three and four rows wait for the memory, as one and two do: there all formats gain 1.1 (Q6_K) to 2.4 times (Q2_K,
+    So three and four rows wait for the memory, as one and two do: there all formats gain 1.2 (Q6_K) to 2.4 times (Q2_K,
     Q4_0). Six and eight would gain less, and more code would take longer to compile. With AVX2 alone four rows are as
     fast in both ways. CPUs with matrix tiles, which multiply faster, but take as long to unpack, were not measured.
     """
