@@ -1,7 +1,7 @@
 """Speculative decoding: a step computes drafted tokens beside the one that is certain, and they may turn out right.
 
-Decoding waits for the memory, through which all weights come for each step: up to four rows of a batch take it little
-longer than one, and eight twice as long. A row's logits have the same bits in any batch
+Decoding waits for the memory, through which all weights come for each step: four rows of a batch take it little longer
+than one, and eight twice as long. A row's logits have the same bits in any batch
 (`Engine.batch_invariant`), and what is drawn from them depends on seed and place alone. So the text is the same with
 and without it, whatever the sampling; drafts, and how many of them pay, change nothing but its speed.
 """
@@ -15,11 +15,13 @@ from edgellm.session import Cancel, Session
 from kquants.layout import PAGE
 
 MOST = 7
-"""Tokens of a draft at most: eight rows take a 1.2B model on a Zen 4 1.6 to 2.8 times as long as one, nine 2.3 to 4."""
+"""Tokens of a draft at most: steps of 2, 4, 8 and 9 rows take a 1.2B model on a Zen 4 1.0 to 1.2, 1.2 to 1.5, 1.6 to
+2.5 and 2.3 to 4 times as long as those of one, the less the slower the memory is."""
 
-_USUAL = 1.0, 1.05, 1.2, 2.0
+_USUAL = 1.0, 1.05, 1.3, 2.0
 """What steps with 0, 1, 2 to 3 and 4 to 7 drafted tokens take of the time of the first, until they are measured. They
-are kinds of their own as decode multiplies up to two rows, four or eight at once (see `kquants.tiled_decode`)."""
+are kinds of their own: two rows and four are multiplied at once, and eight by weights unpacked for all of them (see
+`kquants.tiled_decode`, and `TOGETHER` of `kquants.products`)."""
 
 _RIGHT = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 """How often the first token of a draft is right after so many that matched, until it is known."""
@@ -27,7 +29,7 @@ _RIGHT = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 _FORGOTTEN = 0.998
 """What is left of a cost after each step of other kinds: in the end it is tried again, as much may have changed."""
 
-assert set(_RIGHT) == {0, *LENGTHS}
+assert set(_RIGHT) == {0, *LENGTHS} and MOST.bit_length() == len(_USUAL) - 1
 
 
 @dataclass
@@ -43,9 +45,9 @@ class _Cost:
             seconds = 0.7 * self.seconds + 0.3 * min(seconds, 2 * self.seconds)
         self.seconds, self.unused = seconds, 0
 
-    def expected(self) -> float:
-        """Seconds that such a step may take now."""
-        return self.seconds * _FORGOTTEN**self.unused
+    def expected(self, usual: float) -> float:
+        """Seconds that such a step may take now, if it usually takes so many."""
+        return (self.seconds or usual) * _FORGOTTEN**self.unused
 
 
 class Wager:
@@ -65,7 +67,7 @@ class Wager:
 
         def speed(count: int) -> float:
             kind = _kind(count)
-            return sum(right**i for i in range(count + 1)) / (self._costs[kind].expected() or plain * _USUAL[kind])
+            return sum(right**i for i in range(count + 1)) / self._costs[kind].expected(plain * _USUAL[kind])
 
         return max((min(count, most) for count in (0, 1, 3, MOST)), key=speed)  # the fewest, if they are as good
 

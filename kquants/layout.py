@@ -17,7 +17,7 @@ FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
 DECODE_ROWS = 4
-"""Most rows of x that are multiplied straight from W; how many are, the CPU decides: `kquants.cpu.decode_rows`."""
+"""Most rows of x that are multiplied straight from W, for which scratch has room; see `kquants.cpu.decode_rows`."""
 
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
@@ -134,9 +134,9 @@ def in_odd_lines(nbytes: int) -> int:
 def matmul_scratch(columns: int, name: str) -> int:
     """Bytes of scratch that a product with weights of a format needs; see `kquants.tiled` and `kquants.matmul`.
 
-    Of quantized ones, the last rows of W need 17 bytes a column, and spread rows of x what quantized ones need. BF16
-    ones need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module
-    knows none.
+    Of quantized ones, the last rows of W need 17 bytes a column, spread rows of x as many as quantized x. BF16 ones
+    need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows
+    none.
     """
     sums = 2 * 64 * MOST_ROWS
     few = 17 * columns + DECODE_ROWS * super_quantized_bytes(columns) + 2 * 64

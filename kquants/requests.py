@@ -43,10 +43,10 @@ Requested = tuple[Value, Level]
 
 
 def prefill_ahead() -> list[Ahead]:
-    """From where on products of three and more rows of x ask for lines.
+    """From where on products ask for lines beside weights that they unpack.
 
-    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, four 5 to 7 %; on a Granite Rapids 4 to 7 %.
-    (Decode's requests are as fast as these there.) Long prompts are the same.
+    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, on a Granite Rapids 4 to 7 %. (Decode's
+    requests are as fast as these there.) Long prompts are the same.
     """
     return [Ahead(distance, level_soon()) for distance in (0, 4096)]
 

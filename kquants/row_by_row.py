@@ -7,7 +7,8 @@ others with AVX2 are taken to be like it, which was not measured. With AVX-512 a
 whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1): with a row in each lane, words of
 several parts go to all lanes by a permutation each, but vectors of x by none. One thread then decodes a Q4_K_M model 2
 to 5 % faster, two with fast memory 1 to 4. Other CPUs with AVX-512 or AVX-VNNI, which were not measured, keep a row in
-each lane, and so do two rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
+each lane, and so do two and more rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6
+bits.
 
 All is exact in integers, so that the bits are those of `kquants.super_blocks`: the products of a lane are an int16, two
 of at most 63 · 120 (`_Narrow`) or four of at most 32 · 120 (`_Wide`), scales with their power at most 1,024, and what a

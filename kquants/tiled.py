@@ -68,7 +68,7 @@ def _define(name: str, fmt: Any) -> None:
             left = argument(op, 1) - start
             w, y = tile_at(op, unit), argument(op, 6) + 4 * start
             # Few rows of x stay near anyway, and the memory gives most when W is read from front to back: two tiles at
-            # once make eight rows 5 to 10 % slower on a Zen 5 (but four and sixteen 8 % faster, of Q4_K).
+            # once make eight rows 5 to 10 % slower on a Zen 5 (but sixteen 8 % faster, of Q4_K).
             tiles = min(STRIP if rows > FEW_ROWS else 1, last - unit, left // TILE_ROWS)
             if tiles == 0:
                 # A tile is read whole: put the last rows where reading past them does no harm.

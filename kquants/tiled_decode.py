@@ -50,10 +50,11 @@ def decode_of(fmt: Any) -> Any:
 
     Of up to `decode_rows()`: three are multiplied as four, with what lies behind them. `x` is where it was spread, for
     rows of W in several parts; `place` where the tile lies in the file, w or what it was copied from. For what is asked
-    for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows of x][16].
+    for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows multiplied][16].
     """
-    decode = _decode_at_once(fmt, decode_rows())
-    for most in range(decode_rows() // 2, 0, -1):
+    decode, most = _decode_at_once(fmt, decode_rows()), decode_rows()
+    while most > 1:
+        most //= 2
         decode = _or_fewer(most, _decode_at_once(fmt, most), decode)
     return decode
 

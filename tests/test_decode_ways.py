@@ -11,8 +11,9 @@ from kquants.row_by_row import is_row_by_row
 for way in (is_in_pairs, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
-    assert not any(way(fmt, 2, parts) for fmt in QUANTIZED.values() for parts in (1, 4))
+    assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4) for parts in (1, 4))
 """
+ROWS = "from kquants.cpu import decode_rows; print(decode_rows())"
 
 
 def test_ways_of_formats_with_avx2() -> None:
@@ -32,3 +33,17 @@ def test_no_other_way_without() -> None:
     skip_without("sse4.2")
     ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
     assert ways.splitlines() == ["", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "lowering", "rows"),
+    [
+        ("znver4", "AVX-512 VNNI", "4"),
+        ("sapphirerapids", "AVX-512 VNNI", "4"),
+        ("x86-64", "AVX-512", "2"),
+        ("znver3", "AVX2", "2"),
+    ],
+)
+def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: str, rows: str) -> None:
+    skip_without()
+    assert python("-c", ROWS, **pretended(cpu, LOWERINGS[lowering])).strip() == rows

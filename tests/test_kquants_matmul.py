@@ -306,7 +306,7 @@ def test_products_that_are_minus_zero_stay_so(name: str, times: int) -> None:
     x = replace(x, **{scales: np.full_like(getattr(x, scales), 1e-45)})
     w, x = np.tile(w, (1, times)), replace(x, **{part: np.tile(v, (1, times)) for part, v in vars(x).items()})
     assert (expression(name, w, x).view(np.uint32) == 0x80000000).any()
-    for tokens in (1, 4, 17):
+    for tokens in (1, 4, 5, 17):
         check(name, w, x, tokens)
 
 
@@ -374,7 +374,7 @@ def test_what_lies_behind_the_last_packed_column_does_not_count(name: str) -> No
     values[:, [8, 520, 776]] = np.inf
     w, _ = float_weights(name, values)
     x = np.ones((43, 1029), F32)
-    for tokens in (1, 3, 43):
+    for tokens in (1, 5, 43):
         assert (float_product(name, w, x, tokens) == np.inf).all()
 
 

@@ -266,6 +266,13 @@ def test_a_wager_on_what_steps_take() -> None:
     wager = after(0.02, 0.04, 0.05, 0.06)
     tried = next(i for i in range(1000) if wager.tokens(MOST, 1) or wager.took(0, 0.02))
     assert 100 < tried < 400, "it is not tried for a long time, but then again"
+    wager = Wager()
+    for _ in range(9):
+        for count, seconds in (0, 0.02), (1, 0.021), (3, 0.022):
+            wager.took(count, seconds)
+            wager.judged(4, True)
+    assert wager.tokens(MOST, 4) == 3
+    assert any(wager.took(3, 0.022) or wager.tokens(MOST, 4) == MOST for _ in range(400)), "what was never tried, too"
 
 
 def test_a_wager_on_steps_that_were_disturbed() -> None:
