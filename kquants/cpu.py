@@ -97,9 +97,9 @@ def decode_rows() -> int:
 
     So three and four rows, too, wait for the memory, or nearly: from there all formats gain 1.2 (Q6_K) to 2.4 times
     (Q2_K, Q4_0). Float weights, which are read for each row anew, gain as well: four rows of F16 are as fast in both
-    ways, three 1.3 times as fast, of BF16 1.5 and 1.7. Six and eight rows would gain less; and each number of rows has code of
-    its own, of which four takes two fifths longer to compile than one and two alone. With AVX2 alone four rows are as
-    fast in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4, though matrix tiles multiply faster.
+    ways, three 1.3 times as fast, of BF16 1.5 and 1.7. Six and eight rows would gain less; and each number of rows has
+    code of its own: with that of four, kernels take two fifths longer to compile. With AVX2 alone four rows are as fast
+    in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4, though matrix tiles multiply faster.
     """
     return DECODE_ROWS if lowering() == "AVX-512 VNNI" else 2
 

@@ -268,9 +268,9 @@ def test_a_wager_on_what_steps_take() -> None:
     assert 100 < tried < 400, "it is not tried for a long time, but then again"
     wager = Wager()
     for _ in range(9):
+        wager.judged(4, True)
         for count, seconds in (0, 0.02), (1, 0.021), (3, 0.022):
             wager.took(count, seconds)
-            wager.judged(4, True)
     assert wager.tokens(MOST, 4) == 3
     assert any(wager.took(3, 0.022) or wager.tokens(MOST, 4) == MOST for _ in range(400)), "what was never tried, too"
 
