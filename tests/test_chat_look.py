@@ -62,6 +62,20 @@ def test_the_welcome_names_the_keys_of_the_input_box_while_the_chats_are_open(tm
     run(test())
 
 
+def test_a_welcome_that_comes_while_the_chats_are_open_names_them_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("hi")
+            number = chat.app.desk.chat.id
+        async with chatting(tmp_path, chat=number) as chat:
+            assert not chat.screen.query_one(Welcome).display
+            await chat.press("ctrl+l", "delete")
+            await chat.until(lambda: chat.screen.query_one(Welcome).display)
+            assert re.search(r"enter +send", chat.shown())
+
+    run(test())
+
+
 def test_a_key_that_was_changed_is_named_so_in_the_welcome(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:

@@ -269,6 +269,16 @@ def test_wrong_usage_names_the_help_to_read(
     assert capsys.readouterr().err.endswith(f"(see {named} --help)\n")
 
 
+@pytest.mark.parametrize(("name", "advice"), [("genrate", "; did you mean generate?"), ("xyz\x1b", "'. (see")])
+def test_a_command_that_there_is_not(
+    name: str, advice: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", name])
+    assert cli.run() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("edgellm: No such command '") and advice in said and "\x1b" not in said
+
+
 def test_help_is_light() -> None:
     code = (
         "import sys; sys.argv = ['edgellm', 'bench', '--help']; from edgellm.cli import run; run(); print(*sys.modules)"

@@ -173,7 +173,7 @@ def test_a_wide_line_says_all() -> None:
     line = plain(status(DECODE, MEMORY, 240))
     for said in (
         *("TTFT 0.21 s", "45.3 t/s", "mean  44.9 t/s", "p50  22 p95  24 ms", "MBU 0.84", "1,912 of 2,048 reused"),
-        *("2 threads", "GPU 12 of 28 blocks", "memory 1.21 GB free 5.23 GB", "qwen3-1.7b", "2,176 of 4,096"),
+        *("2 threads", "GPU 12 of 28 blocks", "memory 1.21 GB, free 5.23 GB", "qwen3-1.7b", "2,176 of 4,096"),
     ):
         assert said in line
 

@@ -256,3 +256,16 @@ def test_a_name_with_markup_is_only_a_name(tmp_path: Path) -> None:
             assert "Settings of [/b]x[red]" in chat.shown()
 
     run(test())
+
+
+def test_what_is_set_shows_in_the_row_that_has_the_focus_and_stays_when_it_is_left_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, size=SIZE) as chat:
+            chat.app.desk.set("temp", "1.5")
+            for _ in range(2):
+                await chat.press("f4")
+                assert line(chat, "temp") == "temp 1.5 default 0.8, edgellm's"
+                await chat.press("escape")
+                assert chat.app.desk.tuning.values == {"temp": 1.5}
+
+    run(test())

@@ -11,6 +11,7 @@ from edgellm import __version__
 from edgellm.cli.shell import VARIABLE, answer
 from edgellm.entry import INTERRUPTED
 from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.gguf.printable import printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -47,6 +48,18 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"edgellm.cli.{name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of a name that is none, the one that is meant, perhaps."""
+        name = args[0]
+        if name not in COMMANDS:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(name, COMMANDS, 1):
+                ctx.fail(f"No such command '{printable(name)}'; did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
         """The commands that begin so, and their help, without importing them."""

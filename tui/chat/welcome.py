@@ -5,6 +5,7 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -38,6 +39,10 @@ class Welcome(Widget):
     def compose(self) -> ComposeResult:
         """The card."""
         yield Static()
+
+    def on_mount(self) -> None:
+        """Know what the keys of the input box are called before it loses the focus."""
+        self.screen.bindings_updated_signal.subscribe(self, self._learn)
 
     def show(self, reading: Reading) -> None:
         """Say which model is open, or what it waits for."""
@@ -77,6 +82,11 @@ class Welcome(Widget):
 
     def _entry(self, key: str, does: str) -> Content:
         return Content.assemble((self._key(key).ljust(7), "$text-accent"), does)
+
+    def _learn(self, screen: Screen[None]) -> None:
+        for left, _, right, _ in _KEYS:
+            self._key(left)
+            self._key(right)
 
     def _key(self, name: str) -> str:
         """How the key of a binding is called, or the name itself where none has it.

@@ -41,7 +41,7 @@ def _forms(reading: Reading, memory: Memory | None) -> Forms:
         forms |= _of_reply(reading.live, reading.phase)
     if memory is not None:
         used, free = size(memory.process).rjust(7), size(memory.free).rjust(7)
-        forms["memory"] = [(("memory ", _QUIET), (used, ""), (" free ", _QUIET), (free, ""))]
+        forms["memory"] = [(("memory ", _QUIET), (used, ""), (", free ", _QUIET), (free, ""))]
     return forms
 
 

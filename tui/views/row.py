@@ -27,7 +27,7 @@ class Row(Vertical):
     ) -> None:
         """`parse` raises OptionError for text that cannot be the value."""
         super().__init__()
-        self.about = about
+        self.about, self._shown = about, ""
         self._label, self._parse = label, parse
         self._editor = Choice(choices) if choices else Input(compact=True)
         self._default = Label(classes="default", markup=False)
@@ -63,8 +63,10 @@ class Row(Vertical):
 
     def show(self, value: str, default: str, source: str) -> None:
         """Show what is set (empty: nothing), the default, and where that comes from. What is being typed stays."""
-        if not (self.has_focus_within or self.wrong):
+        untouched = self.text == self._shown
+        if not self.wrong and (untouched or not self.has_focus_within):
             self.text = value
+        self._shown = value
         self._editor.placeholder = default
         self._default.update(f"default {default}{f', {source}' if source else ''}")
 
