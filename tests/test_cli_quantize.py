@@ -57,7 +57,7 @@ def test_wrong_usage_and_wrong_input_are_one_line(
     (tmp_path / "there.gguf").write_bytes(b"x")
     cases: list[tuple[list[str | Path], int, str]] = [
         ([source], 2, "Missing argument 'OUT'"),
-        ([source, "Q5_K_M"], 2, "Q5_K_M is a type: give it with --type Q5_K_M"),
+        ([source, "q5_k_m"], 2, "q5_k_m is a type: give it with --type q5_k_m"),
         ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
         ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),

@@ -22,6 +22,6 @@ def command(model: str, out: str, dry_run: bool, force: bool, **given: Any) -> N
     from converters import prepare_quantize
     from edgellm.models import resolve
 
-    if out in TYPES.split():
+    if out.upper() in TYPES.split():
         raise click.UsageError(f"{out} is a type: give it with --type {out}, and the name of a file as OUT")
     carry_out(partial(prepare_quantize, resolve(model), out, **given), dry_run, force)
