@@ -1,5 +1,6 @@
 """What the transcript is given: made anew for what has changed alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from chat_app import chatting, run
@@ -26,5 +27,15 @@ def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
             assert "TTFT 0.21 s" in entries.shown()[-1].figures
             chat.app.desk.set_system("Be brief.")
             assert entries.shown()[0].role == "system"
+
+    run(test())
+
+
+def test_a_reply_that_the_program_was_killed_over_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], finish_reason=None, stats=None))
+            assert Entries(chat.app.desk).shown()[-1].figures == "not finished"
 
     run(test())

@@ -87,6 +87,22 @@ def test_a_key_that_was_changed_is_named_so_in_the_welcome(tmp_path: Path) -> No
     run(test())
 
 
+def test_who_types_while_the_model_fails_to_open_goes_on_typing(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.press(*"half ")
+            chat.app.desk.open_model("missing")
+            await chat.until(lambda: any("no such model" in notice for notice in chat.notices))
+            await chat.press(*"a line")
+            assert chat.composer.text == "half a line"
+            assert chat.app.screen is chat.screen
+            await chat.press("ctrl+u")
+            chat.app.desk.open_model("missing")
+            await chat.until(lambda: chat.app.screen is not chat.screen)
+
+    run(test())
+
+
 def test_the_welcome_says_when_there_is_no_model(tmp_path: Path) -> None:
     async def test() -> None:
         app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "missing")

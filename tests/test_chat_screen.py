@@ -220,3 +220,13 @@ def test_what_is_said_without_a_model_stays_in_the_box(tmp_path: Path) -> None:
             assert any("no model is open" in notice for notice in chat.notices)
 
     run(test())
+
+
+def test_what_opens_the_model_anew_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            for line in "/set temp 1.5", "/set ctx 2048":
+                await chat.type(line)
+            assert chat.notices[-2:] == ["temp: 1.5", "ctx: 2048; the model opens anew with it"]
+
+    run(test())

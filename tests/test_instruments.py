@@ -114,9 +114,12 @@ def test_the_line_under_a_reply() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "said"),
-    [("cancelled", "stopped by you"), ("length", "cut off"), ("error", "broken off"), ("stop", "ended at a stop text")],
+    [
+        *[("cancelled", "stopped by you"), ("length", "cut off"), ("error", "broken off")],
+        *[("stop", "ended at a stop text"), (None, "not finished")],
+    ],
 )
-def test_another_end_is_said_in_words_before_the_figures(reason: str, said: str) -> None:
+def test_another_end_is_said_in_words_before_the_figures(reason: str | None, said: str) -> None:
     assert figures_line(STATS, reason).startswith(said)
 
 
@@ -126,7 +129,7 @@ def test_what_the_model_did_not_see_comes_first_of_all() -> None:
 
 def test_a_line_without_figures_says_what_is_known() -> None:
     assert figures_line({"generated_tokens": 1, "ttft_s": None, "itl_ms": None, "cached_tokens": 0}, "eog") == "1 token"
-    assert figures_line({}, None) == ""
+    assert figures_line({}, "eog") == ""
 
 
 def test_stats_of_a_foreign_file_cannot_break_the_line() -> None:

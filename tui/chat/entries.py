@@ -57,7 +57,7 @@ def _entry(seen: _Seen, problem: str) -> Entry:
         key=message.id,
         role=message.role,
         text=message.text,
-        figures=problem or _figures(message),
+        figures=problem or ("" if seen.running else _figures(message)),
         version=seen.version,
         versions=seen.versions,
         unseen=seen.unseen,
@@ -67,6 +67,6 @@ def _entry(seen: _Seen, problem: str) -> Entry:
 
 
 def _figures(message: Message) -> str:
-    if message.role == "user" or message.finish_reason is None:
+    if message.role == "user":
         return ""
     return figures_line(message.stats or {}, message.finish_reason, message.dropped_tokens)

@@ -102,8 +102,8 @@ class ChatScreen(BrowsingScreen):
             self._judge()
         elif isinstance(event, ChatsChanged):
             self.show_chats()
-        elif isinstance(event, ModelFailed) and not event.kept:
-            self.show("models")
+        elif isinstance(event, ModelFailed) and not event.kept and not self.query_one(Composer).text:
+            self.show("models")  # but not under the fingers of who types: keys would choose there
         elif isinstance(event, ModelOpened):
             self._weigh(self.query_one(Composer).weights)
         elif isinstance(event, Weighed):

@@ -2,7 +2,7 @@
 
 from tui.commands.command import Command, Front
 from tui.core.files import typed_path
-from tui.core.settings import SETTINGS
+from tui.core.settings import SETTINGS, Group, setting
 
 
 def _model(front: Front, name: str) -> None:
@@ -23,9 +23,11 @@ def _set(front: Front, argument: str) -> None:
     if not name:
         front.show("settings")
         return
+    after = ""
     if value := value.strip():
         front.desk.set(name, "" if value == "default" else value)
-    front.say(f"{name}: {front.desk.value(name)}")
+        after = "; the model opens anew with it" if setting(name).group is Group.LOAD else ""
+    front.say(f"{name}: {front.desk.value(name)}{after}")
 
 
 def _reset(front: Front, _: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from tui.instruments.numbers import milliseconds, seconds, speed
 
 _ENDINGS = {
+    None: "not finished",
     "stop": "ended at a stop text",
     "length": "cut off at the token limit",
     "cancelled": "stopped by you",
@@ -25,7 +26,7 @@ def figures_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_to
     p95 = _number(itl, "p95") if isinstance(itl, Mapping) else None
     said = [
         f"did not see {dropped_tokens:,} tokens" if dropped_tokens else "",
-        _ENDINGS.get(finish_reason or "", ""),
+        _ENDINGS.get(finish_reason, ""),
         f"TTFT {seconds(ttft)}" if ttft is not None else "",
         speed(tps) if tps is not None else "",
         _tokens(tokens) if tokens is not None else "",
