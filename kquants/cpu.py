@@ -6,7 +6,6 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from kquants import jit
-from kquants.layout import DECODE_ROWS
 
 _LOWERINGS = {
     "AVX-512 VNNI": "avx512vnni",
@@ -97,11 +96,12 @@ def decode_rows() -> int:
 
     So three and four rows, too, wait for the memory, or nearly: from there all formats gain 1.2 (Q6_K) to 2.4 times
     (Q2_K, Q4_0). Float weights, which are read for each row anew, gain as well: four rows of F16 are as fast in both
-    ways, three 1.3 times as fast, of BF16 1.5 and 1.7. Six and eight rows would gain less; and each number of rows has
+    ways, three 1.3 times as fast, of BF16 1.5 and 1.7. Six and eight gain less, or lose; and each number of rows has
     code of its own: with that of four, kernels take two fifths longer to compile. With AVX2 alone four rows are as fast
-    in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4, though matrix tiles multiply faster.
+    in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4, though matrix tiles multiply faster. (A Zen 4
+    itself makes an exception, `kquants.tiled_decode.rows_of`.)
     """
-    return DECODE_ROWS if lowering() == "AVX-512 VNNI" else 2
+    return 4 if lowering() == "AVX-512 VNNI" else 2
 
 
 def is_wide_zen_4() -> bool:

@@ -16,8 +16,8 @@ to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
-DECODE_ROWS = 4
-"""Most rows of x that are multiplied straight from W, for which scratch has room; see `kquants.cpu.decode_rows`."""
+DECODE_ROWS = 8
+"""Most rows of x that are multiplied straight from W on any CPU; how many are, `kquants.tiled_decode.rows_of` tells."""
 
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""

@@ -15,7 +15,6 @@ Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in gr
 
 from typing import Any
 
-from kquants.cpu import decode_rows
 from kquants.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_at
@@ -24,7 +23,7 @@ from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, T
 from kquants.parts import parts_of
 from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
 from kquants.sums import put
-from kquants.tiled_decode import decode_of, reads_on, spread_of
+from kquants.tiled_decode import decode_of, reads_on, rows_of, spread_of
 from kquants.tiled_prefill import UNPACKED, prefill_of, sum_bytes
 
 CLAIMED = 64
@@ -50,12 +49,13 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
     in_parts, spread, prefill = parts_of(fmt), spread_of(fmt), prefill_of(fmt)
-    decode, few = decode_of(fmt), decode_rows()
+    decode, whole_few, few_in_parts = decode_of(fmt), rows_of(fmt, 1), rows_of(fmt, 4)
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, row_bytes = row_count(op, batch), argument(op, 3)
         parts, (end, onward) = in_parts(argument(op, 2), row_bytes), reads_on(op, scratch)
+        few = whole_few if parts == 1 else few_in_parts
         sums = scratch + SHARE_BYTES + 63 & ~63
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + UNPACKED) + DOTS_BYTES
         x = last_rows + TILE_ROWS * row_bytes + 63 & ~63

@@ -13,7 +13,11 @@ for way in (is_in_pairs, is_row_by_row):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
     assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4) for parts in (1, 4))
 """
-ROWS = "from kquants.cpu import decode_rows; print(decode_rows())"
+ROWS = """
+from kquants.formats import q4_k, q6_k
+from kquants.tiled_decode import rows_of
+print(*(rows_of(fmt, parts) for fmt in (q4_k, q6_k) for parts in (1, 4)))
+"""
 
 
 def test_ways_of_formats_with_avx2() -> None:
@@ -38,10 +42,10 @@ def test_no_other_way_without() -> None:
 @pytest.mark.parametrize(
     ("cpu", "lowering", "rows"),
     [
-        ("znver4", "AVX-512 VNNI", "4"),
-        ("sapphirerapids", "AVX-512 VNNI", "4"),
-        ("x86-64", "AVX-512", "2"),
-        ("znver3", "AVX2", "2"),
+        ("znver4", "AVX-512 VNNI", "8 4 4 4"),
+        ("sapphirerapids", "AVX-512 VNNI", "4 4 4 4"),
+        ("x86-64", "AVX-512", "2 2 2 2"),
+        ("znver3", "AVX2", "2 2 2 2"),
     ],
 )
 def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: str, rows: str) -> None:

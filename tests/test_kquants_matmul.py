@@ -245,11 +245,11 @@ def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> N
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
     x = extremes(name)
-    w, twice = np.tile(w.reshape(16, -1), times), {part: np.tile(v, (2, times)) for part, v in vars(x).items()}
-    for tokens in (4, 8):
-        check(name, w, replace(x, **twice), tokens)
+    w, again = np.tile(w.reshape(16, -1), times), {part: np.tile(v, (3, times)) for part, v in vars(x).items()}
+    for tokens in (4, 8, 12):
+        check(name, w, replace(x, **again), tokens)
     for t in range(4):
-        alone = {part: values[t : t + 1] for part, values in twice.items()}
+        alone = {part: values[t : t + 1] for part, values in again.items()}
         check(name, w, replace(x, **alone), 1)
 
 
@@ -272,12 +272,12 @@ def extremes(name: str) -> Rows:
 @pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     rng = np.random.default_rng(5)
-    x = rows_for(name).random(rng, 5, 512)
+    x = rows_for(name).random(rng, 9, 512)
     x = replace(
-        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((5, 512 // KINDS[name].block), scale, F32)}
+        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((9, 512 // KINDS[name].block), scale, F32)}
     )
     w = some_weights(rng, name, 16, 512)
-    for tokens in (1, 4, 5):
+    for tokens in (1, 4, 5, 9):
         check(name, w, x, tokens)
 
 
@@ -289,8 +289,8 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
     blocks = w.reshape(-1, KINDS[name].nbytes)
     for at in KINDS[name].scales:
         blocks[::2, at : at + 2] = bits & 0xFF, bits >> 8
-    for tokens in (1, 4, 5):
-        check(name, w, rows_for(name).random(rng, 5, 512), tokens)
+    for tokens in (1, 4, 5, 9):
+        check(name, w, rows_for(name).random(rng, 9, 512), tokens)
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: in four parts, whose sums are all the same
