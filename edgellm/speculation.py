@@ -1,9 +1,9 @@
 """Speculative decoding: a step computes drafted tokens beside the one that is certain, and they may turn out right.
 
 Decoding waits for the memory, through which all weights come for each step: four rows of a batch take it little longer
-than one, and eight twice as long. A row's logits have the same bits in any batch
-(`Engine.batch_invariant`), and what is drawn from them depends on seed and place alone. So the text is the same with
-and without it, whatever the sampling; drafts, and how many of them pay, change nothing but its speed.
+than one, and eight hardly twice as long. A row's logits have the same bits in any batch (`Engine.batch_invariant`), and
+what is drawn from them depends on seed and place alone. So the text is the same with and without it, whatever the
+sampling; drafts, and how many of them pay, change nothing but its speed.
 """
 
 from collections import deque
@@ -20,8 +20,8 @@ MOST = 7
 
 _USUAL = 1.0, 1.05, 1.3, 2.0
 """What steps with 0, 1, 2 to 3 and 4 to 7 drafted tokens take of the time of the first, until they are measured. They
-are kinds of their own: two, four and eight rows are multiplied at once, the latter mostly by weights unpacked for them
-(see `kquants.tiled_decode`, and `TOGETHER` of `kquants.products`)."""
+are kinds of their own: two, four and eight rows are multiplied at once, eight for the most part by weights that are
+unpacked for them (see `kquants.tiled_decode`, and `TOGETHER` of `kquants.products`)."""
 
 _RIGHT = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 """How often the first token of a draft is right after so many that matched, until it is known."""

@@ -16,8 +16,8 @@ to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
-DECODE_ROWS = 8
-"""Most rows of x that are multiplied straight from W on any CPU; how many are, `kquants.tiled_decode.rows_of` tells."""
+SPREAD_ROWS = 4
+"""Most rows of x that are spread out for rows of W in parts, see `kquants.tiled_decode`."""
 
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
@@ -139,7 +139,7 @@ def matmul_scratch(columns: int, name: str) -> int:
     none.
     """
     sums = 2 * 64 * MOST_ROWS
-    few = 17 * columns + DECODE_ROWS * super_quantized_bytes(columns) + 2 * 64
+    few = 17 * columns + SPREAD_ROWS * super_quantized_bytes(columns) + 2 * 64
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
     x = (MOST_ROWS + MOST_TOKENS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)

@@ -49,7 +49,7 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
     in_parts, spread, prefill = parts_of(fmt), spread_of(fmt), prefill_of(fmt)
-    decode, whole_few, few_in_parts = decode_of(fmt), rows_of(fmt, 1), rows_of(fmt, 4)
+    decode, whole_few, few_in_parts = decode_of(fmt), rows_of(fmt, in_parts=False), rows_of(fmt, in_parts=True)
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:

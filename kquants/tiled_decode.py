@@ -1,4 +1,4 @@
-"""A few rows of x times a tile of W, which is multiplied straight from W: it is the memory that they wait for.
+"""A few rows of x times a tile of W, which is multiplied straight from W: up to four wait for the memory.
 
 Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of a few rows, which lie behind
 each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the
@@ -8,13 +8,15 @@ A thread at the end of its share of W asks the memory for its share of the next 
 waits for others, and while it works on what lies between.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kquants.cpu import decode_rows
 from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x, tile_at
 from kquants.interpreter import argument, fixed_units, share_start
-from kquants.layout import DECODE_ROWS, NEXT_PRODUCT, SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
+from kquants.layout import NEXT_PRODUCT, SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.parts import add_parts, choices, interleave
 from kquants.products import multiply_tile, sums_of
 from kquants.row_by_row import is_row_by_row
@@ -46,41 +48,44 @@ def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:
     return call
 
 
-def rows_of(fmt: Any, parts: int) -> int:
-    """Up to so many rows of x are multiplied so, where rows of W come in so many parts.
+assert decode_rows() <= SPREAD_ROWS, "scratch has no room for rows of x that are spread out"
+
+
+def rows_of(fmt: Any, in_parts: bool) -> int:
+    """Up to so many rows of x are multiplied so, with rows of W that come in parts or that are whole.
 
     To unpack weights for Winograd's way takes longest: if they are of whole rows, up to eight rows of x do without it.
     Steps of five and of eight rows gain 1.14 and 1.15 times so with Q4_K_M files, half of whose bytes are of Q6_K or in
-    parts. (In parts, for which x takes more room, Q4_K would lose.)
+    parts; to compile it takes Q4_K a third longer. (In parts, for which x takes more room, Q4_K would lose.)
     """
-    return DECODE_ROWS if by_winograd(fmt) and parts == 1 else decode_rows()
+    return 8 if by_winograd(fmt) and not in_parts else decode_rows()
 
 
 def decode_of(fmt: Any) -> Any:
     """`decode(parts, rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums of a tile with some rows of x.
 
-    Of up to `rows_of`: three are multiplied as four, with what lies behind them. `x` is where it was spread, for rows
-    of W in several parts; `place` where the tile lies in the file, w or what it was copied from. For what is asked for
-    ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows multiplied][16].
+    Of up to `rows_of`: three are multiplied as four, five as eight, with what lies behind them. `x` is where it was
+    spread, for rows of W in several parts; `place` where the tile lies in the file, w or what it was copied from. For
+    what is asked for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows multiplied][16].
     """
-    whole = _by_rows(_decode_whole, fmt, 1)
+    whole = _by_rows(rows_of(fmt, in_parts=False), partial(_decode_whole, fmt))
 
     @inline
     def decode(parts: int, *arguments: int) -> None:
         whole(*arguments)
 
     for parts in choices(fmt):
-        decode = _or_in_parts(parts, _by_rows(_decode_in_parts, fmt, parts), decode)
+        in_parts = _by_rows(rows_of(fmt, in_parts=True), partial(_decode_in_parts, fmt, parts))
+        decode = _or_in_parts(parts, in_parts, decode)
     return decode
 
 
-def _by_rows(decode_of_most: Any, fmt: Any, parts: int) -> Any:
-    """`decode(rows, …)` by what is for one row, or else for up to two, four, …"""
-    most = rows_of(fmt, parts)
-    decode = decode_of_most(fmt, most, parts)
+def _by_rows(most: int, decode_of_most: Callable[[int], Any]) -> Any:
+    """`decode(rows, …)` for up to `most` rows: by what multiplies one, or else two at once, or four, …"""
+    decode = decode_of_most(most)
     while most > 1:
         most //= 2
-        decode = _or_more(most, decode_of_most(fmt, most, parts), decode)
+        decode = _or_more(most, decode_of_most(most), decode)
     return decode
 
 
@@ -109,11 +114,11 @@ def spread_of(fmt: Any) -> Any:
     return spread
 
 
-def _decode_whole(fmt: Any, most: int, parts: int) -> Any:
-    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with whole rows of W."""
+def _decode_whole(fmt: Any, most: int) -> Any:
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with whole rows of W, by x of the op."""
     group, may_rest = in_groups(fmt)
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
-    multiply_group, multiply_last = multiply_tile(group, most, parts), multiply_tile(fmt, most, parts)
+    multiply_group, multiply_last = multiply_tile(group, most, 1), multiply_tile(fmt, most, 1)
     (zeros, store_sums), x_at = sums_of(most), of_x(fmt)
 
     @inline
@@ -153,7 +158,7 @@ def _spread_x(fmt: Any, parts: int) -> Any:
     return spread
 
 
-def _decode_in_parts(fmt: Any, most: int, parts: int) -> Any:
+def _decode_in_parts(fmt: Any, parts: int, most: int) -> Any:
     """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with rows of W in so many parts."""
     group, _ = in_groups(fmt)
     group_bytes, x_bytes = group.BLOCK_BYTES, parts * scaling_of(fmt).X_GROUP_BYTES

@@ -39,3 +39,28 @@ def test_a_reply_that_the_program_was_killed_over_says_so(tmp_path: Path) -> Non
             assert Entries(chat.app.desk).shown()[-1].figures == "not finished"
 
     run(test())
+
+
+def test_a_reply_that_waits_for_a_stopped_one_is_not_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            desk = chat.app.desk
+            desk.send("two")
+            desk.stop()
+            desk.send("three")
+            shown = Entries(desk).shown()
+            assert (shown[-1].role, shown[-1].figures) == ("assistant", "")
+            await chat.until(lambda: desk.running is None)
+
+    run(test())
+
+
+def test_what_tools_said_in_an_imported_chat_has_no_end(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], role="tool", finish_reason=None, stats=None))
+            assert Entries(chat.app.desk).shown()[-1].figures == ""
+
+    run(test())

@@ -60,3 +60,4 @@ def test_bash_completes_commands_options_and_models(complete: Complete) -> None:
     assert complete("edgellm", "generate", "--template") == ["--template", "--template-arg"]
     assert complete("edgellm", "info", "tiny") == ["tiny-model"]
     assert complete("edgellm", "info", "nothing-like-it") == []
+    assert "generate" in complete("edgellm", "genrate", ""), "the same as after any other word that is no command"

@@ -11,12 +11,12 @@ from kquants.row_by_row import is_row_by_row
 for way in (is_in_pairs, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
-    assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4) for parts in (1, 4))
+    assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4, 8) for parts in (1, 4))
 """
 ROWS = """
 from kquants.formats import q4_k, q6_k
 from kquants.tiled_decode import rows_of
-print(*(rows_of(fmt, parts) for fmt in (q4_k, q6_k) for parts in (1, 4)))
+print(*(rows_of(fmt, in_parts) for fmt in (q4_k, q6_k) for in_parts in (False, True)))
 """
 
 

@@ -219,6 +219,7 @@ def test_quantized_products_are_the_expression(name: str, rows: int, columns: in
     for tokens in (1, 2, 3, 4, 5, 8, 9, 17):
         check(name, w, x, tokens)
     check(name, w, x, 2, accumulate=True)
+    check(name, w, x, 8, accumulate=True)
     check(name, w, x, 17, accumulate=True)
 
 
@@ -306,7 +307,7 @@ def test_products_that_are_minus_zero_stay_so(name: str, times: int) -> None:
     x = replace(x, **{scales: np.full_like(getattr(x, scales), 1e-45)})
     w, x = np.tile(w, (1, times)), replace(x, **{part: np.tile(v, (1, times)) for part, v in vars(x).items()})
     assert (expression(name, w, x).view(np.uint32) == 0x80000000).any()
-    for tokens in (1, 4, 5, 17):
+    for tokens in (1, 4, 5, 9, 17):
         check(name, w, x, tokens)
 
 

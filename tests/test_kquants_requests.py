@@ -230,7 +230,7 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
     assert max(shares) <= -(-at_once * TILE_ROWS * tiles // rows), "no more beside some rows of x than beside others"
 
 
-@pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67)])
+@pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
 def test_decode_claims_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

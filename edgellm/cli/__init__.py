@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called; of a name that is none, the one that is meant, perhaps."""
         name = args[0]
-        if name not in COMMANDS:
+        if name not in COMMANDS and not ctx.resilient_parsing:  # so a shell completes
             from difflib import get_close_matches
 
             if near := get_close_matches(name, COMMANDS, 1):

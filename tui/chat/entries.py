@@ -18,6 +18,7 @@ class _Seen(NamedTuple):
     versions: int
     unseen: bool
     running: bool
+    awaited: bool
 
 
 class Entries:
@@ -48,7 +49,8 @@ class Entries:
         for message in self._desk.path:
             versions = self._desk.chat.tree.versions(message.id)
             at = versions.index(message.id) + 1
-            yield _Seen(message, at, len(versions), message.id in unseen, message.id == running)
+            awaited = self._desk.awaited(message.id)
+            yield _Seen(message, at, len(versions), message.id in unseen, message.id == running, awaited)
 
 
 def _entry(seen: _Seen, problem: str) -> Entry:
@@ -57,7 +59,7 @@ def _entry(seen: _Seen, problem: str) -> Entry:
         key=message.id,
         role=message.role,
         text=message.text,
-        figures=problem or ("" if seen.running else _figures(message)),
+        figures=problem or ("" if seen.awaited else _figures(message)),
         version=seen.version,
         versions=seen.versions,
         unseen=seen.unseen,
@@ -67,6 +69,6 @@ def _entry(seen: _Seen, problem: str) -> Entry:
 
 
 def _figures(message: Message) -> str:
-    if message.role == "user":
+    if message.role != "assistant":
         return ""
     return figures_line(message.stats or {}, message.finish_reason, message.dropped_tokens)

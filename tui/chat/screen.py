@@ -103,7 +103,7 @@ class ChatScreen(BrowsingScreen):
         elif isinstance(event, ChatsChanged):
             self.show_chats()
         elif isinstance(event, ModelFailed) and not event.kept and not self.query_one(Composer).text:
-            self.show("models")  # but not under the fingers of who types: keys would choose there
+            self.show("models")  # but not in front of what was typed: further keys would go there
         elif isinstance(event, ModelOpened):
             self._weigh(self.query_one(Composer).weights)
         elif isinstance(event, Weighed):

@@ -23,16 +23,21 @@ def _set(front: Front, argument: str) -> None:
     if not name:
         front.show("settings")
         return
-    after = ""
+    loads = False
     if value := value.strip():
         front.desk.set(name, "" if value == "default" else value)
-        after = "; the model opens anew with it" if setting(name).group is Group.LOAD else ""
-    front.say(f"{name}: {front.desk.value(name)}{after}")
+        loads = setting(name).group is Group.LOAD
+    front.say(f"{name}: {front.desk.value(name)}{_anew(front, loads)}")
 
 
 def _reset(front: Front, _: str) -> None:
+    loads = bool(front.desk.tuning.for_loading())
     front.desk.reset()
-    front.say("all settings of this model are as they come")
+    front.say(f"all settings of this model are as they come{_anew(front, loads)}")
+
+
+def _anew(front: Front, loads: bool) -> str:
+    return "; the model opens anew" if loads and front.desk.model else ""
 
 
 def _think(front: Front, _: str) -> None:

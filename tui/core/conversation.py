@@ -40,6 +40,11 @@ class Conversation:
         path = self.path if self._pending else ()
         return next((m.id for m in path if m.id in self._pending and m.finish_reason is None), None)
 
+    def awaited(self, message: int) -> bool:
+        """Whether a message is a reply that is being written here, or waits to be."""
+        reply = self._pending.get(message)
+        return reply is not None and reply.finish_reason is None
+
     def send(self, text: str) -> None:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
         running = self.running
