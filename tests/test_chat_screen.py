@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from chat_app import chatting, run
 from chat_fakes import FakeModel
 
@@ -36,16 +37,74 @@ def test_escape_stops_a_reply_and_keeps_the_part(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_cannot_be_sent_yet_stays_in_the_box(tmp_path: Path) -> None:
+def test_what_is_sent_while_a_reply_is_written_follows_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"], ["three"], ["four"]], hold=1)) as chat:
+            await chat.type("count")
+            await chat.until(chat.model.held.is_set)
+            await chat.type("and more")
+            await chat.type("and then?")
+            chat.composer.text = "being typed"
+            await chat.pilot.pause()
+            assert "and more" in chat.shown()
+            assert chat.texts == ["count", ""]
+            chat.model.go.set()
+            await chat.until(lambda: len(chat.texts) == 6 and chat.app.desk.running is None)
+            assert chat.texts == ["count", "one two", "and more", "three", "and then?", "four"]
+            assert chat.composer.text == "being typed"
+            assert "Up takes" not in chat.shown()
+
+    run(test())
+
+
+@pytest.mark.parametrize("key", ["escape", "up"])
+def test_what_waits_for_the_end_of_a_reply_comes_back(tmp_path: Path, key: str) -> None:
     async def test() -> None:
         async with chatting(tmp_path, FakeModel(replies=[["one ", "two"]], hold=1)) as chat:
             await chat.type("count")
             await chat.until(chat.model.held.is_set)
             await chat.type("and more")
-            assert chat.composer.text == "and more"
-            assert any("Esc stops it" in notice for notice in chat.notices)
+            await chat.type("/etc/hosts is what?")
+            await chat.press(key)
+            assert chat.composer.text == "and more\n\n/etc/hosts is what?"
             chat.model.go.set()
             await chat.until(lambda: chat.app.desk.running is None)
+            assert len(chat.texts) == 2
+            assert chat.composer.text == "and more\n\n/etc/hosts is what?"
+
+    run(test())
+
+
+def test_what_waits_comes_back_where_the_reply_breaks_off(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["one ", "BREAK"]], hold=1)) as chat:
+            await chat.type("count")
+            await chat.until(chat.model.held.is_set)
+            await chat.type("and more")
+            chat.composer.text = "typed since"
+            chat.model.go.set()
+            await chat.until(lambda: chat.app.desk.running is None)
+            assert len(chat.texts) == 2
+            assert chat.composer.text == "and more\n\ntyped since"
+
+    run(test())
+
+
+def test_what_waits_stays_with_its_chat_as_a_draft(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"]], hold=1)) as chat:
+            await chat.type("count")
+            await chat.until(chat.model.held.is_set)
+            await chat.type("and more")
+            first = chat.app.desk.chat.id
+            await chat.press("ctrl+n")
+            assert chat.composer.text == ""
+            chat.model.go.set()
+            chat.screen.move(lambda: chat.app.desk.open_chat(first))
+            await chat.until(lambda: chat.app.desk.running is None)
+            assert chat.texts[0] == "count"
+            assert len(chat.texts) == 2
+            assert chat.composer.text == "and more"
 
     run(test())
 

@@ -303,3 +303,33 @@ def test_what_is_typed_differs_from_what_is_behind_it(theme: str) -> None:
         assert style.color != style.bgcolor
 
     drive(test)
+
+
+def test_what_waited_comes_back_behind_an_edit() -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        app.box.wait(Composer.Sent("first", None, (Attachment("a.txt", "text"),)))
+        app.box.wait(Composer.Sent("second", None, ()))
+        app.box.text = "typed"
+        app.box.edit("said before", 7)
+        assert app.box.unsent == "first\n\nsecond\n\nsaid before\n\ntyped"
+        app.box.take_back()
+        assert app.box.text == "said before"
+        await pilot.press("escape")
+        assert app.box.text == "first\n\nsecond\n\ntyped"
+        assert [each.name for each in app.box.attachments] == ["a.txt"]
+
+    drive(test)
+
+
+def test_many_messages_that_wait_take_few_rows() -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        for text in ("one\ntwo", "x" * 200, "three", "four", "five"):
+            app.box.wait(Composer.Sent(text, None, ()))
+        await pilot.pause()
+        rows = [row.strip() for row in shown(app)]
+        first = rows.index("one two")
+        assert rows[first + 1].startswith("xxx")
+        assert rows[first + 1].endswith("…")
+        assert rows[first + 2 : first + 4] == ["three", "and 2 messages more"]
+
+    drive(test)

@@ -31,6 +31,7 @@ from tui.core.events import (
     ModelOpened,
     Notice,
     PathChanged,
+    ReplyEnded,
     SettingsChanged,
     Weighed,
 )
@@ -102,8 +103,10 @@ class ChatScreen(BrowsingScreen):
             self._judge()
         elif isinstance(event, ChatsChanged):
             self.show_chats()
-        elif isinstance(event, ModelFailed) and not event.kept and not self.query_one(Composer).text:
+        elif isinstance(event, ModelFailed) and not event.kept and not self.query_one(Composer).unsent:
             self.show("models")  # but not in front of what was typed: further keys would go there
+        elif isinstance(event, ReplyEnded):
+            self._go_on(event)
         elif isinstance(event, ModelOpened):
             self._weigh(self.query_one(Composer).weights)
         elif isinstance(event, Weighed):
@@ -171,14 +174,27 @@ class ChatScreen(BrowsingScreen):
         self.desk.begin()  # what was typed ahead may be sent before the screen stands
         text = with_files(message.text, ((each.name, each.text) for each in message.attachments))
         try:
-            if message.editing is None:
+            if message.editing is None and self.desk.busy:
+                composer.wait(message)
+            elif message.editing is None:
                 self.desk.send(text)
             else:
                 self.desk.edit(message.editing, text)
         except EdgeLLMError as error:
             self.say(str(error), "error")
+            if not self.desk.busy:
+                composer.take_back()
             composer.give_back(message)
         self.attempt(lambda: self.desk.save_draft(composer.unsent))
+
+    def _go_on(self, ended: ReplyEnded) -> None:
+        """After a reply that came to its end, send what waits for that; after another, the person decides."""
+        composer = self.query_one(Composer)
+        if composer.waiting and not self.desk.busy:
+            if ended.message == self.desk.chat.tree.leaf and ended.finish_reason not in ("cancelled", "error"):
+                self._sent(composer.next_one())
+            else:
+                composer.take_back()
 
     @on(Composer.Attached)
     def _attached(self) -> None:
@@ -234,8 +250,9 @@ class ChatScreen(BrowsingScreen):
         return True
 
     def action_stop(self) -> None:
-        """Stop the reply."""
+        """Stop the reply; what waits for its end comes back."""
         self.desk.stop()
+        self.query_one(Composer).take_back()
 
     def action_leave(self) -> None:
         """End the program."""

@@ -25,6 +25,11 @@ class Attachment:
         return f"{self.name or 'pasted text'}, {counted(lines, 'line')}{tokens}"
 
 
+def paragraphs(*texts: str) -> str:
+    """Texts below each other, but for empty ones."""
+    return "\n\n".join(text for text in texts if text)
+
+
 def join(typed: str, attachments: Iterable[Attachment]) -> str:
     """What was typed and, below it, what was pasted."""
-    return "\n\n".join(part for part in [typed, *(each.text for each in attachments if not each.name)] if part)
+    return paragraphs(typed, *(each.text for each in attachments if not each.name))

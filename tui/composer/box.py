@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.binding import bind
-from tui.composer.attachment import Attachment, join
+from tui.composer.attachment import Attachment, join, paragraphs
 from tui.composer.chips import Chips
 from tui.composer.editor import Editor
 from tui.composer.paste import EDITABLE, harmless
@@ -96,7 +96,7 @@ class Box(Widget):
     def unsent(self) -> str:
         """All that is typed here: what is in the box, and what was in it before a message was edited."""
         before = join(self._edited.typed, self._edited.attachments) if self._edited else ""
-        return "\n\n".join(text for text in (self.text, before) if text)
+        return paragraphs(self.text, before)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -128,6 +128,15 @@ class Box(Widget):
     def attach(self, name: str, text: str) -> None:
         """Add a file; it replaces one of the same name."""
         self._chips.add(Attachment(name, text))
+
+    def put_first(self, text: str, files: Sequence[Attachment]) -> None:
+        """Put a text before what is typed, with its files; if a message is edited, for after that."""
+        if edited := self._edited:
+            self._edited = _Edited(edited.key, paragraphs(text, edited.typed), (*files, *edited.attachments))
+        else:
+            self.text = paragraphs(text, self.text)
+            for each in files:
+                self.attach(each.name, each.text)
 
     def edit(self, text: str, key: int, what: str = "message") -> None:
         """Begin to edit a message. What was in the box comes back afterwards. `what` is told above: "editing WHAT"."""

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import OptionList, TextArea
 
 from tui.binding import bind
-from tui.composer.attachment import Attachment, join
+from tui.composer.attachment import Attachment, join, paragraphs
 from tui.composer.box import Box
 from tui.composer.chips import Chips
 from tui.composer.completion import Completion
@@ -21,6 +21,7 @@ from tui.composer.history import History
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.popup import Popup
 from tui.composer.slash import command_of, message_of, typed_for
+from tui.composer.waiting import Waiting
 
 _SAVE_AFTER_S = 0.5
 
@@ -46,7 +47,7 @@ class Composer(Box):
             "up",
             "walk(-1)",
             "Previous message",
-            "What was sent before, when the cursor is in the first line",
+            "What waits for the end of a reply, or was sent before, when the cursor is in the first line",
             show=False,
         ),
         bind(
@@ -102,10 +103,12 @@ class Composer(Box):
         self._editor.before_binding = self._popup.look_up  # the message of the last change may not have come yet
         self._history = History()
         self._saving: Timer | None = None
+        self._waiting: list[Composer.Sent] = []
+        self._rows = Waiting()
 
     def compose(self) -> ComposeResult:
-        """The list of completions, which lies over what is above, then the rows of the box."""
-        yield self._popup
+        """The list of completions, which lies over what is above, what waits, then the rows of the box."""
+        yield from (self._popup, self._rows)
         yield from super().compose()
 
     def focus(self, scroll_visible: bool = True) -> Self:
@@ -121,14 +124,46 @@ class Composer(Box):
         """`complete` gets the text and the cursor (characters before it), and says what the word there can become."""
         self._popup.completer = complete
 
+    @property
+    def waiting(self) -> bool:
+        """Whether messages wait for `next_one`."""
+        return bool(self._waiting)
+
+    @property
+    def unsent(self) -> str:
+        """All that is typed here: what waits, what is in the box, and what was in it before a message was edited."""
+        return paragraphs(*(sent.text for sent in self._waiting), super().unsent)
+
+    def begin(self, draft: str) -> None:
+        """Leave what is edited and what waits, and go on with a draft; files stay."""
+        self._wait_for([])
+        super().begin(draft)
+
+    def wait(self, sent: Sent) -> None:
+        """Let a message wait until `next_one`; it is shown above the box until then."""
+        self._wait_for([*self._waiting, sent])
+
+    def next_one(self) -> Sent:
+        """The message that has waited longest, which waits no longer."""
+        first, *others = self._waiting
+        self._wait_for(others)
+        return first
+
+    def take_back(self) -> None:
+        """Put all messages that wait back into the box, before what was typed since."""
+        messages = self._waiting
+        self._wait_for([])
+        for sent in reversed(messages):
+            self.give_back(sent)
+
     def give_back(self, sent: Sent) -> None:
         """Put back what could not be sent; what was typed since stays behind it, or for after the edit."""
         if sent.editing is None:
-            self.text = "\n\n".join(text for text in (typed_for(sent.text), self.text) if text)
+            self.put_first(typed_for(sent.text), sent.attachments)
         else:
             self.edit(sent.text, sent.editing)
-        for each in sent.attachments:
-            self.attach(each.name, each.text)
+            for each in sent.attachments:
+                self.attach(each.name, each.text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave a key to others where it would do nothing here."""
@@ -165,6 +200,8 @@ class Composer(Box):
         """Move in the list of completions, or to what was sent before or after."""
         if self._popup.display:
             self._popup.move(step)
+        elif step < 0 and self._waiting and not self._editor.text:
+            self.take_back()
         elif (text := self._history.walk(step, self._editor.text)) is not None:
             self._editor.put(text, at_end=step > 0)
             self._popup.close()
@@ -176,6 +213,10 @@ class Composer(Box):
         else:
             self._clear()
             self.post_message(self.EditCancelled())
+
+    def _wait_for(self, messages: list[Sent]) -> None:
+        self._waiting = messages
+        self._rows.show([sent.text or ", ".join(each.name for each in sent.attachments) for sent in messages])
 
     def _send(self) -> None:
         message = message_of(self._editor.text)

@@ -40,6 +40,11 @@ class Conversation:
         path = self.path if self._pending else ()
         return next((m.id for m in path if m.id in self._pending and m.finish_reason is None), None)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a message has to wait: the reply on the path goes on, as nobody has stopped it."""
+        return self.running is not None and self.running not in self._stopped
+
     def awaited(self, message: int) -> bool:
         """Whether a message is a reply that is being written here, or waits to be."""
         reply = self._pending.get(message)
@@ -47,9 +52,8 @@ class Conversation:
 
     def send(self, text: str) -> None:
         """Say something after what is shown; the reply follows, as soon as there is a model."""
-        running = self.running
-        if running is not None and running not in self._stopped:
-            waits = running in self.worker.waiting
+        if self.busy:
+            waits = self.running in self.worker.waiting
             raise EdgeLLMError(f"a reply {'waits for the model' if waits else 'is being written'}: Esc stops it")
         self._check_model()
         self.stop()
