@@ -116,6 +116,35 @@ def test_what_has_come_of_a_reply_is_exported_and_forked(make_front: MakeFront, 
     assert front.texts == ["count", "one "]
 
 
+def test_a_reply_whose_end_was_not_heard_yet_is_forked_and_stays(make_front: MakeFront) -> None:
+    front = make_front()
+    front.open()
+    front.desk.send("hello")
+    assert front.desk.worker.done().wait(20)  # written and saved; what was told lies in the queue
+    first = front.desk.chat.id
+    front.desk.fork(front.desk.path[-1].id)
+    assert front.texts == ["hello", "You said: hello"]
+    assert front.desk.path[-1].finish_reason == "eog"
+    front.until(ReplyEnded)
+    front.desk.open_chat(first)
+    assert front.texts == ["hello", "You said: hello"]
+    assert front.desk.path[-1].finish_reason == "eog"
+
+
+def test_a_reply_whose_end_was_not_heard_yet_is_seen_by_the_next(make_front: MakeFront) -> None:
+    front = make_front(FakeModel(replies=[["one ", "two"]], hold=1))
+    front.open()
+    front.desk.send("count")
+    assert front.backend.model.held.wait(20)
+    front.desk.stop()
+    assert front.desk.worker.done().wait(20)
+    front.desk.send("go on")
+    front.until(ReplyEnded)
+    front.until(ReplyEnded)
+    assert [m["content"] for m in front.backend.model.asked[1]] == ["count", "one ", "go on"]
+    assert front.texts == ["count", "one ", "go on", "You said: go on"]
+
+
 def test_a_fork_has_all_up_to_a_message(make_front: MakeFront) -> None:
     front = make_front()
     front.open()

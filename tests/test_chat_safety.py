@@ -172,7 +172,7 @@ def test_a_notice_that_is_there_is_not_shown_twice(tmp_path: Path) -> None:
 
 
 READS = ["chats", "load", "settings", "preference", "history"]
-CHANGES = ["newest", "show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete", "fork"]
+CHANGES = ["newest", "show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete"]
 KEEPS = ["save_settings", "change_settings", "set_preference", "remember"]
 
 

@@ -209,7 +209,7 @@ def test_nothing_can_be_written_to_what_is_gone(chats: Store) -> None:
         lambda: chats.add(chat, None, "user", "x"),
         lambda: chats.update(message),
         lambda: chats.rename(chat, "x"),
-        lambda: chats.fork(chat, message.id),
+        lambda: chats.load(chat),
     ):
         with pytest.raises(EdgeLLMError, match=r"no longer there|no such chat"):
             change()
@@ -223,7 +223,7 @@ def test_fork(chats: Store) -> None:
     other = chats.add(chat, a.id, "assistant", "other version", "qwen")
     chats.set_system(chat, "Be brief.")
     chats.set_draft(chat, "draft")
-    forked = chats.load(chats.fork(chat, b.id))
+    forked = chats.load(chats.put(chats.load(chat).up_to(b.id)))
     chats.update(replace(b, text="changed since"))
     assert [message.text for message in forked.tree.messages.values()] == ["a", "b"]
     assert forked.tree.leaf not in (a.id, b.id, c.id, other.id)

@@ -97,7 +97,9 @@ def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
     desk.next()
     desk.worker.reply(Request(1, ASKED))
     assert model.held.wait(20)
-    assert desk.worker.text() == "one two "
+    written = desk.worker.written(1)
+    assert written
+    assert written.text == "one two "
     desk.worker.stop(1)
     ended = desk.next()
     assert isinstance(ended, ReplyEnded)

@@ -98,8 +98,8 @@ class Plain:
         """Say what has come of the reply, and what is being done before there can be one."""
         self._hear_all()
         running = self.desk.running
-        if running is not None and self.desk.worker.running == running:
-            self._output.reply(self.desk.worker.text())
+        if running is not None and (written := self.desk.worker.written(running)):
+            self._output.reply(written.text)
         self._say_progress()
 
     def _say_progress(self) -> None:

@@ -137,8 +137,8 @@ class ChatScreen(BrowsingScreen):
     def _look(self) -> None:
         """Show how far the reply is and what the instruments read; rests while nothing happens."""
         reading, running = self.desk.reading(), self.desk.running
-        if running is not None and self.desk.worker.running == running:
-            self.query_one(Transcript).set_text(running, self.desk.worker.text())
+        if running is not None and (written := self.desk.worker.written(running)):
+            self.query_one(Transcript).set_text(running, written.text)
         if reading.dropped_messages != self._dropped:  # what no reply sees is told of by other events
             self._dropped = reading.dropped_messages
             self._show_path()

@@ -106,9 +106,11 @@ class Conversation:
                     self._tell(PathChanged())
 
     def take_written(self) -> None:
-        """Take what has come so far of the reply that is being written into the conversation."""
-        if (reply := self._pending.get(self.worker.running or 0)) and reply.id in self.chat.tree.messages:
-            self.chat.tree.put(replace(reply, text=self.worker.text()))
+        """Take what has come so far of a reply into the conversation; its end may not have been heard yet."""
+        for reply in self._pending.values():
+            if reply.id in self.chat.tree.messages and (written := self.worker.written(reply.id)):
+                so_far = replace(reply, text=written.text)
+                self.chat.tree.put(self._ended(written) if isinstance(written, ReplyEnded) else so_far)
 
     def walk(self, message: int | None, step: int) -> None:
         """Show an earlier or later version of a message, or of the last one that has several."""

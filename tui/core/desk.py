@@ -180,8 +180,7 @@ class Desk(Looks):
     def fork(self, message: int) -> None:
         """A new chat with everything up to a message; this one stays."""
         self.take_written()
-        self._save(self.chat.tree.messages[message])
-        self.open_chat(self.store.fork(self.chat.id, message))
+        self.open_chat(self.store.put(self.chat.up_to(message)))
 
     def delete_chat(self, chat: int) -> None:
         """Remove a chat; `undelete_chat` brings it back."""

@@ -20,7 +20,7 @@ class Looks(Conversation):
     def reading(self) -> Reading:
         """What the model is doing now; the figures are those of what is shown, if it wrote in that last."""
         reading = replace(self.worker.reading(), overflow=self.tuning.overflow, counted=self._counted)
-        if reading.live and any(message.id == self.worker.wrote for message in reversed(self.path)):
+        if reading.live and any(self.worker.written(message.id) for message in reversed(self.path)):
             return reading
         last = self._last_reply()
         tokens, messages = (last.dropped_tokens, last.dropped_messages) if last else (0, 0)
@@ -30,7 +30,7 @@ class Looks(Conversation):
         """The messages on the path that the last reply did not see: outside its window, or never replied to."""
         if not (reply := self._last_reply()):
             return frozenset()
-        dropped = self.worker.dropped_messages() if reply.id == self.worker.running else reply.dropped_messages
+        dropped = (self.worker.written(reply.id) or reply).dropped_messages
         said = [message.id for message in self._turns(reply.parent) if message.role != "system"]
         seen = set(said[dropped:])
         earlier = takewhile(lambda message: message is not reply, self.path)

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from threading import Event as ThreadEvent
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
@@ -41,6 +41,14 @@ class Request:
     end: Callable[[ReplyEnded], None] = lambda event: None
 
 
+class _Begun(NamedTuple):
+    """The reply that was begun last: where it goes, what writes it as long as its model is open, and how it ended."""
+
+    message: int
+    reply: Reply | None = None
+    ended: ReplyEnded | None = None
+
+
 class Worker:
     """Opens models and writes replies. Its methods return at once, from any thread; `tell` is called in its own."""
 
@@ -48,14 +56,12 @@ class Worker:
         self._backend, self._tell = backend, tell
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._model: OpenModel | None = None
-        self._reply: Reply | None = None
+        self._begun: _Begun | None = None  # replaced as a whole, as other threads look at it
         self._phase, self._progress, self._name = Phase.CLOSED, "", ""
         self._unwanted: set[int] = set()
         self.waiting: set[int] = set()
         self._opening = self._opened = 0
         self._closing = False
-        self.running: int | None = None
-        self.wrote: int | None = None
         self._thread = Thread(target=self._work, name="model worker", daemon=True)
         self._thread.start()
 
@@ -88,21 +94,28 @@ class Worker:
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
         self._unwanted.add(message)
-        if self.running == message and (reply := self._reply):
-            reply.cancel()
+        if (begun := self._begun) and begun.message == message and begun.reply and not begun.ended:
+            begun.reply.cancel()
 
     @property
     def empty(self) -> bool:
         """Whether there is no model, and none to come."""
         return self._phase is Phase.CLOSED and self._opened == self._opening
 
-    def text(self) -> str:
-        """What has come of the reply that is being written."""
-        return self._reply.text if self._reply else ""
+    @property
+    def running(self) -> int | None:
+        """The reply that is being written."""
+        begun = self._begun
+        return begun.message if begun and not begun.ended else None
+
+    def written(self, message: int) -> Reply | ReplyEnded | None:
+        """What has come of a reply, or came until its end; None but for the one that was begun last."""
+        begun = self._begun
+        return (begun.ended or begun.reply) if begun and begun.message == message else None
 
     def reading(self) -> Reading:
         """What is being done now."""
-        reply, model = self._reply, self._model
+        reply, model = self._begun and self._begun.reply, self._model
         devices = model.devices if model else []
         blocks = sum(device["blocks"] for device in devices)
         to_come = self._phase is Phase.CLOSED and not self.empty
@@ -118,10 +131,6 @@ class Worker:
             blocks=blocks,
             gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
         )
-
-    def dropped_messages(self) -> int:
-        """How many messages, as `ReplyEnded` counts them, the reply that is being written does not see."""
-        return self._reply.dropped_messages if self._reply else 0
 
     def close(self) -> None:
         """Stop what is being written or opened, let go of the model and end the thread."""
@@ -175,7 +184,9 @@ class Worker:
         return ""
 
     def _let_go(self) -> None:
-        model, self._model, self._reply = self._model, None, None
+        model, self._model = self._model, None
+        if self._begun:
+            self._begun = self._begun._replace(reply=None)
         try:
             if model:
                 model.close()
@@ -187,15 +198,14 @@ class Worker:
             self._jobs.put(lambda: self._write(request))
             return
         self.waiting.discard(request.message)
-        self._reply = None  # first: what `text` gives is always of the reply that is running
-        self.running = self.wrote = request.message
+        self._begun = _Begun(request.message)
         try:
-            ended = self._written(request)
+            ended = self._reply_to(request)
         except Exception as error:
-            text, stats = self.text(), asdict(self._reply.stats) if self._reply else None
+            text, stats = (reply.text, asdict(reply.stats)) if (reply := self._begun.reply) else ("", None)
             ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
         self._phase = Phase.READY if self._model else Phase.CLOSED
-        self.running = None
+        self._begun = self._begun._replace(ended=ended)
         self._unwanted.discard(request.message)
         try:
             request.end(ended)
@@ -207,12 +217,13 @@ class Worker:
         """Whether a model is to be opened before a reply that is still wanted; the job for that stands in the queue."""
         return self._opened != self._opening and not self._closing and request.message not in self._unwanted
 
-    def _written(self, request: Request) -> ReplyEnded:
+    def _reply_to(self, request: Request) -> ReplyEnded:
         if request.message in self._unwanted:
             return ReplyEnded(request.message, "", "cancelled")
         model = self._ready()
         self._phase = Phase.PREFILL
-        self._reply = reply = model.reply(request.messages, request.options)
+        reply = model.reply(request.messages, request.options)
+        self._begun = _Begun(request.message, reply)
         # In this order here, and the other way round in `stop`, so that no wish is missed.
         if request.message in self._unwanted:
             reply.cancel()

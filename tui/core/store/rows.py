@@ -1,6 +1,6 @@
 """What the store gives."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tui.core.tree import Tree
 
@@ -27,3 +27,8 @@ class Chat:
     model: str | None = None
     tree: Tree = field(default_factory=Tree)
     draft: str = ""
+
+    def up_to(self, message: int) -> "Chat":
+        """Another chat, not stored yet, with the messages from the first one to this one."""
+        tree = Tree(self.tree.path(message), message)
+        return replace(self, id=0, title=f"{self.title} (fork)".strip(), tree=tree, draft="")

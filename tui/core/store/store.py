@@ -94,12 +94,6 @@ class Store(Kept):
             if not replace_row(run, message):
                 raise self._gone()
 
-    def fork(self, chat: int, message: int) -> int:
-        """A new chat with the messages from the first one to this one; its id."""
-        old = self.load(chat)
-        path = old.tree.path(message)
-        return self.put(replace(old, title=f"{old.title} (fork)".strip(), tree=Tree(path, message), draft=""))
-
     def show(self, chat: int, leaf: int | None) -> None:
         """Remember the last message that is shown."""
         self._set(chat, "leaf", leaf)
