@@ -4,6 +4,9 @@ from pathlib import Path
 
 from chat_app import chatting, run
 from chat_fakes import FakeModel
+from textual.events import Key
+
+from tui.transcript import Transcript
 
 LONG = [f"line {number}\n\n" for number in range(60)]
 
@@ -59,6 +62,50 @@ def test_an_edit_begins_in_the_box(tmp_path: Path) -> None:
             await chat.say("one")
             await chat.press("alt+up", "alt+up", "f2")
             assert (chat.composer.text, chat.composer.has_focus_within) == ("one", True)
+
+    run(test())
+
+
+def test_of_a_marked_reply_the_message_before_it_is_edited(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            await chat.say("two")
+            await chat.press("alt+up", "alt+up", "alt+up", "f2")
+            assert chat.composer.text == "one"
+            await chat.type("uno")
+            await chat.until(lambda: chat.texts == ["uno", "You said: uno"])
+            assert chat.transcript.selected is None
+
+    run(test())
+
+
+def test_keys_with_alt_are_no_letters_where_they_come_behind_an_escape(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("hello")
+            await chat.press("a")
+            for letter in "yz":
+                chat.app.post_message(Key(f"alt+{letter}", letter))
+                await chat.pilot.pause()
+            assert chat.app.clipboard == "You said: hello"
+            assert chat.composer.text == "a"
+            await chat.press("alt+up")
+            chat.app.post_message(Key("alt+z", "z"))
+            await chat.press("b")
+            assert chat.composer.text == "ab"
+
+    run(test())
+
+
+def test_what_is_typed_after_a_click_goes_into_the_box(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("hello")
+            await chat.pilot.click(Transcript, offset=(5, 5))
+            await chat.press(*"can you")
+            assert chat.composer.text == "can you"
+            assert chat.notices == []
 
     run(test())
 

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from chat_app import chatting, run
 
 from tui.chat.entries import Entries
+from tui.core.store.checked import ROLES
 
 
 def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
@@ -52,6 +54,20 @@ def test_a_reply_that_waits_for_a_stopped_one_is_not_over(tmp_path: Path) -> Non
             shown = Entries(desk).shown()
             assert (shown[-1].role, shown[-1].figures) == ("assistant", "")
             await chat.until(lambda: desk.running is None)
+
+    run(test())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_all_roles_of_an_imported_chat_are_shown(tmp_path: Path, role: str) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            desk = chat.app.desk
+            desk.chat.tree.put(replace(desk.path[-1], role=role, text="what they said"))
+            chat.transcript.show(Entries(desk).shown())
+            await chat.pilot.pause()
+            assert "what they said" in chat.shown()
 
     run(test())
 

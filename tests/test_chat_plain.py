@@ -77,10 +77,18 @@ def test_edit_regen_and_the_way_between_versions(talk: Talk) -> None:
     assert "you (2 of 2): uno\nfake (1 of 2): to uno" in said.err
 
 
-def test_an_empty_line_leaves_the_message_as_it_was(talk: Talk) -> None:
+def test_other_words_may_stand_behind_edit(talk: Talk) -> None:
     model = FakeModel()
-    talk("one\n/edit\n\n", model)
-    assert len(model.asked) == 1
+    talk("one\n/edit uno\n", model)
+    assert [asked[-1]["content"] for asked in model.asked] == ["one", "uno"]
+
+
+@pytest.mark.parametrize("line", ["", "/later"])
+def test_an_empty_line_or_a_command_leaves_the_message_as_it_was(talk: Talk, line: str) -> None:
+    model = FakeModel()
+    said = talk(f"one\n/edit\n{line}\ntwo\n", model)
+    assert "the message stays as it was" in said.err
+    assert [asked[-1]["content"] for asked in model.asked] == ["one", "two"]
 
 
 def test_chats_are_listed_opened_and_gone_on_with(talk: Talk, tmp_path: Path) -> None:
@@ -143,6 +151,12 @@ def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
 
 def test_quit_leaves_what_follows_unread(talk: Talk) -> None:
     assert talk("/quit\nhello\n").out == ""
+
+
+def test_a_name_that_no_file_can_have_is_one_line(talk: Talk) -> None:
+    said = talk(f"/file {'x' * 300}\nhello\n")
+    assert "xxx: File name too long; give a text file" in said.err
+    assert said.out == "You said: hello\n"
 
 
 def test_what_failed_on_the_way_shows_in_the_exit_code(talk: Talk) -> None:

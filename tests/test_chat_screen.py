@@ -148,6 +148,19 @@ def test_a_draft_survives_leaving(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_draft_survives_leaving_from_a_message_that_is_recalled(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("before")
+            await chat.press(*"half", "up")
+            assert chat.composer.text == "before"
+            await chat.press("ctrl+q")
+        async with chatting(tmp_path, chat=1) as chat:
+            assert chat.composer.text == "half"
+
+    run(test())
+
+
 def test_each_chat_has_its_own_draft(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
@@ -183,6 +196,28 @@ def test_the_list_of_chats_searches_renames_deletes_and_brings_back(tmp_path: Pa
             assert len(chat.app.desk.chats()) == 1
             await chat.press("ctrl+z")
             assert len(chat.app.desk.chats()) == 2
+
+    run(test())
+
+
+def test_delete_in_a_title_deletes_a_letter(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("about apples")
+            await chat.press("ctrl+l", "f2", "home", "delete", "enter")
+            assert [row.title for row in chat.app.desk.chats()] == ["bout apples"]
+
+    run(test())
+
+
+def test_a_search_without_a_hit_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("about apples")
+            await chat.press("ctrl+l", *"zebra")
+            assert "no chat has these words" in chat.shown()
+            await chat.press("enter", "delete")
+            assert len(chat.app.desk.chats()) == 1
 
     run(test())
 

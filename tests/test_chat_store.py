@@ -157,6 +157,13 @@ def test_a_snippet_shows_the_hit(both: Store) -> None:
     assert by_title["the elephant's title"] == ""
 
 
+def test_a_snippet_shows_the_message_with_all_words(both: Store) -> None:
+    said(both, "counted", *(f"What is MBU? {i}, and so on" for i in range(100)))
+    for wanted in ("mbu? 77", "77 mbu?", "mbu 77"):
+        (chat,) = both.chats(wanted)
+        assert chat.snippet.endswith("MBU? 77, and so on")
+
+
 def test_delete_and_undo(chats: Store) -> None:
     old = said(chats, "old", "elephant")
     said(chats, "new", "elephant")

@@ -152,15 +152,18 @@ class Plain:
         self.desk.weigh(name, text)
 
     def edit(self, message: int) -> None:
-        """Ask for other words in place of an earlier message; Ctrl-C leaves it as it is."""
+        """Ask for other words in place of an earlier message; Ctrl-C leaves it as it is, and so does a command."""
         self.say(f"instead of: {self.desk.chat.tree.messages[message].text}")
         text = None
         with suppress(KeyboardInterrupt):
             text = self._input.read()
-        if text:
-            self.desk.edit(message, text)
+        command = command_of(text or "")
+        if text and not command:
+            self.desk.edit(message, message_of(text))
         else:
             self.say("the message stays as it was")
+        if command:
+            self._command(command)
 
     def show(self, view: str) -> None:
         """Print what a view of the screen would show."""

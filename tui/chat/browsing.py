@@ -2,6 +2,7 @@
 
 from textual import events, on
 
+from tui.binding import typed
 from tui.chat.chats import ChatsScreen
 from tui.chat.keys import key_of
 from tui.composer import Composer
@@ -32,9 +33,12 @@ class BrowsingScreen(ChatsScreen):
         self.call_later(self.query_one(Transcript).run_action, action)
 
     def action_edit(self) -> None:
-        """Edit the marked message, if it is the person's, or their last one."""
-        marked = self.desk.chat.tree.messages.get(self.query_one(Transcript).selected or 0)
-        if marked and marked.role == "user":
+        """Edit the marked message, or the one that it replies to; the person's last one if none is marked."""
+        messages = self.desk.chat.tree.messages
+        marked = messages.get(self.query_one(Transcript).selected or 0)
+        while marked and marked.role != "user":
+            marked = messages.get(marked.parent or 0)
+        if marked:
             self.edit(marked.id)
         else:
             self.command("/edit")
@@ -60,7 +64,8 @@ class BrowsingScreen(ChatsScreen):
 
     def on_key(self, event: events.Key) -> None:
         """What is typed over the conversation goes into the box."""
-        if event.is_printable and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
+        character = typed(event)
+        if character and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
             event.stop()
             self.action_back()
-            self.query_one(Composer).insert(event.character or "")
+            self.query_one(Composer).insert(character)

@@ -75,5 +75,5 @@ class ChatsScreen(FrontScreen):
 
     @on(Sidebar.Undo)
     def _undo(self) -> None:
-        if self._deleted:
-            self.attempt(lambda: self.desk.undelete_chat(self._deleted.pop()))
+        if self._deleted and self.attempt(lambda: self.desk.undelete_chat(self._deleted[-1])):
+            self._deleted.pop()

@@ -171,6 +171,7 @@ class ChatScreen(BrowsingScreen):
     @on(Composer.Sent)
     def _sent(self, message: Composer.Sent) -> None:
         composer = self.query_one(Composer)
+        self.query_one(Transcript).selected = None
         self.desk.begin()  # what was typed ahead may be sent before the screen stands
         text = with_files(message.text, ((each.name, each.text) for each in message.attachments))
         try:

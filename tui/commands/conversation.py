@@ -19,11 +19,14 @@ def _file(front: Front, argument: str) -> None:
         front.attach(Path(path).name, text)
 
 
-def _edit(front: Front, _: str) -> None:
+def _edit(front: Front, text: str) -> None:
     asked = [message.id for message in front.desk.path if message.role == "user"]
     if not asked:
         raise Problem("there is no message of yours yet to edit")
-    front.edit(asked[-1])
+    if text:
+        front.desk.edit(asked[-1], text)
+    else:
+        front.edit(asked[-1])
 
 
 def _branch(front: Front, _: str) -> None:
@@ -35,7 +38,7 @@ def _branch(front: Front, _: str) -> None:
 
 COMMANDS = (
     Command("file", "PATH ...", "send text files with the next message", _file),
-    Command("edit", "", "say your last message in other words", _edit),
+    Command("edit", "[TEXT]", "say your last message in other words", _edit),
     Command("regen", "", "another reply; the one before stays (/earlier)", lambda f, _: f.desk.regenerate()),
     Command("earlier", "", "the version before, of an edit or a reply", lambda f, _: f.desk.walk(None, -1)),
     Command("later", "", "the version after this one", lambda f, _: f.desk.walk(None, 1)),

@@ -93,10 +93,15 @@ class Box(Widget):
         self.text = draft
 
     @property
+    def typed(self) -> str:
+        """What the text area holds of the person's."""
+        return self._editor.text
+
+    @property
     def unsent(self) -> str:
         """All that is typed here: what is in the box, and what was in it before a message was edited."""
         before = join(self._edited.typed, self._edited.attachments) if self._edited else ""
-        return paragraphs(self.text, before)
+        return paragraphs(join(self.typed, self._chips.pasted), before)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -140,7 +145,7 @@ class Box(Widget):
 
     def edit(self, text: str, key: int, what: str = "message") -> None:
         """Begin to edit a message. What was in the box comes back afterwards. `what` is told above: "editing WHAT"."""
-        before = self._edited or _Edited(key, self._editor.text, self._chips.attachments)
+        before = self._edited or _Edited(key, self.typed, self._chips.attachments)
         self._edited = _Edited(key, before.typed, before.attachments)
         self._heading.update(f"editing {what} · Esc cancels")
         self._heading.display = True

@@ -130,6 +130,11 @@ class Composer(Box):
         return bool(self._waiting)
 
     @property
+    def typed(self) -> str:
+        """What is being typed, which messages that are recalled only cover."""
+        return self._history.typed(self._editor.text)
+
+    @property
     def unsent(self) -> str:
         """All that is typed here: what waits, what is in the box, and what was in it before a message was edited."""
         return paragraphs(*(sent.text for sent in self._waiting), super().unsent)

@@ -31,6 +31,10 @@ class History:
         """Whether `text` is one of what was sent, unchanged, and not what is being typed."""
         return self._at < len(self._sent) and self._sent[self._at] == text
 
+    def typed(self, text: str) -> str:
+        """What is being typed: what was, where `text` is but recalled."""
+        return self._texts[-1] if self.recalls(text) else text
+
     def _start(self) -> None:
         self._texts = [*self._sent, ""]
         self._at = len(self._sent)

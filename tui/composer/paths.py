@@ -49,7 +49,8 @@ def _at_home(path: str) -> Path:
 
 
 def _completion(path: Path, head: str) -> Completion:
-    end, about = ("/", "folder") if path.is_dir() else ("", _size(path))
+    folder = os.path.isdir(path)  # noqa: PTH112 (that of `Path` raises OSError where the folder may not be entered)
+    end, about = ("/", "folder") if folder else ("", _size(path))
     return Completion(_SPECIAL.sub(r"\\\1", head + path.name) + end, about, path.name + end)
 
 

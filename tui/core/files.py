@@ -1,5 +1,6 @@
 """Files that a person names, and how they go with a message."""
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,7 +29,8 @@ def typed_path(name: str) -> Path:
 def text_of(name: str, advice: str) -> str:
     """What is in the file that was typed; `advice` is for one that is too long. Raises EdgeLLMError."""
     path = typed_path(name)
-    if path.exists() and not path.is_file():  # a pipe may never end, nor begin
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 (those of `Path` may raise OSError)
+        # A pipe may never end, nor begin.
         raise EdgeLLMError(f"{printable(name, 400)}: is no file; give a text file")
     return decode(read(str(path)), name, advice)
 

@@ -92,6 +92,8 @@ class Sidebar(Widget):
         self._rows, self._current = rows, current
         options.clear_options()
         options.add_options(Option(row(each, open=each.id == current), id=str(each.id)) for each in rows)
+        if not rows and self.query_one(Input).value:
+            options.add_option(Option("no chat has these words", disabled=True))
         self._highlight(chosen or current)
 
     def search(self) -> None:
@@ -107,6 +109,10 @@ class Sidebar(Widget):
     def _chosen(self) -> int | None:
         place = self.query_one(OptionList).highlighted
         return self._rows[place].id if place is not None and place < len(self._rows) else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """While a title is typed, keys that edit it are the input's."""
+        return self._renaming is None or action not in ("delete", "undo", "rename")
 
     def action_move(self, step: int) -> None:
         """Highlight another chat; the cursor stays in the search."""

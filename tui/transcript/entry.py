@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Entry:
     """One message as shown. `text` is as written, a model's `<think>...</think>` included.
 
-    `role` is `user`, `assistant`, `system` or `notice`; a reply is Markdown, all else is shown as it was written.
+    `role` is `user`, `assistant`, `system` or `tool`; a reply is Markdown, all else is shown as it was written.
     `figures` is one line under a reply. Where there are several `versions`, the heading names the one shown, counted
     from 1. An `unseen` message, which the last reply did not see, is dimmed. `running` is the reply that streams now.
     """

@@ -13,7 +13,7 @@ class Palette:
     user: Style
     assistant: Style
     system: Style
-    notice: Style
+    tool: Style
     selected: Style
     muted: Style
     unseen: Style

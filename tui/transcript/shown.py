@@ -8,7 +8,7 @@ from tui.transcript.entry import Entry
 from tui.transcript.pieces import Figures, Fold, Heading, Piece, Plain
 from tui.transcript.thinking import split
 
-_NAMES = {"user": "You", "assistant": "Reply", "system": "System", "notice": "Notice"}
+_NAMES = {"user": "You", "assistant": "Reply", "system": "System", "tool": "Tool"}
 _LINES = 64  # of a plain text in one piece
 _LONG, _HEAD, _TAIL = 40, 12, 8  # lines of what is folded, and of what is seen of it then
 

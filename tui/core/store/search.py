@@ -17,7 +17,7 @@ _UNSPACED = re.compile(
 _BITS = 31
 """A row of the index has the id `chat << 31 | message`: both are known without a look at the message."""
 
-_SNIPPET = 80
+_SNIPPET, _WORDS = 80, 50
 
 Run = Callable[..., sqlite3.Cursor]
 """Runs a statement with its values."""
@@ -55,25 +55,32 @@ def find(run: Run, wanted: str, titles: Mapping[int, str]) -> dict[int, str]:
     """Of the chats with these titles those that have all the wanted words, each with a line around one of them.
 
     A word may be in the title or in any message; upper and lower case are the same, and a word may go on.
+    Beyond 50 words nothing is looked for.
     """
-    words = wanted.lower().split()
-    hits = [_hits(run, word) for word in words]
+    words = wanted.lower().split()[:_WORDS]
+    hits, together = [_hits(run, [word]) for word in words], _hits(run, words)
     found = {}
     for chat, title in titles.items():
         if all(chat in hit or word in title.lower() for word, hit in zip(words, hits, strict=True)):
-            messages = [hit[chat] for hit in hits if chat in hit]
+            messages = [hit[chat] for hit in (together, *hits) if chat in hit]
             found[chat] = _snippet(run, messages[0], words) if messages else ""
     return found
 
 
-def _hits(run: Run, word: str) -> dict[int, int]:
-    """The chats with a word in their messages, and for each its last message with it."""
-    if has_index(run) and word[0].isalnum() and word[-1].isalnum() and word.isprintable():
-        phrase = '"{}"*'.format(_spaced(word).replace('"', '""'))
+def _hits(run: Run, words: Sequence[str]) -> dict[int, int]:
+    """The chats with these words in one message, and for each its last message with them."""
+    if has_index(run) and all(map(_is_indexed, words)):
+        phrases = " AND ".join('"{}"*'.format(_spaced(word).replace('"', '""')) for word in words)
         columns = f"rowid >> {_BITS}, max(rowid) & {2**_BITS - 1}"
-        return dict(run(f"SELECT {columns} FROM words WHERE words MATCH ? GROUP BY 1", phrase))
-    pattern = "%{}%".format(re.sub(r"([\\%_])", r"\\\1", word))  # the index knows no symbols: of C++ it has a C
-    return dict(run(r"SELECT chat, max(id) FROM messages WHERE text LIKE ? ESCAPE '\' GROUP BY chat", pattern))
+        return dict(run(f"SELECT {columns} FROM words WHERE words MATCH ? GROUP BY 1", phrases))
+    patterns = ["%{}%".format(re.sub(r"([\\%_])", r"\\\1", word)) for word in words]
+    each = " AND ".join(r"text LIKE ? ESCAPE '\'" for _ in patterns)
+    return dict(run(f"SELECT chat, max(id) FROM messages WHERE {each} GROUP BY chat", *patterns))
+
+
+def _is_indexed(word: str) -> bool:
+    """The index knows no symbols: of C++ it has a C."""
+    return word[0].isalnum() and word[-1].isalnum() and word.isprintable()
 
 
 def _snippet(run: Run, message: int, words: Sequence[str]) -> str:
