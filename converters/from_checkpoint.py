@@ -57,4 +57,4 @@ def prepare_convert(
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     # GGUF files may lie beside the checkpoint's own, and be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
-    return prepare(pairs, tensors, recipe, out=out, read=own, force=force, threads=threads)
+    return prepare(pairs, tensors, recipe, out=out, read=checkpoint.weights, keep=own, force=force, threads=threads)

@@ -68,17 +68,20 @@ def prepare(
     *,
     out: str | os.PathLike[str],
     read: Sequence[Path],
+    keep: Sequence[Path] = (),
     force: bool,
     threads: int | None,
 ) -> Job:
-    """A job that writes `tensors` with `pairs` as its metadata to `out`; `read` are the files it reads.
+    """A job that writes `tensors` with `pairs` as its metadata to `out`; `read` are the files it reads meanwhile.
+
+    `keep` are others that `out` may not be.
 
     Raises OptionError for a number of threads that is none, UnsupportedModelError for a row that is too long, and
     EdgeLLMError where the file cannot be written.
     """
     _check_rows(tensors)
     layout = lay_out(typed(pairs, recipe), tensors)
-    target = check_target(out, read, force=force)
+    target = check_target(out, [*read, *keep], force=force)
     check_room(target, layout.nbytes)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
     return Job(target, layout, tensors, count, Watched(read))

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converters.output import temporary_of, told
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable, size
 
 
 def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:
     """The file to write, behind any symbolic link.
 
-    `sources` are the files that are read, which it may not be. Raises EdgeLLMError for a place where no file can be
-    written, or where one is already, unless `force` allows to replace it.
+    `sources` are the files that are read, which it may not be. Raises OptionError without a name, and EdgeLLMError for
+    a place where no file can be written, or where one is already, unless `force` allows to replace it.
     """
     if not os.fspath(given):
-        raise EdgeLLMError("the new file has an empty name; give one")
+        raise OptionError("the new file has an empty name; give one")
     name = printable(str(given), 400)
     with told(Path(given)):
         target = _resolved(given, name)

@@ -237,6 +237,11 @@ def test_a_built_in_template_by_its_name(model: Model) -> None:
     assert rendered == "<|im_start|>user\nthe<|im_end|>\n<|im_start|>assistant\n"
 
 
+def test_a_template_that_would_be_the_same_for_all_messages_is_a_slip(model: Model) -> None:
+    with pytest.raises(OptionError, match=r"chatlm is no built-in template .* one of: chatml"):
+        model.chat(template="chatlm")
+
+
 def test_templates_that_cannot_be_used(model: Model, model_file: ModelFile) -> None:
     with pytest.raises(EdgeLLMError, match="template is not valid: line 1") as error:
         model.chat(template="{{ messages")

@@ -139,6 +139,33 @@ def test_a_model_by_its_path_is_opened_once_with_the_settings_of_its_name(make_f
     assert front.texts == ["typed while it loads", "You said: typed while it loads"]
 
 
+def test_what_is_set_while_a_model_is_opened_by_its_path_is_kept_under_its_name(make_front: MakeFront) -> None:
+    front = make_front()
+    front.backend.named["/there/model.gguf"] = "model"
+    front.backend.wait = Flag()
+    front.desk.store.save_settings("model", {"top_k": 5})
+    front.desk.open_model("/there/model.gguf")
+    front.desk.set("temp", "0.5")
+    front.backend.wait.set()
+    front.until(ModelOpened)
+    assert front.desk.tuning.values == {"top_k": 5, "temp": 0.5}
+    assert front.desk.store.settings("model") == {"top_k": 5, "temp": 0.5}
+    assert front.desk.store.settings("/there/model.gguf") == {}
+
+
+def test_of_two_models_asked_for_the_first_does_not_cost_the_one_that_is_open(make_front: MakeFront) -> None:
+    front, hold = make_front(), Flag()
+    front.open("one")
+    front.desk.worker.ask(lambda model: Notice(f"held: {hold.wait(20)}"))  # until then nothing is opened
+    front.desk.open_model("two")
+    front.desk.open_model("no-such")
+    hold.set()
+    front.until(ModelFailed)
+    assert (front.desk.model, front.backend.model.closed) == ("one", False)
+    front.say("hello")
+    assert front.texts == ["hello", "You said: hello"]
+
+
 def test_a_message_that_waits_for_a_model_is_for_the_one_chosen_in_its_place(make_front: MakeFront) -> None:
     front = make_front()
     front.backend.wait = Flag()

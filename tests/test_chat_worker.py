@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from queue import Queue
 from threading import Event as Flag
-from threading import Thread
+from threading import Thread, active_count
 from time import sleep
 from types import SimpleNamespace
 from typing import Any
@@ -162,6 +162,13 @@ def test_a_file_that_cannot_chat_is_refused_before_the_open_model_goes(
 ) -> None:
     with pytest.raises(EdgeLLMError, match=problem):
         EdgeBackend().check(str(model_file(**options)), no_options)
+
+
+def test_a_file_that_cannot_chat_is_closed_again(model_file: ModelFile) -> None:
+    before = active_count()
+    with pytest.raises(EdgeLLMError, match="has no chat template"):
+        EdgeBackend().open(str(model_file(types="Q8_0")), lambda name: {"threads": 3}, lambda progress: None)
+    assert active_count() == before
 
 
 def test_without_a_model_a_reply_says_so(desk: Desk) -> None:

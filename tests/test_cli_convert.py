@@ -1,6 +1,9 @@
 """`edgellm convert`: from a checkpoint folder to a file that computes, here and in llama.cpp."""
 
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ from make_checkpoint import write_checkpoint
 from oracle import llama_cpp_greedy, llama_cpp_logits
 
 from converters import convert, quantize
+from converters.output import temporary_of
 from edgellm import Model
 from edgellm.cli import run
 from edgellm.errors import ModelFileError
@@ -100,6 +104,34 @@ def test_a_file_beside_the_checkpoint_may_be_replaced(tmp_path: Path) -> None:
     convert(folder, folder / "model.gguf", "Q8_0", force=True)
     with GGUFFile.open(folder / "model.gguf") as file:
         assert file.architecture == "llama"
+
+
+def test_only_files_with_weights_must_stay_as_they_are(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "in")
+    out, log = folder / "model.gguf", folder / "convert.log"
+    left = temporary_of(out)  # what a killed run leaves
+    for path in (left, log):
+        path.write_bytes(b"old")
+    convert(folder, out, "Q8_0", progress=lambda done, total: log.write_bytes(b"%d" % done))
+    assert out.exists()
+    assert not left.exists()
+    weights = folder / "model.safetensors"
+    with pytest.raises(ModelFileError, match="was changed while it was read"):
+        convert(folder, out, "Q8_0", force=True, progress=lambda done, total: weights.touch())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
+def test_a_closed_terminal_ends_no_conversion_under_nohup(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "in")
+    code = (
+        "import os, signal, sys; from edgellm.cli import run; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+        "import converters.job as job; check = job.check_room;"
+        "job.check_room = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), check(*given));"
+        "sys.exit(run())"
+    )
+    command = [sys.executable, "-c", code, "convert", str(folder), "-o", str(tmp_path / "out.gguf"), "--type", "F16"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert (tmp_path / "out.gguf").exists()
 
 
 def test_a_trained_model_continues_a_text_as_in_llama_cpp(shared: Path, tmp_path: Path) -> None:

@@ -77,7 +77,9 @@ def test_a_gated_repository_with_a_token(machine: Machine, hub: Hub, monkeypatch
     assert "hf_secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("answer", [PAGE, b"[]", b'{"id": "a/b"}', b'{"id": "../..", "sha": "x"}', b'{"siblings": 3}'])
+@pytest.mark.parametrize(
+    "answer", [PAGE, b"[]", b'{"id": "a/b"}', b'{"id": "../..", "sha": "x"}', b'{"siblings": 3}', b"[" * 200_000]
+)
 def test_an_answer_that_is_none(answer: bytes, machine: Machine, hub: Hub) -> None:
     hub.answer = answer
     with pytest.raises(EdgeLLMError) as refused:

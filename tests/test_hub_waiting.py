@@ -24,6 +24,7 @@ from edgellm.hub.patience import Patience, retry_after
         ({"retry-after": "soon"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, None),
+        ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
         ({"ratelimit": '"api";r=0;t=55'}, 55),
         ({"ratelimit": '"api";r=489;t=55'}, None),
         ({"ratelimit": '"api";r=0;t=55', "retry-after": "7"}, 7),

@@ -40,6 +40,13 @@ def test_sentencepiece_keys(tmp_path: Path, keys: dict[str, Any], said: str) -> 
     assert f"v.gguf: key {said}" in (told := message(path, ModelFileError)) or f"v.gguf: {said}" in told
 
 
+def test_a_file_may_say_that_there_is_no_such_token(tmp_path: Path) -> None:
+    none = 0xFFFF_FFFF
+    path = write_spm(tmp_path / "v.gguf", {}, {}, bos_token_id=none, eos_token_id=none, padding_token_id=none)
+    tokenizer = Tokenizer.open(path)
+    assert (tokenizer.bos_id, tokenizer.eos_id) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("merge", "said"),
     [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from converters.architectures.config import Config
 from converters.checkpoint import Checkpoint
-from edgellm.errors import EdgeLLMWarning, ModelFileError
+from edgellm.errors import EdgeLLMWarning
 from edgellm.gguf.printable import printable
 
 if TYPE_CHECKING:
@@ -71,12 +71,10 @@ def read_card(checkpoint: Checkpoint) -> dict[str, Any]:
 
     Numbers and dates become text. A card that cannot be read is an EdgeLLMWarning: the model is none the worse.
     """
-    from yaml import YAMLError
-
     try:
         card = _load_yaml(_front_matter(checkpoint.text("README.md") or ""))
         known = {str(key): _clean(str(key), value) for key, value in card.items()} if isinstance(card, dict) else {}
-    except (ModelFileError, YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:  # what PyYAML makes of `!!bool x` or `!!int ''` raises nearly anything
         where = printable(str(checkpoint.path / "README.md"), 400)
         said = printable(" ".join(str(error).split()), 200)
         warnings.warn(f"{where}: the model card is left out, it cannot be read ({said})", EdgeLLMWarning, stacklevel=2)

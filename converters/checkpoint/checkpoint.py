@@ -22,8 +22,9 @@ _MOST_TENSORS = 1 << 17
 class Checkpoint:
     """A checkpoint as stored; `Checkpoint.open(folder)`.
 
-    `config` is what config.json holds, `tensors` are by their Hugging Face names. The scales of FP8 weights are not
-    among them: `source` gives those weights as float32. No file stays open, and nothing of them in memory.
+    `config` is what config.json holds, `tensors` are by their Hugging Face names, `weights` the files they are in. The
+    scales of FP8 weights are not among the tensors: `source` gives those weights as float32. No file stays open, and
+    nothing of them in memory.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Checkpoint:
         self.path = path
         self.config = MappingProxyType(config)
         self.tensors = MappingProxyType({name: tensor for name, tensor in stored.items() if name not in scales})
+        self.weights = sorted({tensor.file for tensor in stored.values()})
         self._stored = stored
         self._block = block
 

@@ -1,5 +1,6 @@
 """The `edgellm` command. Each subcommand is a module here, imported only when it is called."""
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -33,6 +34,9 @@ COMMANDS = {
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",
 }
+
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class LazyGroup(click.Group):
@@ -104,7 +108,9 @@ def run() -> int:
         return _complain(str(error), 1)
     except OSError as error:  # most often a full disk under stdout
         _discard_stdout()
-        return _complain(f"{error.filename or 'stdout'}: {error.strerror or error}; make room, or write elsewhere", 1)
+        full = error.filename is None or error.errno in _FULL
+        advice = "make room, or write elsewhere" if full else "check that it is there, and its permissions"
+        return _complain(f"{printable(str(error.filename or 'stdout'), 400)}: {error.strerror or error}; {advice}", 1)
 
 
 def _invoke(arguments: list[str]) -> int:

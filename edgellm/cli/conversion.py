@@ -60,8 +60,8 @@ def carry_out(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None
 def _ending_well() -> Iterator[None]:
     """Say on Ctrl-C that nothing was written; clean up, too, when the terminal is closed or the process is ended."""
     for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            number = getattr(signal, name)
+        number = getattr(signal, name, None)
+        if number and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         yield

@@ -13,12 +13,10 @@ from edgellm.gguf.file import GGUFFile
 from edgellm.gguf.finite import find_not_finite
 from edgellm.gguf.printable import printable
 from edgellm.gguf.tensors import Tensor
-from edgellm.gguf.values import Strings
+from edgellm.gguf.values import NO_TOKEN, Strings
 
 _PER_TOKEN = ("tokenizer.ggml.token_type", "tokenizer.ggml.scores")
 _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
-# How converters write "this model has no such token", as a signed or an unsigned number.
-_NO_TOKEN = (-1, 0xFFFF_FFFF)
 
 
 def find_problems(file: GGUFFile) -> Iterator[str]:
@@ -58,7 +56,7 @@ def _tokenizer(file: GGUFFile) -> Iterator[str]:
         if values is not None and (not isinstance(values, np.ndarray) or len(values) != len(tokens)):
             yield f"key {key} is not an array of {len(tokens)} numbers, one for each token"
     for key, value in special_ids(file):
-        if type(value) is not int or not (0 <= value < len(tokens) or value in _NO_TOKEN):
+        if type(value) is not int or not (0 <= value < len(tokens) or value in NO_TOKEN):
             yield f"key {printable(key)} is {printable(str(value))}, not one of the {len(tokens)} tokens"
 
 

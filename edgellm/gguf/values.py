@@ -12,6 +12,9 @@ import numpy as np
 
 from edgellm.gguf.cursor import Cursor
 
+NO_TOKEN = (-1, 0xFFFF_FFFF)
+"""How converters write "this model has no such token" as the id of one, as a signed or an unsigned number."""
+
 BOOL, STRING, ARRAY = 7, 8, 9
 _LAYOUTS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "q", 12: "d"}
 _SCALARS = {kind: struct.Struct("<" + code) for kind, code in _LAYOUTS.items()}

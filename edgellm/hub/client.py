@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
 
 _TIMEOUT_S = 30.0
-_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
+_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", re.ASCII)
+_LENGTH = re.compile(r"\d{1,18}", re.ASCII)
 _OUT_OF_RANGE = 416
 _YES = ("1", "ON", "YES", "TRUE")
 
@@ -80,7 +81,7 @@ class Hub:
                     return read_listing(api.model_info(name, files_metadata=True, timeout=_TIMEOUT_S), name)
             except PassingError as error:
                 patience.wait(error.why, error.final, error.told)
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError) as error:
                 raise EdgeLLMError(f"{self.endpoint} answers as no hub does; check HF_ENDPOINT, or log in") from error
 
     @contextmanager
@@ -110,7 +111,7 @@ class Hub:
     def _start(self, response: "Response", file: RemoteFile, start: int) -> int:
         """Where the bytes of a response begin. Raises EdgeLLMError if they are not the file's."""
         length = response.headers.get("content-length", "")
-        total = int(length) if length.isascii() and length.isdigit() else None
+        total = int(length) if _LENGTH.fullmatch(length) else None
         begins = 0
         if response.status_code == 206:
             span = _RANGE.fullmatch(response.headers.get("content-range", ""))

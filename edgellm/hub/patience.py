@@ -42,7 +42,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     given = headers.get("retry-after", "")
     if not given and (left := _RATE_LIMIT.search(headers.get("ratelimit", ""))):
         return float(left[1])
-    with suppress(ValueError, TypeError):  # TypeError: a date without a time zone
+    with suppress(ValueError, TypeError, OverflowError):  # of a date without a time zone, of one in a far year
         if given.isascii() and given.isdigit():
             return float(given)
         return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())

@@ -87,7 +87,7 @@ def read_record(folder: Path) -> dict[str, Entry]:
         with (folder / _RECORD).open("rb") as record:
             files = json.loads(record.read(_MAX_RECORD))["files"]
         return {name: Entry(int(e["bytes"]), str(e["hash"])) for name, e in files.items() if is_plain(name)}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}
 
 

@@ -1,6 +1,7 @@
 """What keeps the text of messages from being read as control tokens."""
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,13 +11,16 @@ _PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE))
 
 
 class Guard:
-    """Marks text so that no control token can be read in it, nor in its ends and what comes next to them."""
+    """Marks text so that no control token can be read in it, nor in its ends and what comes next to them.
+
+    The texts of `controls` have two characters at least.
+    """
 
     def __init__(self, mark: str, controls: Mapping[str, int]) -> None:
         self.mark = mark
         self._controls = controls
-        self._heads = {text[:n] for text in controls for n in range(1, len(text))}
-        self._tails = {text[n:] for text in controls for n in range(1, len(text))}
+        self._forward, self._backward = sorted(controls), sorted(text[::-1] for text in controls)
+        self._firsts, self._lasts = {text[0] for text in controls}, {text[-1] for text in controls}
         self._reach = max(map(len, controls), default=0)
 
     def applied(self, value: Any) -> Any:
@@ -33,10 +37,16 @@ class Guard:
         for control in self._controls:
             while control in text:
                 text = text.replace(control, control[0] + self.mark + control[1:])
-        reach = range(1, self._reach)
-        before = self.mark if any(text[:n] in self._tails for n in reach) else ""
-        after = self.mark if any(text[-n:] in self._heads for n in reach) else ""
-        return before + text + after
+        ends = range(1, min(self._reach, len(text) + 1))
+        before = any(text[n - 1] in self._lasts and _begins(self._backward, text[:n][::-1]) for n in ends)
+        after = any(text[-n] in self._firsts and _begins(self._forward, text[-n:]) for n in ends)
+        return f"{self.mark if before else ''}{text}{self.mark if after else ''}"
+
+
+def _begins(ordered: Sequence[str], text: str) -> bool:
+    """Whether one of these begins with a text, and goes on."""
+    place = bisect_left(ordered, text)
+    return any(other != text and other.startswith(text) for other in ordered[place : place + 2])
 
 
 def unused_characters(*values: object) -> Iterator[str]:

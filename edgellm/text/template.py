@@ -39,8 +39,11 @@ def template_source(name_or_path: str) -> str:
 
 
 def named_source(name_or_source: str) -> str:
-    """The Jinja2 source of the built-in template of that name; what is no such name is source itself."""
-    return template_source(name_or_source) if name_or_source in _built_in() else name_or_source
+    """The Jinja2 source of the built-in template of that name; what has a brace in it is source itself.
+
+    Raises OptionError, which lists the names, for another name: what is the same text for all messages is a slip.
+    """
+    return name_or_source if "{" in name_or_source else template_source(name_or_source)
 
 
 class ChatTemplate:

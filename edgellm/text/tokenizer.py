@@ -45,7 +45,7 @@ class Tokenizer:
         bos, eos, unknown = (1, 2, 0) if kind == "llama" else (None, None, None)
         self.bos_id, self.eos_id = vocabulary.role("bos", bos), vocabulary.role("eos", eos)
         self.eot_id, self.eom_id = vocabulary.role("eot"), vocabulary.role("eom")
-        self.unk_id, self.pad_id = vocabulary.role("unknown", unknown), vocabulary.role("padding")
+        self.unk_id = vocabulary.role("unknown", unknown)
         self.eog_ids = vocabulary.ends(self.eos_id)
         rules = _pre_tokenizer(file, kind, pre)
         self._coder = self._make_coder(file, rules)

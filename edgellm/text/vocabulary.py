@@ -7,6 +7,7 @@ from itertools import compress, repeat
 from typing import NoReturn, cast
 
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.values import NO_TOKEN
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
@@ -54,9 +55,12 @@ class Vocabulary:
         return values
 
     def role(self, role: str, default: int | None = None) -> int | None:
-        """The id of `tokenizer.ggml.ROLE_token_id`; without that key `default`, if there is such a token."""
+        """The id of `tokenizer.ggml.ROLE_token_id`, None if it says that there is none; without that key `default`, if
+        there is such a token."""
         key = f"tokenizer.ggml.{role}_token_id"
         found = self._file.get_int(key, None)
+        if found in NO_TOKEN:
+            return None
         if found is None:
             return default if default is not None and default < len(self) else None
         if not 0 <= found < len(self):

@@ -144,7 +144,12 @@ class EdgeBackend:
         path = resolve(model)
         name = name_of(path.absolute())
         say(f"opening {path.name}")
-        return EdgeModel(name, Model.open(path, progress=compiling, **options(name)))
+        opened = Model.open(path, progress=compiling, **options(name))
+        try:
+            return EdgeModel(name, opened)
+        except BaseException:
+            opened.close()
+            raise
 
     def check(self, model: str, options: Options) -> None:
         """Read the header of its file, plan but for a GPU, and read its chat template."""

@@ -76,7 +76,7 @@ class Desk(Looks):
         return "automatic" if default is None else f"{default} (default)"
 
     def keep(self, name: str, text: str) -> Setting:
-        """The same, but settings of loading wait for `reopen`."""
+        """Set something as `set` does, but settings of loading wait for `reopen`."""
         setting = self.tuning.set(name, text)
         self._tell(SettingsChanged())
         return setting
@@ -149,6 +149,8 @@ class Desk(Looks):
         """A model may be opened by a path; its settings are kept under the name that it has in lists."""
         self.opened, self.model = event, event.name
         self._last = event
+        if event.asked not in ("", event.name):  # what was set while it was loaded
+            self._keep(lambda: self.tuning.move(event.asked, event.name))
         self._keep(lambda: self.tuning.recall(event.name))
         self._loaded = self.tuning.for_loading()
         self.prefer("model", event.name)

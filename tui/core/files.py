@@ -1,5 +1,6 @@
 """Files that a person names, and how they go with a message."""
 
+import errno
 import os
 import re
 from collections.abc import Iterable
@@ -45,7 +46,8 @@ def write_new(path: Path, text: str) -> None:
     except OSError as error:
         if made:
             path.unlink(missing_ok=True)
-        raise EdgeLLMError(f"{printable(str(path), 400)}: {error.strerror or error}; give another name") from error
+        advice = "make room" if error.errno == errno.ENOSPC else "give another name"
+        raise EdgeLLMError(f"{printable(str(path), 400)}: {error.strerror or error}; {advice}") from error
 
 
 def with_files(text: str, files: Iterable[tuple[str, str]]) -> str:

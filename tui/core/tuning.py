@@ -49,6 +49,12 @@ class Tuning:
         self.thinking = thinking
         self._store.change_settings(self._model, {_THINKING: thinking})
 
+    def move(self, model: str, to: str) -> None:
+        """What was set for a model under one name is set under another, too, and no longer under the first."""
+        if moved := self._store.settings(model):
+            self._store.change_settings(to, moved)
+            self._store.save_settings(model, {})
+
     def for_loading(self) -> dict[str, Any]:
         """What differs of `LoadOptions`."""
         return known.chosen(self.values, Group.LOAD)
@@ -60,7 +66,7 @@ class Tuning:
         self._store.change_settings(self._model, changes)
 
     def loading(self, model: str) -> dict[str, Any]:
-        """The same for any model, as it is kept; from any thread."""
+        """What differs of `LoadOptions` for any model, as it is kept; from any thread."""
         return known.chosen(known.valid(self._store.settings(model)), Group.LOAD)
 
     @property

@@ -154,6 +154,8 @@ class Worker:
                 raise _NotWantedError
             self._progress = progress
 
+        if self._closing or opening != self._opening:
+            return
         self._phase = Phase.LOADING
         self._opened = opening
         if self._model and (problem := self._problem(name, options)):
