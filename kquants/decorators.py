@@ -13,9 +13,6 @@ KERNELS: dict[str, tuple[Any, Any]] = {}
 Vector = Any
 """A value of one of the types of `kquants.simd`, as seen by a reader of annotations."""
 
-Block = tuple[Vector, int, int, int, float, float]
-"""32 quantized weights: (q, scale of the first half, of the second, minimum, d, dmin)."""
-
 Decorated = Callable[[Callable[..., Any]], Any]
 
 

@@ -3,14 +3,12 @@
 from typing import Any
 
 from kquants.decorators import inline, kernel
-from kquants.formats import bf16, f16, f32, q2_k
+from kquants.formats import bf16, f16, f32
 from kquants.formats.quantized import QUANTIZED
-from kquants.formats.weights import weights_of
 from kquants.interpreter import argument
+from kquants.layout import TILE_ROWS
 from kquants.simd import load_i32, load_i64, store_f32x16, store_f32x16_part
-
-WEIGHTS = {name: weights_of(fmt.block) for name, fmt in QUANTIZED.items() if fmt is not q2_k} | {"q2_k": q2_k.weights}
-"""`weights(row, i)` of each format that has blocks: two vectors, the i-th 32 weights of the row at an address."""
+from kquants.weights import weights_of
 
 
 def _define(name: str, row_to_f32: Any) -> None:
@@ -30,15 +28,15 @@ def _define(name: str, row_to_f32: Any) -> None:
         row_to_f32(source, n, target)
 
 
-def row_of(weights: Any) -> Any:
-    """`row_to_f32(source, n, target)` for a format of blocks."""
+def row_of(fmt: Any) -> Any:
+    """`row_to_f32(source, n, target)` for a quantized format."""
+    weights, block_bytes, block = weights_of(fmt), fmt.BLOCK_BYTES, 32 * fmt.BLOCKS
 
     @inline
     def row_to_f32(source: int, n: int, target: int) -> None:
-        for i in range(n >> 5):
-            low, high = weights(source, i)
-            store_f32x16(target + 128 * i, low)
-            store_f32x16(target + 128 * i + 64, high)
+        count = n // block
+        for i in range(0, count, TILE_ROWS):
+            weights(source + i * block_bytes, count - i, target + 4 * block * i)
 
     return row_to_f32
 
@@ -58,7 +56,7 @@ def float_row_of(fmt: Any) -> Any:
     return row_to_f32
 
 
-for _name, _weights in WEIGHTS.items():
-    _define(_name, row_of(_weights))
+for _name, _quantized in QUANTIZED.items():
+    _define(_name, row_of(_quantized))
 for _name, _format in {"f32": f32, "f16": f16, "bf16": bf16}.items():
     _define(_name, float_row_of(_format))

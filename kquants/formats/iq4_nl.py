@@ -9,12 +9,8 @@ value         sixteen int8, closer together near 0, where most weights are (ggml
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.dot4 import SIGNED_OFFSET
 from kquants.pieces import SIGNED, Part, Piece, Scales
-from kquants.simd import load_f16, load_nibbles_i8x32, lookup_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
@@ -22,16 +18,6 @@ BITS, OFFSET = 7, SIGNED
 
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 CODES = tuple(value + SIGNED_OFFSET for value in VALUES)
-
-value = lookup_i8(VALUES)
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b = row + i * BLOCK_BYTES
-    one = nb.int32(1)
-    return value(load_nibbles_i8x32(b + 2)), one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

@@ -11,26 +11,12 @@ w = d · (scale - 32) · value[q], q in 0 … 15, and the values of IQ4_NL (ggml
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
-from kquants.formats.iq4_nl import CODES, value
+from kquants.formats.iq4_nl import CODES
 from kquants.pieces import SIGNED, Part, Piece, Scales, Whole
-from kquants.simd import load_f16, load_nibbles_i8x32, load_u8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
 BITS, OFFSET = 7, SIGNED
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
-    low = load_u8(b + 4 + (j >> 1)) >> (j & 1) * 4 & 15
-    high = load_u8(b + 2 + (j >> 2)) >> (j & 3) * 2 & 3
-    scale = nb.int32((low | high << 4) - 32)
-    return value(load_nibbles_i8x32(b + 8 + 16 * j)), scale, scale, nb.int32(0), load_f16(b), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

@@ -6,31 +6,15 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 3 (ggml: block_q2_K).
 
     scales    low nibble of byte s is the scale of block s, high nibble its minimum
     q         weight l of the j-th 32 weights (blocks 2j, 2j + 1): byte 16 + 32 (j / 4) + l, bits 2 (j mod 4) + 1, + 0
-
-The only format with a minimum for each 16 weights: it has `weights(row, i)` where others have `block(row, i)`.
 """
 
 from collections.abc import Iterator
 
-from kquants.decorators import Vector, inline
-from kquants.formats.weights import scaled
 from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.simd import and_i8, high_i8_to_f32, load_f16, load_i8x32, load_u8, low_i8_to_f32, shift_right_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 84, 8, 2
 BITS, OFFSET = 2, 0
-
-
-@inline
-def weights(row: int, i: int) -> tuple[Vector, Vector]:
-    """The two halves of the i-th 32 weights of the row as float32."""
-    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
-    q = and_i8(shift_right_i8(load_i8x32(b + 16 + 32 * (j >> 2)), 2 * (j & 3)), 3)
-    low, high = load_u8(b + 2 * j), load_u8(b + 2 * j + 1)
-    d, dmin = load_f16(b + 80), load_f16(b + 82)
-    first = scaled(low_i8_to_f32(q), low & 15, low >> 4, d, dmin)
-    return first, scaled(high_i8_to_f32(q), high & 15, high >> 4, d, dmin)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

@@ -12,34 +12,11 @@ w = d · (scale - 32) · (q - 4), q in 0 … 7 (ggml: block_q3_K).
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.simd import add_i8, and_i8, load_f16, load_i8x32, load_u8, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 110, 8, 2
 BITS, OFFSET = 3, 4
-
-
-@inline
-def _scale(b: int, s: int) -> int:
-    """The scale of block `s` of the super-block at `b`, -32 … 31."""
-    low = load_u8(b + 96 + (s & 7)) >> (s >> 3) * 4 & 15
-    high = load_u8(b + 104 + (s & 3)) >> (s >> 2) * 2 & 3
-    return (low | high << 4) - 32
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
-    low = and_i8(shift_right_i8(load_i8x32(b + 32 + 32 * (j >> 2)), 2 * (j & 3)), 3)
-    high = shift_left_i8(and_i8(shift_right_i8(load_i8x32(b), j), 1), 2)
-    q = add_i8(or_i8(low, high), -4)
-    first, second = nb.int32(_scale(b, 2 * j)), nb.int32(_scale(b, 2 * j + 1))
-    return q, first, second, nb.int32(0), load_f16(b + 108), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

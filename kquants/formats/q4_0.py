@@ -8,23 +8,11 @@ byte 2 + l    low nibble is weight l, high nibble weight l + 16
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales
-from kquants.simd import add_i8, load_f16, load_nibbles_i8x32
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
 BITS, OFFSET = 4, 8
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b = row + i * BLOCK_BYTES
-    one = nb.int32(1)
-    return add_i8(load_nibbles_i8x32(b + 2), -8), one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

@@ -8,23 +8,11 @@ byte 4 + l    low nibble is weight l, high nibble weight l + 16
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales
-from kquants.simd import load_f16, load_nibbles_i8x32
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 20, 1, 1
 BITS, OFFSET = 4, 0
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b = row + i * BLOCK_BYTES
-    one = nb.int32(1)
-    return load_nibbles_i8x32(b + 4), one, one, one, load_f16(b), -load_f16(b + 2)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

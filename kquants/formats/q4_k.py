@@ -14,36 +14,11 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.simd import and_i8, load_f16, load_i8x32, load_u8, shift_right_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
 BITS, OFFSET = 4, 0
-
-
-@inline
-def scale_and_minimum(b: int, j: int) -> tuple[int, int]:
-    """The 6-bit scale and minimum of block `j` of the super-block at `b`."""
-    if j < 4:
-        return load_u8(b + 4 + j) & 63, load_u8(b + 8 + j) & 63
-    low = load_u8(b + 8 + j)
-    scale = (low & 15) | (load_u8(b + j) >> 6 << 4)
-    minimum = (low >> 4) | (load_u8(b + 4 + j) >> 6 << 4)
-    return scale, minimum
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
-    scale, minimum = scale_and_minimum(b, j)
-    nibbles = load_i8x32(b + 16 + (j >> 1) * 32)
-    q = and_i8(shift_right_i8(nibbles, (j & 1) * 4), 15)
-    return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
 
 
 def scales_of(tile: Tile, pair: int) -> Scales:

@@ -9,25 +9,11 @@ byte  0       2                  6                          22
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales
-from kquants.simd import add_i8, bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 22, 1, 1
 BITS, OFFSET = 5, 16
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b = row + i * BLOCK_BYTES
-    high = shift_left_i8(bits_to_i8(load_i32(b + 2)), 4)
-    q = add_i8(or_i8(load_nibbles_i8x32(b + 6), high), -16)
-    one = nb.int32(1)
-    return q, one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

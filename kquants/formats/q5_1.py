@@ -9,24 +9,11 @@ byte  0       2       4                  8                          24
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales
-from kquants.simd import bits_to_i8, load_f16, load_i32, load_nibbles_i8x32, or_i8, shift_left_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 24, 1, 1
 BITS, OFFSET = 5, 0
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b = row + i * BLOCK_BYTES
-    high = shift_left_i8(bits_to_i8(load_i32(b + 4)), 4)
-    one = nb.int32(1)
-    return or_i8(load_nibbles_i8x32(b + 8), high), one, one, one, load_f16(b), -load_f16(b + 2)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

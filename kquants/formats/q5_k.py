@@ -11,27 +11,12 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 31 (ggml: block_q5_K).
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
-from kquants.formats.q4_k import scale_and_minimum, scales_of, whole
+from kquants.formats.q4_k import scales_of, whole
 from kquants.pieces import Part, Piece
-from kquants.simd import and_i8, load_f16, load_i8x32, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 176, 8, 1
 BITS, OFFSET = 5, 0
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b, j = row + (i >> 3) * BLOCK_BYTES, i & 7
-    scale, minimum = scale_and_minimum(b, j)
-    low = and_i8(shift_right_i8(load_i8x32(b + 48 + 32 * (j >> 1)), 4 * (j & 1)), 15)
-    high = shift_left_i8(and_i8(shift_right_i8(load_i8x32(b + 16), j), 1), 4)
-    q = or_i8(low, high)
-    return q, nb.int32(scale), nb.int32(scale), nb.int32(minimum), load_f16(b), load_f16(b + 2)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

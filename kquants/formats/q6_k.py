@@ -13,30 +13,13 @@ w = d · scale · (q - 32), q in 0 … 63 (ggml: block_q6_K).
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.pieces import Part, Piece, Scales, Whole
 from kquants.quads import Quads
-from kquants.simd import add_i8, and_i8, load_f16, load_i8, load_i8x32, or_i8, shift_left_i8, shift_right_i8
 from kquants.tiles import Row, Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 210, 8, 2
 BITS, OFFSET = 6, 32
 SCALES_AT, D_AT = 192, 208
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b, h, j = row + (i >> 3) * BLOCK_BYTES, (i >> 2) & 1, i & 3
-    low = load_i8x32(b + 64 * h + 32 * (j & 1))
-    high = load_i8x32(b + 128 + 32 * h)
-    low = and_i8(shift_right_i8(low, (j >> 1) * 4), 15)
-    high = shift_left_i8(and_i8(shift_right_i8(high, 2 * j), 3), 4)
-    scales = b + SCALES_AT + 8 * h + 2 * j
-    q = add_i8(or_i8(low, high), -32)
-    return q, load_i8(scales), load_i8(scales + 1), nb.int32(0), load_f16(b + D_AT), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

@@ -6,24 +6,12 @@ byte  0       2                      34
 
 from collections.abc import Iterator
 
-import numba as nb
-
-from kquants.decorators import Block, inline
 from kquants.dot4 import SIGNED_OFFSET
 from kquants.pieces import SIGNED, Part, Piece, Scales
-from kquants.simd import load_f16, load_i8x32
 from kquants.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 34, 1, 1
 BITS, OFFSET = 8, SIGNED
-
-
-@inline
-def block(row: int, i: int) -> Block:
-    """Block `i` of the row: (q, scale of its first half, of its second, minimum, d, dmin)."""
-    b = row + i * BLOCK_BYTES
-    one = nb.int32(1)
-    return load_i8x32(b + 2), one, one, nb.int32(0), load_f16(b), nb.float32(0)
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:

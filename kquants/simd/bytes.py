@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants import cpu
-from kquants.simd.vectors import F32, I8, I32, call, define, joined, pick, splat, split
+from kquants.simd.vectors import I8, I32, call, define, joined, pick, splat, split
 
 _BOOL, _BYTE = ir.IntType(1), ir.IntType(8)
 _SHORTS = ir.VectorType(ir.IntType(16), 16)
@@ -14,15 +14,8 @@ _SHORTS = ir.VectorType(ir.IntType(16), 16)
 
 and_i8 = define(I8, I8, types.int32)(lambda b, x, bits: b.and_(x, splat(b, b.trunc(bits, _BYTE), 32)))
 or_i8 = define(I8, I8, I8)(lambda b, x, y: b.or_(x, y))
-add_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.add(x, splat(b, b.trunc(n, _BYTE), 32)))
 shift_left_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.shl(x, splat(b, b.trunc(n, _BYTE), 32)))
 shift_right_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, splat(b, b.trunc(n, _BYTE), 32)))
-
-
-@define(I8, types.int32)
-def bits_to_i8(b: ir.IRBuilder, bits: Any) -> Any:
-    """Bit i of `bits`, 0 or 1, in lane i."""
-    return b.zext(b.bitcast(bits, ir.VectorType(_BOOL, 32)), I8.vector)
 
 
 def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
@@ -88,17 +81,3 @@ def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
     bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
     mine = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.select(b.icmp_unsigned("!=", mine, zero), wanted, zero)
-
-
-def lookup_i8(table: tuple[int, ...]) -> Any:
-    """An operation that looks up each lane, 0 … 15, in a table of 16 int8."""
-    return define(I8, I8)(lambda b, index: look_up(b, table, index))
-
-
-def _half_to_f32(first: int) -> Any:
-    """16 of the 32 int8, from lane `first` on, as float32."""
-    return define(F32, I8)(lambda b, x: b.sitofp(pick(b, x, x, range(first, first + 16)), F32.vector))
-
-
-low_i8_to_f32 = _half_to_f32(0)
-high_i8_to_f32 = _half_to_f32(16)

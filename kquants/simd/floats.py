@@ -122,9 +122,3 @@ def lowest_bits_as_exponent(b: ir.IRBuilder, x: Any) -> Any:
     """2**(n - 127), where n < 256 is what the lowest 9 bits of a float hold; 0 for n = 0."""
     bits = b.shl(b.bitcast(x, I32.vector), ir.Constant(I32.vector, [23] * 16))
     return b.bitcast(bits, F32.vector)
-
-
-@define(types.float32, types.int32)
-def f32_of_bits(b: ir.IRBuilder, bits: Any) -> Any:
-    """The float32 that has these bits."""
-    return b.bitcast(bits, _FLOAT)

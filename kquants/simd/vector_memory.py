@@ -9,7 +9,7 @@ from numba.core import cgutils
 from kquants import cpu
 from kquants.simd.floats import all_f32, bf16_to_float, float_to_float, float_to_half, half_to_float
 from kquants.simd.memory import pointer
-from kquants.simd.vectors import F32, I8, I32, Emit, call, define, joined, lanes_below
+from kquants.simd.vectors import F32, I8, I32, Emit, call, define, lanes_below
 
 _BOOL, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 _FLOAT = ir.FloatType()
@@ -126,15 +126,6 @@ def store_f32x16_part(b: ir.IRBuilder, address: Any, v: Any, count: Any) -> None
 def load_i8x32(b: ir.IRBuilder, address: Any) -> Any:
     """Load 32 bytes."""
     return b.load(pointer(b, address, I8.vector), align=1)
-
-
-@define(I8, types.int64)
-def load_nibbles_i8x32(b: ir.IRBuilder, address: Any) -> Any:
-    """Load 16 bytes: lanes 0-15 are their low nibbles, lanes 16-31 the high ones."""
-    half = ir.VectorType(_BYTE, 16)
-    packed = b.load(pointer(b, address, half), align=1)
-    low, high = b.and_(packed, ir.Constant(half, [15] * 16)), b.lshr(packed, ir.Constant(half, [4] * 16))
-    return joined(b, [low, high])
 
 
 def _saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
