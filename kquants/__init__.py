@@ -1,4 +1,4 @@
-"""Floor 1: quantized formats, SIMD and kernels. Knows nothing of files, models or tokens.
+"""Floor 1: quantized formats, SIMD and kernels. Knows nothing of models or tokens.
 
 This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.compile` compiled.
 """

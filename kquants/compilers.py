@@ -1,4 +1,4 @@
-"""Child processes that compile kernels, one for each core: Numba compiles under one lock."""
+"""Child processes that compile kernels, on all cores that we may use: Numba compiles under one lock."""
 
 import os
 import subprocess
@@ -25,10 +25,11 @@ def compile_missing(names: Sequence[str], folder: Path, progress: Progress) -> N
     progress(0, len(names))
     done, told = 0, SimpleQueue[str | Future[None]]()
     waiting = deque(sorted(names, key=lambda name: not name.startswith(_LONG)))
-    cores = min(os.cpu_count() or 1, len(names))
+    # Each process takes 150 to 310 MiB; one has time enough for all kernels that are not long.
+    processes = min(_usable_cpus(), len(names), sum(name.startswith(_LONG) for name in names) + 1)
     children: list[subprocess.Popen[str]] = []
-    with ThreadPoolExecutor(cores) as pool:
-        compilers = {pool.submit(_compile_in_child, waiting, folder, told.put, children) for _ in range(cores)}
+    with ThreadPoolExecutor(processes) as pool:
+        compilers = {pool.submit(_compile_in_child, waiting, folder, told.put, children) for _ in range(processes)}
         for future in list(compilers):
             future.add_done_callback(told.put)
         try:
@@ -47,6 +48,11 @@ def compile_missing(names: Sequence[str], folder: Path, progress: Progress) -> N
             waiting.clear()
             for child in children:
                 child.terminate()
+
+
+def _usable_cpus() -> int:
+    """CPUs that the system lets this process use, where it tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _end(returncode: int) -> str:

@@ -30,13 +30,8 @@ class Floats:
     b: ir.IRBuilder
     value: Value
 
-    def __mul__(self, other: "Floats | float") -> "Floats":
-        if not isinstance(other, Floats):
-            return self * Floats(self.b, ir.Constant(_VF, [other] * 16))
-        return Floats(self.b, self.b.fmul(self.value, other.value))
-
-    def __sub__(self, n: float) -> "Floats":
-        return Floats(self.b, self.b.fsub(self.value, ir.Constant(_VF, [n] * 16)))
+    def __neg__(self) -> "Floats":
+        return Floats(self.b, self.b.fmul(self.value, ir.Constant(_VF, [-1.0] * 16)))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A few rows of x times a tile of W, which is multiplied straight from W: up to four wait for the memory.
+"""A few rows of x times a tile of W, which is multiplied straight from W: they wait for the memory, or nearly.
 
 Lanes are 16 rows of W, or, where these come in parts (see `kquants.parts`), the parts of a few rows, which lie behind
 each other in the file. These meet different parts of x: once for each op, a thread puts x into its scratch with the

@@ -32,8 +32,8 @@ class Batch:
     The cells that its rows write must be reserved. Row i of the logits belongs to the i-th wanted token.
 
     `lengths`: rows of each segment; `tables`: for each segment the ids of its sequence's pages, the list that it goes
-    on to use. For each row, `tokens`
-    and how many cells of its sequence it sees, its own the last (`visible`). `wanted`: rows whose logits are wanted.
+    on to use. For each row, `tokens` and how many cells of its sequence it sees, its own the last (`visible`).
+    `wanted`: rows whose logits are wanted.
     """
 
     def __init__(self, segments: Ids[Segment[Sequence]], rotations: Rotations) -> None:

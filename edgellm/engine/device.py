@@ -67,7 +67,7 @@ class Device(Protocol):
         """Stop what runs now, or next, within 100 ms; from any thread."""
 
     def clear(self) -> None:
-        """Forget an earlier `stop`."""
+        """Forget an earlier `stop`; not while a program runs."""
 
     def close(self) -> None:
         """Let go of all memory. Nothing may be running; only the first call does something."""

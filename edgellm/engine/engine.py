@@ -26,7 +26,7 @@ from kquants.jit import Progress
 from kquants.layout import MOST_ROWS
 
 MOST_ACTIVATIONS, LEAST_ROWS = 48 << 20, 16
-"""Bytes that activations may take, with fewer rows for very wide models; but never less rows than this."""
+"""Bytes that activations may take, with fewer rows for very wide models; but never fewer rows than this."""
 
 
 def context(file: GGUFFile, model: Description, ctx: int | None) -> int:
@@ -188,7 +188,7 @@ class Engine:
             device.stop()
 
     def clear_stop(self) -> None:
-        """Forget an earlier `stop`."""
+        """Forget an earlier `stop`; not while `forward` runs."""
         self._stopping = False
         for device in self._runner.devices:
             device.clear()

@@ -110,7 +110,7 @@ class Engine(Protocol):
         """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
 
     def clear_stop(self) -> None:
-        """Forget an earlier `stop`."""
+        """Forget an earlier `stop`; not while `forward` runs."""
 
     def close(self) -> None:
         """Let go of threads, processes and memory. Nothing may be computing; only the first call does something."""

@@ -115,7 +115,7 @@ class ThreadPool:
         self._words[STOP // 8] = 1
 
     def clear(self) -> None:
-        """Forget an earlier `stop`."""
+        """Forget an earlier `stop`. Not while a program runs, whose threads may have left work out for it already."""
         self._words[STOP // 8] = 0
 
     def run(self, program: int, ops: int, batch: int, threads: int | None = None) -> bool:

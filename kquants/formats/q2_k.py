@@ -27,4 +27,4 @@ def unpack(tile: Tile) -> Iterator[Piece]:
             yield Part(j, half, q.bits(2 * (j % 4), 2))
         k, i = divmod(2 * j, 4)
         yield Scales(j, scales.word(k).shorts(i), minima.word(k).shorts(i))
-    yield Whole(tile.half(80), tile.half(82) * -1.0)
+    yield Whole(tile.half(80), -tile.half(82))

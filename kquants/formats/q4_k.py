@@ -37,7 +37,7 @@ def scales_of(tile: Tile, pair: int) -> Scales:
 
 def whole(tile: Tile) -> Whole:
     """d and dmin of a super-block."""
-    return Whole(tile.half(0), tile.half(2) * -1.0)
+    return Whole(tile.half(0), -tile.half(2))
 
 
 def unpack(tile: Tile) -> Iterator[Piece]:
