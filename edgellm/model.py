@@ -53,7 +53,7 @@ class Model:
         self.file = file
         # First: what cannot be computed is told before anything about its tokenizer.
         model = describe(file) if options.engine == "edgellm" else None
-        self.tokenizer = Tokenizer.from_gguf(file, options.tokenizer_pre)
+        self.tokenizer = Tokenizer(file, options.tokenizer_pre)
         name = printable(str(file.path), 400)
         defaults, remarks = file_defaults(file.metadata)
         for remark in remarks:

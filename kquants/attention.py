@@ -13,7 +13,7 @@ from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST
 from kquants.pages import head_width
 from kquants.querytile import (
     SPAN,
-    Tile,
+    QueryTile,
     merged_at,
     own_cells,
     part_at,
@@ -74,7 +74,7 @@ def _place(unit: int, shares: int, tiles: int) -> tuple[int, int, int]:
 
 
 @inline
-def _deliver(op: int, tile: Tile, s: int, most: int) -> None:
+def _deliver(op: int, tile: QueryTile, s: int, most: int) -> None:
     """Merge the partial results of span s, or put them where `attention_merge` finds them."""
     width = head_width(argument(op, 6))
     for i in range(tile.rows * tile.heads):
@@ -88,7 +88,7 @@ def _deliver(op: int, tile: Tile, s: int, most: int) -> None:
 
 
 @inline
-def _finish(op: int, tile: Tile) -> None:
+def _finish(op: int, tile: QueryTile) -> None:
     head_dim = argument(op, 6)
     width = head_width(head_dim)
     for i in range(tile.rows * tile.heads):
@@ -107,7 +107,7 @@ def _define(name: str) -> None:
         return keys_at(op, batch, t, g, span * SPAN_PAGES)
 
     @inline
-    def attend(op: int, batch: int, tile: Tile, share: int, shares: int, most: int, ahead: int) -> None:
+    def attend(op: int, batch: int, tile: QueryTile, share: int, shares: int, most: int, ahead: int) -> None:
         """One share of the spans of a tile; `ahead` is what will be wanted after it."""
         width, spans = head_width(argument(op, 6)), _spans(tile.visible + tile.rows - 1)
         first, last = spans * share // shares, spans * (share + 1) // shares
@@ -132,7 +132,7 @@ def _define(name: str) -> None:
             after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else ahead
             for h in range(0, group, ATTENTION_QUERIES):
                 heads = min(ATTENTION_QUERIES, group - h)
-                tile = Tile(t, rows, visible, g, g * group + h, heads, scratch)
+                tile = QueryTile(t, rows, visible, g, g * group + h, heads, scratch)
                 attend(op, batch, tile, share, shares, most, after)
             t += rows
 

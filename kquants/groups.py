@@ -13,7 +13,7 @@ GROUP = 8
 
 
 @inline
-def tile_at(op: int, tile: int) -> int:
+def tile_address(op: int, tile: int) -> int:
     """Where a tile of W begins."""
     return argument(op, 0) + tile * TILE_ROWS * argument(op, 3)
 

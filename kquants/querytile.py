@@ -31,7 +31,7 @@ assert ATTENTION_QUERIES % _WHOLE_BUNDLES == 0, "scratch has no room for a bundl
 part_length = inline(part_bytes)
 
 
-class Tile(NamedTuple):
+class QueryTile(NamedTuple):
     """Heads h … h + heads - 1, of KV head g, of rows t … t + rows - 1, consecutive tokens of one sequence.
 
     Query i is head h + i mod heads of row t + i / heads. The first row sees `visible` cells, each other one more
@@ -54,7 +54,7 @@ def visible_cells(op: int, batch: int, t: int) -> int:
 
 
 @inline
-def own_cells(tile: Tile, i: int, start: int, most: int) -> int:
+def own_cells(tile: QueryTile, i: int, start: int, most: int) -> int:
     """Cells that query i sees from `start` on, of the next `most`."""
     return max(0, min(most, tile.visible + i // tile.heads - start))
 
@@ -73,24 +73,24 @@ def _filled_up(queries: int) -> int:
 
 
 @inline
-def _weights_at(tile: Tile, width: int, i: int) -> int:
+def _weights_at(tile: QueryTile, width: int, i: int) -> int:
     return tile.scratch + ATTENTION_QUERIES * 4 * width + WEIGHTS_BYTES * i
 
 
 @inline
-def merged_at(tile: Tile, width: int, i: int) -> int:
+def merged_at(tile: QueryTile, width: int, i: int) -> int:
     """Address of query i's partial result of the spans so far."""
     return _weights_at(tile, width, ATTENTION_QUERIES) + part_length(width) * i
 
 
 @inline
-def part_at(tile: Tile, width: int, i: int) -> int:
+def part_at(tile: QueryTile, width: int, i: int) -> int:
     """Address of query i's partial result of the last span."""
     return merged_at(tile, width, ATTENTION_QUERIES + i)
 
 
 @inline
-def _room(tile: Tile, width: int) -> int:
+def _room(tile: QueryTile, width: int) -> int:
     return merged_at(tile, width, 2 * ATTENTION_QUERIES)
 
 
@@ -110,14 +110,14 @@ def _go_through(bundles: Bundles) -> tuple[Any, Any]:
     some_scores, some_gather, scores_together, gather_together = bundles
 
     @inline
-    def score(tile: Tile, j: int, keys: int, head_dim: int, ahead: int) -> None:
+    def score(tile: QueryTile, j: int, keys: int, head_dim: int, ahead: int) -> None:
         width = head_width(head_dim)
         for i in range(0, _filled_up(tile.rows * tile.heads), scores_together):
             q, p = tile.scratch + 4 * width * i, _weights_at(tile, width, i) + 4 * PAGE * j
             some_scores(q, 4 * width, keys, head_dim, p, ahead)
 
     @inline
-    def gather(tile: Tile, start: int, j: int, values: int, width: int, ahead: int) -> None:
+    def gather(tile: QueryTile, start: int, j: int, values: int, width: int, ahead: int) -> None:
         queries = tile.rows * tile.heads
         for i in range(0, queries, gather_together):
             seen = own_cells(tile, i, start + PAGE * j, PAGE)
@@ -135,7 +135,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
 
     @inline
-    def take_queries(op: int, batch: int, tile: Tile) -> None:
+    def take_queries(op: int, batch: int, tile: QueryTile) -> None:
         """Bring the queries together, times scale and log2 e; the last bundles are filled up with zeros."""
         head_dim = argument(op, 6)
         width = head_width(head_dim)
@@ -159,7 +159,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
         return keys_at(op, batch, t, argument(op, 5), page) + g * value_bytes(head_width(argument(op, 6)))
 
     @inline
-    def score_page(op: int, tile: Tile, j: int, keys: int, ahead: int) -> None:
+    def score_page(op: int, tile: QueryTile, j: int, keys: int, ahead: int) -> None:
         """Scores of all queries with page j of a span."""
         head_dim = argument(op, 6)
         if _are_many(tile.rows * tile.heads):
@@ -169,7 +169,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
             score_few(tile, j, keys, head_dim, ahead)
 
     @inline
-    def weigh_bundle(op: int, tile: Tile, first: int, start: int, cells: int) -> None:
+    def weigh_bundle(op: int, tile: QueryTile, first: int, start: int, cells: int) -> None:
         """Turn the scores of a bundle into weights."""
         width = head_width(argument(op, 6))
         last = min(first + QUERIES, tile.rows * tile.heads)
@@ -181,7 +181,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
             weigh(_weights_at(tile, width, i), own, cells, part_at(tile, width, i) + 4 * width)
 
     @inline
-    def gather_page(op: int, tile: Tile, start: int, j: int, values: int, ahead: int) -> None:
+    def gather_page(op: int, tile: QueryTile, start: int, j: int, values: int, ahead: int) -> None:
         """Add the weighted values of page j of the span from cell `start` on."""
         width = head_width(argument(op, 6))
         if _are_many(tile.rows * tile.heads):
@@ -191,7 +191,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
             gather_few(tile, start, j, values, width, ahead)
 
     @inline
-    def attend_span(op: int, batch: int, tile: Tile, s: int, ahead: int) -> None:
+    def attend_span(op: int, batch: int, tile: QueryTile, s: int, ahead: int) -> None:
         """The partial results of span s; `ahead` is what will be wanted after it."""
         queries, first, start = tile.rows * tile.heads, s * SPAN_PAGES, s * SPAN
         cells = own_cells(tile, queries - 1, start, SPAN)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kquants.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
-from kquants.groups import tile_at
+from kquants.groups import tile_address
 from kquants.interpreter import argument, row_count
 from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.parts import parts_of
@@ -66,7 +66,7 @@ def _define(name: str, fmt: Any) -> None:
         while unit < last:
             start = unit * TILE_ROWS
             left = argument(op, 1) - start
-            w, y = tile_at(op, unit), argument(op, 6) + 4 * start
+            w, y = tile_address(op, unit), argument(op, 6) + 4 * start
             # Few rows of x stay near anyway, and the memory gives most when W is read from front to back: two tiles at
             # once make eight rows 5 to 10 % slower on a Zen 5 (but sixteen 8 % faster, of Q4_K).
             tiles = min(STRIP if rows > FEW_ROWS else 1, last - unit, left // TILE_ROWS)
@@ -77,7 +77,7 @@ def _define(name: str, fmt: Any) -> None:
             if rows <= few:
                 if (unit - first) % CLAIMED == 0:
                     claim_y(op, rows, unit, min(unit + CLAIMED, last))
-                decode(parts, rows, op, w, row_bytes, sums, x, tile_at(op, unit), end, onward)
+                decode(parts, rows, op, w, row_bytes, sums, x, tile_address(op, unit), end, onward)
             else:
                 prefill(op, rows, w, row_bytes, tiles, y, sums)
             for t in range(rows):

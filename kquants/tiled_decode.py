@@ -14,7 +14,7 @@ from typing import Any
 
 from kquants.cpu import decode_rows
 from kquants.decorators import inline
-from kquants.groups import GROUP, in_groups, of_x, tile_at
+from kquants.groups import GROUP, in_groups, of_x, tile_address
 from kquants.interpreter import argument, fixed_units, share_start
 from kquants.layout import NEXT_PRODUCT, SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.parts import add_parts, choices, interleave
@@ -28,11 +28,11 @@ from kquants.winograd import by_winograd
 @inline
 def reads_on(op: int, scratch: int) -> tuple[int, int]:
     """Where the share of W ends, and how far from there this thread reads on: where its share of the next W begins."""
-    end, then = tile_at(op, load_i64(scratch + SHARE_END)), argument(op, NEXT_PRODUCT)
+    end, then = tile_address(op, load_i64(scratch + SHARE_END)), argument(op, NEXT_PRODUCT)
     if then == 0:
         return end, 0
     start = share_start(fixed_units(then), load_i64(scratch + THREAD), load_i64(scratch + THREADS))
-    return end, tile_at(then, start) - end
+    return end, tile_address(then, start) - end
 
 
 def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:

@@ -43,7 +43,6 @@ class ComposerApp(App[None]):
 
     @on(Composer.Sent)
     @on(Composer.Command)
-    @on(Composer.EditCancelled)
     def keep(self, message: Message) -> None:
         self.posted.append(message)
 

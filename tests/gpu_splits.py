@@ -56,7 +56,7 @@ class Splits:
 def measure(path: Path, chunk: int = 24, single: int = 12, greedy: int = 24) -> Splits:
     """Measure every split of a file with a tokenizer; the last `single` tokens of the text are computed one by one."""
     with GGUFFile.open(path) as file:
-        ids = Tokenizer.from_gguf(file).encode(TEXT, add_special=True)
+        ids = Tokenizer(file).encode(TEXT, add_special=True)
         truth, layers = reference_logits(path, ids), file.get_int(f"{file.architecture}.block_count")
         found = []
         for n in range(layers + 2):

@@ -239,7 +239,7 @@ def test_escape_stops_editing_and_then_is_the_apps() -> None:
         app.box.edit("old", 7)
         app.box.edit("other", 8)
         await pilot.press("escape")
-        assert [type(message) for message in app.posted] == [Composer.EditCancelled]
+        assert app.posted == []
         assert (app.box.text, app.box.editing, app.left) == ("draft", None, [])
         assert not any("Esc cancels" in row for row in shown(app))
         await pilot.press("escape")

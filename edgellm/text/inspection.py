@@ -34,22 +34,17 @@ class Inspection:
     warnings: list[str]
 
 
-def inspect(
-    tokenizer: Tokenizer, prompts: ChatPrompts | None, messages: Sequence[Message], /, **args: Any
-) -> Inspection:
-    """Look at the prompt of a conversation; `prompts` None is for a model without a chat template. Raises nothing."""
+def inspect(tokenizer: Tokenizer, prompts: ChatPrompts, messages: Sequence[Message], /, **args: Any) -> Inspection:
+    """Look at the prompt of a conversation. Raises nothing."""
     text, parts, ids, found, warnings = "", list[str | int](), list[int](), None, list[str]()
-    if prompts is None:
-        warnings.append("the model has no chat template: it may not be a chat model; choose one with --template")
-    else:
-        try:
-            rendered = prompts.render(messages, **args)
-            text, parts = rendered.text, prompts.parts(rendered)
-            ids = prompts.encode(parts)
-            found = _token_roles(tokenizer, parts, ids, text, roles(prompts, messages, text, **args))
-            warnings += chain(_about_bos(prompts, parts), _about_messages(prompts, messages))
-        except EdgeLLMError as error:
-            warnings.append(str(error))
+    try:
+        rendered = prompts.render(messages, **args)
+        text, parts = rendered.text, prompts.parts(rendered)
+        ids = prompts.encode(parts)
+        found = _token_roles(tokenizer, parts, ids, text, roles(prompts, messages, text, **args))
+        warnings += chain(_about_bos(prompts, parts), _about_messages(prompts, messages))
+    except EdgeLLMError as error:
+        warnings.append(str(error))
     return Inspection(
         text=text,
         ids=ids,

@@ -38,6 +38,7 @@ class Tokenizer:
     """
 
     def __init__(self, file: GGUFFile, pre: str | None = None) -> None:
+        """The tokenizer of an open file, which may be closed afterwards; the rest is as for `open`."""
         kind = _supported_kind(file)
         self.vocabulary = vocabulary = Vocabulary(file)
         self.n_vocab = len(vocabulary)
@@ -63,12 +64,7 @@ class Tokenizer:
         UnsupportedModelError for a kind of tokenizer that is not known here, OptionError for a bad `pre`.
         """
         with GGUFFile.open(path) as file:
-            return cls.from_gguf(file, pre)
-
-    @classmethod
-    def from_gguf(cls, file: GGUFFile, pre: str | None = None) -> Self:
-        """The tokenizer of an open file, which may be closed afterwards; see `open`."""
-        return cls(file, pre)
+            return cls(file, pre)
 
     def encode(self, text: str, add_special: bool = False, parse_special: bool = False) -> list[int]:
         """The ids of `text`.

@@ -7,8 +7,8 @@ A value is bad if it is NaN or larger in size than the format's limit; the encod
 """
 
 from kquants.decorators import Vector, inline
-from kquants.encoders.vectors import lanes_beyond, lowest_bit, store_f64, store_i64, sum_f64
-from kquants.simd import load_f32x16, load_f32x16_part
+from kquants.encoders.vectors import lanes_beyond, lowest_bit, store_f64, sum_f64
+from kquants.simd import load_f32x16, load_f32x16_part, store_i64
 
 
 @inline

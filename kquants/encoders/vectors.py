@@ -77,12 +77,6 @@ def store_f64(b: ir.IRBuilder, address: Any, value: Any) -> None:
     b.store(value, pointer(b, address, _DOUBLE), align=1)
 
 
-@define(types.none, types.int64, types.int64)
-def store_i64(b: ir.IRBuilder, address: Any, value: Any) -> None:
-    """Store an int64."""
-    b.store(value, pointer(b, address, _LONG), align=1)
-
-
 @define(types.none, types.int64, F32)
 def store_bf16x16(b: ir.IRBuilder, address: Any, x: Any) -> None:
     """Store 16 finite float32 as BF16, to nearest, ties to even."""

@@ -94,9 +94,6 @@ class Composer(Box):
     class Attached(Message):
         """What is attached is another: `weights` are to be told."""
 
-    class EditCancelled(Message):
-        """Esc while a message was edited. The box holds what it did before."""
-
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
         super().__init__(placeholder, id=id)
         self._popup = Popup(self._editor)
@@ -217,7 +214,6 @@ class Composer(Box):
             self._popup.close()
         else:
             self._clear()
-            self.post_message(self.EditCancelled())
 
     def _wait_for(self, messages: list[Sent]) -> None:
         self._waiting = messages

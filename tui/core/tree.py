@@ -72,10 +72,3 @@ class Tree:
         place = versions.index(message) + step
         if 0 <= place < len(versions):
             self.show(versions[place])
-
-    def below(self, message: int) -> list[int]:
-        """A message and all that follow it, in all versions, parents first."""
-        found = [message]
-        for at in found:
-            found += self._children.get(at, [])
-        return found
