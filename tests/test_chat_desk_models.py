@@ -146,10 +146,12 @@ def test_what_is_set_while_a_model_is_opened_by_its_path_is_kept_under_its_name(
     front.desk.store.save_settings("model", {"top_k": 5})
     front.desk.open_model("/there/model.gguf")
     front.desk.set("temp", "0.5")
+    front.desk.set("ctx", "512")
     front.backend.wait.set()
     front.until(ModelOpened)
-    assert front.desk.tuning.values == {"top_k": 5, "temp": 0.5}
-    assert front.desk.store.settings("model") == {"top_k": 5, "temp": 0.5}
+    assert front.desk.tuning.values == {"top_k": 5, "temp": 0.5, "ctx": 512}
+    assert front.backend.opened[-1] == ("model", {"ctx": 512})
+    assert front.desk.store.settings("model") == {"top_k": 5, "temp": 0.5, "ctx": 512}
     assert front.desk.store.settings("/there/model.gguf") == {}
 
 

@@ -83,7 +83,7 @@ def test_other_words_may_stand_behind_edit(talk: Talk) -> None:
     assert [asked[-1]["content"] for asked in model.asked] == ["one", "uno"]
 
 
-@pytest.mark.parametrize("line", ["", "/later"])
+@pytest.mark.parametrize("line", ["", "   ", "/later"])
 def test_an_empty_line_or_a_command_leaves_the_message_as_it_was(talk: Talk, line: str) -> None:
     model = FakeModel()
     said = talk(f"one\n/edit\n{line}\ntwo\n", model)

@@ -6,8 +6,11 @@ import pytest
 from chat_app import chatting, run
 from chat_fakes import FakeModel
 
+from edgellm.errors import EdgeLLMError
+from tui.core.store import Store
 from tui.instruments import Panel
 from tui.sidebar import Sidebar
+from tui.transcript import Transcript
 
 
 def test_a_message_is_answered_and_its_figures_stay(tmp_path: Path) -> None:
@@ -33,78 +36,6 @@ def test_escape_stops_a_reply_and_keeps_the_part(tmp_path: Path) -> None:
             await chat.until(lambda: chat.app.desk.running is None)
             assert chat.texts == ["count", "one two "]
             assert "stopped by you" in chat.shown()
-
-    run(test())
-
-
-def test_what_is_sent_while_a_reply_is_written_follows_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"], ["three"], ["four"]], hold=1)) as chat:
-            await chat.type("count")
-            await chat.until(chat.model.held.is_set)
-            await chat.type("and more")
-            await chat.type("and then?")
-            chat.composer.text = "being typed"
-            await chat.pilot.pause()
-            assert "and more" in chat.shown()
-            assert chat.texts == ["count", ""]
-            chat.model.go.set()
-            await chat.until(lambda: len(chat.texts) == 6 and chat.app.desk.running is None)
-            assert chat.texts == ["count", "one two", "and more", "three", "and then?", "four"]
-            assert chat.composer.text == "being typed"
-            assert "Up takes" not in chat.shown()
-
-    run(test())
-
-
-@pytest.mark.parametrize("key", ["escape", "up"])
-def test_what_waits_for_the_end_of_a_reply_comes_back(tmp_path: Path, key: str) -> None:
-    async def test() -> None:
-        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"]], hold=1)) as chat:
-            await chat.type("count")
-            await chat.until(chat.model.held.is_set)
-            await chat.type("and more")
-            await chat.type("/etc/hosts is what?")
-            await chat.press(key)
-            assert chat.composer.text == "and more\n\n/etc/hosts is what?"
-            chat.model.go.set()
-            await chat.until(lambda: chat.app.desk.running is None)
-            assert len(chat.texts) == 2
-            assert chat.composer.text == "and more\n\n/etc/hosts is what?"
-
-    run(test())
-
-
-def test_what_waits_comes_back_where_the_reply_breaks_off(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with chatting(tmp_path, FakeModel(replies=[["one ", "BREAK"]], hold=1)) as chat:
-            await chat.type("count")
-            await chat.until(chat.model.held.is_set)
-            await chat.type("and more")
-            chat.composer.text = "typed since"
-            chat.model.go.set()
-            await chat.until(lambda: chat.app.desk.running is None)
-            assert len(chat.texts) == 2
-            assert chat.composer.text == "and more\n\ntyped since"
-
-    run(test())
-
-
-def test_what_waits_stays_with_its_chat_as_a_draft(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with chatting(tmp_path, FakeModel(replies=[["one ", "two"]], hold=1)) as chat:
-            await chat.type("count")
-            await chat.until(chat.model.held.is_set)
-            await chat.type("and more")
-            first = chat.app.desk.chat.id
-            await chat.press("ctrl+n")
-            assert chat.composer.text == ""
-            chat.model.go.set()
-            chat.screen.move(lambda: chat.app.desk.open_chat(first))
-            await chat.until(lambda: chat.app.desk.running is None)
-            assert chat.texts[0] == "count"
-            assert len(chat.texts) == 2
-            assert chat.composer.text == "and more"
 
     run(test())
 
@@ -206,6 +137,63 @@ def test_delete_in_a_title_deletes_a_letter(tmp_path: Path) -> None:
             await chat.say("about apples")
             await chat.press("ctrl+l", "f2", "home", "delete", "enter")
             assert [row.title for row in chat.app.desk.chats()] == ["bout apples"]
+
+    run(test())
+
+
+def test_f2_in_a_title_is_nothing_else(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("about apples")
+            await chat.press("ctrl+l", "f2", "x", "f2", "y", "enter")
+            assert [row.title for row in chat.app.desk.chats()] == ["about applesy"]
+
+    run(test())
+
+
+def test_a_chat_that_cannot_be_brought_back_yet_can_be_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("about apples")
+            await chat.press("ctrl+l", "delete")
+            with monkeypatch.context() as broken:
+                broken.setattr(Store, "undelete", lambda *_: (_ for _ in ()).throw(EdgeLLMError("it is locked")))
+                await chat.press("ctrl+z")
+            assert "it is locked" in chat.notices
+            await chat.press("ctrl+z")
+            assert len(chat.app.desk.chats()) == 1
+
+    run(test())
+
+
+def test_after_a_click_on_the_conversation_no_key_is_the_lists(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("about apples")
+            await chat.press("ctrl+l")
+            await chat.pilot.click(Transcript, offset=(5, 5))
+            await chat.press("delete", *"hi")
+            assert len(chat.app.desk.chats()) == 1
+            assert chat.composer.text == "hi"
+
+    run(test())
+
+
+def test_each_draft_stays_with_its_chat_where_messages_are_recalled(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.composer.text = "first draft"
+            await chat.press("ctrl+n")
+            await chat.say("two")
+            await chat.press(*"half", "up")
+            chat.screen.move(lambda: chat.app.desk.open_chat(1))
+            assert chat.composer.text == "first draft"
+            await chat.press("up", "ctrl+q")
+        async with chatting(tmp_path, chat=1) as chat:
+            assert chat.composer.text == "first draft"
+        async with chatting(tmp_path, chat=2) as chat:
+            assert chat.composer.text == "half"
 
     run(test())
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.message import Message
@@ -64,6 +65,12 @@ class ChatApp(NoticingApp):
 
     def _tell(self, event: Event) -> None:
         self.post_message(self.Heard(event))  # from any thread
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take the letter off keys with Alt: behind an Escape, as older terminals and tmux send it, it is not typed."""
+        if isinstance(event, events.Key) and event.key.startswith("alt+"):
+            event.character = None
+        await super().on_event(event)
 
     def on_mount(self) -> None:
         """Show the screen; only then begin to open the model."""

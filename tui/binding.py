@@ -1,6 +1,5 @@
 """Keys, as the widgets declare them."""
 
-from textual import events
 from textual.binding import Binding
 
 
@@ -12,12 +11,6 @@ def bind(
     `keys` are those that it begins with, commas between them; a person gives it others by its `id`.
     """
     return Binding(keys, action, name, show, priority=priority, tooltip=meaning, id=id)
-
-
-def typed(event: events.Key) -> str:
-    """The character that a key types, or nothing. With Alt it types none, even if it comes as a character behind an
-    Escape, as older terminals and tmux send it."""
-    return event.character or "" if event.is_printable and not event.key.startswith("alt+") else ""
 
 
 LEAVE = Binding("ctrl+q", "app.quit", show=False)

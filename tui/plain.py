@@ -158,12 +158,12 @@ class Plain:
         with suppress(KeyboardInterrupt):
             text = self._input.read()
         command = command_of(text or "")
-        if text and not command:
+        if text and text.strip() and not command:
             self.desk.edit(message, message_of(text))
         else:
             self.say("the message stays as it was")
         if command:
-            self._command(command)
+            run(COMMANDS, self, command)
 
     def show(self, view: str) -> None:
         """Print what a view of the screen would show."""

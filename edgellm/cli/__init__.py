@@ -34,8 +34,6 @@ COMMANDS = {
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",
 }
-
-
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 

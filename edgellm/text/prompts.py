@@ -13,6 +13,8 @@ from edgellm.text.tokenizer import Tokenizer, without_surrogates
 _REMEMBERED = 2048
 """Texts between control tokens whose ids are kept: a conversation comes again with every turn."""
 
+_LONGEST_CONTROL = 256
+
 
 def own_template(model: str, source: str | None) -> str:
     """The chat template of a model's file. Raises EdgeLLMError if it has none."""
@@ -54,8 +56,8 @@ class ChatPrompts:
 
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
         self.tokenizer, self.template = tokenizer, template
-        # No character can be put into a text of one, so those are never taken for control tokens.
-        self.controls = {text: i for text, i in tokenizer.control_texts.items() if len(text) > 1}
+        # No character can be put into a text of one, and none is so long that it would take long to look for its parts.
+        self.controls = {text: i for text, i in tokenizer.control_texts.items() if 1 < len(text) <= _LONGEST_CONTROL}
         self._encoded = lru_cache(_REMEMBERED)(lambda text: tuple(tokenizer.encode_parts([text])))
 
     def ids(self, messages: Sequence[Message], /, **args: Any) -> list[int]:

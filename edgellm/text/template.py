@@ -43,7 +43,12 @@ def named_source(name_or_source: str) -> str:
 
     Raises OptionError, which lists the names, for another name: what is the same text for all messages is a slip.
     """
-    return name_or_source if "{" in name_or_source else template_source(name_or_source)
+    if "{" in name_or_source:
+        return name_or_source
+    if name_or_source not in (known := _built_in()):
+        named, names = printable(name_or_source, 60), ", ".join(known)
+        raise OptionError(f"template {named} is no Jinja2 source, nor the name of one that is built in: {names}")
+    return template_source(name_or_source)
 
 
 class ChatTemplate:

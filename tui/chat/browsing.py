@@ -2,7 +2,6 @@
 
 from textual import events, on
 
-from tui.binding import typed
 from tui.chat.chats import ChatsScreen
 from tui.chat.keys import key_of
 from tui.composer import Composer
@@ -64,8 +63,12 @@ class BrowsingScreen(ChatsScreen):
 
     def on_key(self, event: events.Key) -> None:
         """What is typed over the conversation goes into the box."""
-        character = typed(event)
-        if character and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
+        if event.is_printable and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
             event.stop()
             self.action_back()
-            self.query_one(Composer).insert(character)
+            self.query_one(Composer).insert(event.character or "")
+
+    def on_click(self, event: events.Click) -> None:
+        """What is typed after a click on the conversation goes into the box, too."""
+        if isinstance(event.widget, Transcript):
+            self.action_back()

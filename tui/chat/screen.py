@@ -99,6 +99,8 @@ class ChatScreen(BrowsingScreen):
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | SettingsChanged):
+            if not self.desk.busy:  # another branch may be shown
+                self.query_one(Composer).take_back()
             self._show_path()
             self._judge()
         elif isinstance(event, ChatsChanged):
@@ -173,18 +175,24 @@ class ChatScreen(BrowsingScreen):
         composer = self.query_one(Composer)
         self.query_one(Transcript).selected = None
         self.desk.begin()  # what was typed ahead may be sent before the screen stands
+        if message.editing is None and (self.desk.busy or composer.waiting):
+            composer.wait(message)
+            self.attempt(lambda: self.desk.save_draft(composer.unsent))
+        else:
+            composer.take_back()  # an edit leads to another branch
+            self._say(message)
+
+    def _say(self, message: Composer.Sent) -> None:
+        composer = self.query_one(Composer)
         text = with_files(message.text, ((each.name, each.text) for each in message.attachments))
         try:
-            if message.editing is None and self.desk.busy:
-                composer.wait(message)
-            elif message.editing is None:
+            if message.editing is None:
                 self.desk.send(text)
             else:
                 self.desk.edit(message.editing, text)
         except EdgeLLMError as error:
             self.say(str(error), "error")
-            if not self.desk.busy:
-                composer.take_back()
+            composer.take_back()
             composer.give_back(message)
         self.attempt(lambda: self.desk.save_draft(composer.unsent))
 
@@ -193,7 +201,8 @@ class ChatScreen(BrowsingScreen):
         composer = self.query_one(Composer)
         if composer.waiting and not self.desk.busy:
             if ended.message == self.desk.chat.tree.leaf and ended.finish_reason not in ("cancelled", "error"):
-                self._sent(composer.next_one())
+                self._say(composer.next_one())
+                self._ran = self.desk.running  # who reads further up, reads on
             else:
                 composer.take_back()
 

@@ -134,12 +134,29 @@ class Composer(Box):
     @property
     def unsent(self) -> str:
         """All that is typed here: what waits, what is in the box, and what was in it before a message was edited."""
-        return paragraphs(*(sent.text for sent in self._waiting), super().unsent)
+        if not self._waiting:
+            return super().unsent
+        return typed_for(paragraphs(*(sent.text for sent in self._waiting), message_of(super().unsent)))
 
     def begin(self, draft: str) -> None:
         """Leave what is edited and what waits, and go on with a draft; files stay."""
+        files = [file for sent in self._waiting for file in sent.attachments]
         self._wait_for([])
         super().begin(draft)
+        self._history.restart()
+        self.put_first("", files)
+
+    def edit(self, text: str, key: int, what: str = "message") -> None:
+        """Begin to edit a message. What was typed comes back afterwards."""
+        super().edit(text, key, what)
+        self._history.restart()
+
+    def put_first(self, text: str, files: Sequence[Attachment]) -> None:
+        """Put a message before what is typed, instead of one that is recalled."""
+        if self.editing is None:
+            self._editor.put(self.typed)
+            self._history.restart()
+        super().put_first(text, files)
 
     def wait(self, sent: Sent) -> None:
         """Let a message wait until `next_one`; it is shown above the box until then."""
@@ -161,7 +178,7 @@ class Composer(Box):
     def give_back(self, sent: Sent) -> None:
         """Put back what could not be sent; what was typed since stays behind it, or for after the edit."""
         if sent.editing is None:
-            self.put_first(typed_for(sent.text), sent.attachments)
+            self.put_first(sent.text, sent.attachments)
         else:
             self.edit(sent.text, sent.editing)
             for each in sent.attachments:
@@ -202,7 +219,7 @@ class Composer(Box):
         """Move in the list of completions, or to what was sent before or after."""
         if self._popup.display:
             self._popup.move(step)
-        elif step < 0 and self._waiting and not self._editor.text:
+        elif step < 0 and self._waiting and self.editing is None:
             self.take_back()
         elif (text := self._history.walk(step, self._editor.text)) is not None:
             self._editor.put(text, at_end=step > 0)

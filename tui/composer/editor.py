@@ -10,7 +10,6 @@ from textual.geometry import Size
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from tui.binding import typed
 from tui.composer.paste import harmless, is_long
 
 _MOST_ROWS = 10
@@ -71,9 +70,7 @@ class Editor(TextArea):
         character = event.character or ""
         if len(character) == 1 and unicodedata.category(character) == "Cf":
             self.put_here(character)
-        elif typed(event) or not await self._run_binding(event.key):
-            if event.key.startswith("alt+"):
-                event.prevent_default()  # no letter; others may do something then
+        elif event.is_printable or not await self._run_binding(event.key):
             return
         event.stop()
         event.prevent_default()

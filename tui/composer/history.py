@@ -11,13 +11,13 @@ class History:
 
     def __init__(self, sent: Iterable[str] = ()) -> None:
         self._sent = list(sent)
-        self._start()
+        self.restart()
 
     def add(self, text: str) -> None:
         """Add what was sent now; the walk begins again at the end."""
         if [text] != self._sent[-1:]:
             self._sent.append(text)
-        self._start()
+        self.restart()
 
     def walk(self, step: int, text: str) -> str | None:
         """Leave `text` where the walk is and go `step` further. None where there is nothing more."""
@@ -35,6 +35,7 @@ class History:
         """What is being typed: what was, where `text` is but recalled."""
         return self._texts[-1] if self.recalls(text) else text
 
-    def _start(self) -> None:
+    def restart(self) -> None:
+        """Begin the walk at the end again, with nothing typed."""
         self._texts = [*self._sent, ""]
         self._at = len(self._sent)

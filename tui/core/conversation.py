@@ -42,8 +42,9 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        """Whether a message has to wait: the reply on the path goes on, as nobody has stopped it."""
-        return self.running is not None and self.running not in self._stopped
+        """Whether a message has to wait: a reply on the path goes on, as nobody has stopped it."""
+        path = self.path if self._pending else ()
+        return any(m.finish_reason is None and self.awaited(m.id) and m.id not in self._stopped for m in path)
 
     def awaited(self, message: int) -> bool:
         """Whether a message is a reply that is being written here, or waits to be."""
@@ -109,8 +110,9 @@ class Conversation:
         """Take what has come so far of a reply into the conversation; its end may not have been heard yet."""
         for reply in self._pending.values():
             if reply.id in self.chat.tree.messages and (written := self.worker.written(reply.id)):
-                so_far = replace(reply, text=written.text)
-                self.chat.tree.put(self._ended(written) if isinstance(written, ReplyEnded) else so_far)
+                self.chat.tree.put(
+                    self._ended(written) if isinstance(written, ReplyEnded) else replace(reply, text=written.text)
+                )
 
     def walk(self, message: int | None, step: int) -> None:
         """Show an earlier or later version of a message, or of the last one that has several."""

@@ -53,12 +53,18 @@ class Desk(Looks):
         """Open a model in place of the one that is open; the conversation goes on with it, and what waits is for it."""
         self._keep(lambda: self.tuning.recall(name))
         self.model, self.opened, self.refused = name, None, None
-        self.worker.open(name, self._loading)
+        self.worker.open(name, lambda found: self._loading(found, name))
         self._tell(SettingsChanged())
 
-    def _loading(self, model: str) -> dict[str, Any]:
+    def _loading(self, *names: str) -> dict[str, Any]:
+        """What is set for loading a model: under its name, and while it is opened under what was asked for."""
         found: dict[str, Any] = {}
-        self._keep(lambda: found.update(self.tuning.loading(model)))
+
+        def recall() -> None:
+            for name in names:
+                found.update(self.tuning.loading(name))
+
+        self._keep(recall)
         return found
 
     def set(self, name: str, text: str) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import counted
 from tui.core.backend import OpenModel
 from tui.core.conversation import Conversation
 from tui.core.events import Counted, Event, Inspected, Notice, ReplyEnded, Weighed
@@ -49,11 +50,11 @@ class Looks(Conversation):
         """Count the tokens of a text, or of this conversation if it is empty; a Notice follows."""
         messages, options = self.messages(), self.tuning.for_replies()
 
-        def counted(model: OpenModel) -> Notice:
+        def told(model: OpenModel) -> Notice:
             n = model.count_text(text) if text else model.count(messages, options)
-            return Notice(f"{n:,} tokens" if text else f"{n:,} of {model.ctx:,} tokens of context")
+            return Notice(counted(n, "token") if text else f"{n:,} of {model.ctx:,} tokens of context")
 
-        self.worker.ask(counted)
+        self.worker.ask(told)
 
     def weigh(self, name: str, text: str) -> None:
         """Count the tokens of a file that may go with a message, or of a text without a name; Weighed follows.
@@ -79,14 +80,14 @@ class Looks(Conversation):
         """Have the tokens of what is shown counted, as the model has not read it yet; Counted follows."""
         leaf, messages, options = self.chat.tree.leaf, self.messages(), self.tuning.for_replies()
 
-        def counted(model: OpenModel) -> Event:
+        def told(model: OpenModel) -> Event:
             try:
                 return Counted(leaf, model.count(messages, options))
             except EdgeLLMError:  # that a template cannot is told where it matters
                 return Counted(leaf, 0)
 
         if messages and self.opened:
-            self.worker.ask(counted)
+            self.worker.ask(told)
         else:
             self._counted = 0
 

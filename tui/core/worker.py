@@ -73,8 +73,7 @@ class Worker:
         """
         self._opening = opening = self._opening + 1
         self._jobs.put(lambda: self._open(model, options, opening))
-        if self.running is not None:
-            self.stop(self.running)
+        self._stop_running()
 
     def reply(self, request: Request) -> None:
         """Write a reply. ReplyEnded follows; until it begins, the reply is among those `waiting`."""
@@ -96,6 +95,10 @@ class Worker:
         self._unwanted.add(message)
         if (begun := self._begun) and begun.message == message and begun.reply and not begun.ended:
             begun.reply.cancel()
+
+    def _stop_running(self) -> None:
+        if (running := self.running) is not None:
+            self.stop(running)
 
     @property
     def empty(self) -> bool:
@@ -135,8 +138,7 @@ class Worker:
     def close(self) -> None:
         """Stop what is being written or opened, let go of the model and end the thread."""
         self._closing = True
-        if self.running is not None:
-            self.stop(self.running)
+        self._stop_running()
         self._jobs.put(None)
         self._thread.join(_PATIENCE_S)  # a file on a slow disk is opened in one go, and nothing waits for it
 

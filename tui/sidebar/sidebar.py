@@ -112,7 +112,7 @@ class Sidebar(Widget):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """While a title is typed, keys that edit it are the input's."""
-        return self._renaming is None or action not in ("delete", "undo", "rename")
+        return self._renaming is None or action not in ("delete", "undo")
 
     def action_move(self, step: int) -> None:
         """Highlight another chat; the cursor stays in the search."""

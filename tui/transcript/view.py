@@ -23,7 +23,7 @@ class Transcript(ColumnView):
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    FOCUS_ON_CLICK = False  # what is typed after a click is no key of ours
+    FOCUS_ON_CLICK = False  # the keys of ours that are letters are for who goes here with the keyboard
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("transcript.previous", "alt+up", "select_previous", "Mark above", "Mark the message above", show=False),
         bind("transcript.next", "alt+down", "select_next", "Mark below", "Mark the message below", show=False),

@@ -55,10 +55,11 @@ def find(run: Run, wanted: str, titles: Mapping[int, str]) -> dict[int, str]:
     """Of the chats with these titles those that have all the wanted words, each with a line around one of them.
 
     A word may be in the title or in any message; upper and lower case are the same, and a word may go on.
-    Beyond 50 words nothing is looked for.
+    Words after the 50th are ignored.
     """
     words = wanted.lower().split()[:_WORDS]
-    hits, together = [_hits(run, [word]) for word in words], _hits(run, words)
+    hits = [_hits(run, [word]) for word in words]
+    together = _hits(run, words) if len(words) > 1 else {}
     found = {}
     for chat, title in titles.items():
         if all(chat in hit or word in title.lower() for word, hit in zip(words, hits, strict=True)):
