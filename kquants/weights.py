@@ -15,11 +15,10 @@ from kquants.dot4 import high_shorts, low_shorts
 from kquants.layout import TILE_ROWS
 from kquants.pieces import Format, Part, Piece, Scales, Values, Whole, has_integer_scales, offset_of
 from kquants.quads import Value
-from kquants.simd import F32, I32, at, call, define, pick, pointer, times
+from kquants.simd import F32, I32, at, call, define, pointer, times, transposed
 from kquants.tiles import Tile
 
 _LONG = ir.IntType(64)
-_INTERLEAVED = [[first + i // 2 + 16 * (i % 2) for i in range(16)] for first in (0, 8)]
 
 
 def weights_of(fmt: Format) -> Any:
@@ -45,7 +44,7 @@ def weights_of(fmt: Format) -> Any:
                 products = [b.fmul(d, v) for v in q]
                 found = [b.fadd(v, m) for v in products] if m else products
                 first = 4 * (32 * part.block + 16 * part.half)
-                for place, v in zip(places, _transposed(b, found), strict=True):
+                for place, v in zip(places, transposed(b, found), strict=True):
                     b.store(v, pointer(b, at(b, place, first), v.type), align=4)
 
     return unpack
@@ -73,10 +72,3 @@ def _bytes(b: ir.IRBuilder, vectors: list[Value]) -> list[Value]:
     top = ir.Constant(I32.vector, [24] * 16)
     words = [b.bitcast(v, I32.vector) for v in vectors]
     return [b.ashr(b.shl(v, ir.Constant(v.type, [24 - 8 * i] * 16)), top) for v in words for i in range(4)]
-
-
-def _transposed(b: ir.IRBuilder, rows: list[Value]) -> list[Value]:
-    """16 vectors of 16 lanes with rows and columns changed: four times each of the first half between two others."""
-    for _ in range(4):
-        rows = [pick(b, x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED]
-    return rows

@@ -28,6 +28,7 @@ from kquants.simd import (
     round_f32,
     splat_f32,
     sub_f32,
+    transposed,
 )
 
 _BYTE, _LONG = ir.IntType(8), ir.IntType(64)
@@ -48,16 +49,11 @@ def store_i8x32(b: ir.IRBuilder, address: Any, v: Any) -> None:
     b.store(v, pointer(b, address, I8.vector), align=1)
 
 
-_INTERLEAVED = [[first + i // 2 + 16 * (i % 2) for i in range(16)] for first in (0, 8)]
-
-
 @define(types.none, types.int64, types.int64, types.int64)
 def transpose(b: ir.IRBuilder, source: Any, stride: Any, to: Any) -> None:
     """16 rows of 16 float32, `stride` bytes from one to the next, to 16 vectors: vector i holds value i of each row."""
     rows = [b.load(pointer(b, b.add(source, b.mul(stride, _LONG(i))), F32.vector), align=1) for i in range(16)]
-    for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
-        rows = [pick(b, x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED]
-    for i, row in enumerate(rows):
+    for i, row in enumerate(transposed(b, rows)):
         b.store(row, pointer(b, b.add(to, _LONG(64 * i)), F32.vector), align=1)
 
 

@@ -8,7 +8,7 @@ from numba import types
 from kquants import cpu
 from kquants.simd.vectors import I8, I32, call, define, joined, pick, splat, split
 
-_BOOL, _BYTE = ir.IntType(1), ir.IntType(8)
+_BYTE = ir.IntType(8)
 _SHORTS = ir.VectorType(ir.IntType(16), 16)
 
 

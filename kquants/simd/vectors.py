@@ -99,6 +99,9 @@ def _through_assembly(b: ir.IRBuilder, v: Any, is_ordered: bool) -> Any:
     return b.asm(ir.FunctionType(v.type, [v.type]), "", f"={register},0", [v], is_ordered)
 
 
+_INTERLEAVED = [[first + i // 2 + 16 * (i % 2) for i in range(16)] for first in (0, 8)]
+
+
 def split(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
     """A vector in so many equal parts."""
     n = v.type.count // count
@@ -111,6 +114,13 @@ def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
         lanes = range(2 * parts[0].type.count)
         parts = [pick(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
     return parts[0]
+
+
+def transposed(b: ir.IRBuilder, rows: list[Any]) -> list[Any]:
+    """16 vectors of 16 lanes with rows and columns changed: vector i has lane i of each."""
+    for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
+        rows = [pick(b, x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED]
+    return rows
 
 
 def pick(b: ir.IRBuilder, x: Any, y: Any, lanes: Iterable[int]) -> Any:

@@ -15,7 +15,7 @@ from tui.composer.attachment import Attachment, join, paragraphs
 from tui.composer.chips import Chips
 from tui.composer.editor import Editor
 from tui.composer.paste import EDITABLE, harmless
-from tui.composer.slash import message_of, typed_for
+from tui.composer.slash import typed_for, typed_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class Box(Widget):
     def put_first(self, text: str, files: Sequence[Attachment]) -> None:
         """Put a message before what is typed, with its files; if one is edited, for after that."""
         if edited := self._edited:
-            self._edited = _Edited(edited.key, _joined(text, edited.typed), (*files, *edited.attachments))
+            self._edited = _Edited(edited.key, typed_with(edited.typed, text), (*files, *edited.attachments))
         else:
-            self._put(_joined(text, self.text), (*files, *self._chips.files))
+            self._put(typed_with(self.text, text), (*files, *self._chips.files))
 
     def edit(self, text: str, key: int, what: str = "message") -> None:
         """Begin to edit a message. What was in the box comes back afterwards. `what` is told above: "editing WHAT"."""
@@ -190,8 +190,3 @@ class Box(Widget):
         long = len(text) > EDITABLE
         self._chips.show([*attachments, Attachment("", text)] if long else attachments)
         self._editor.put("" if long else text)
-
-
-def _joined(message: str, typed: str) -> str:
-    """What has to be typed for a message and, below it, what is typed."""
-    return typed_for(paragraphs(message, message_of(typed))) if message else typed

@@ -13,14 +13,14 @@ from textual.timer import Timer
 from textual.widgets import OptionList, TextArea
 
 from tui.binding import bind
-from tui.composer.attachment import Attachment, join, paragraphs
+from tui.composer.attachment import Attachment, join
 from tui.composer.box import Box
 from tui.composer.chips import Chips
 from tui.composer.completion import Completion
 from tui.composer.history import History
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.popup import Popup
-from tui.composer.slash import command_of, message_of, typed_for
+from tui.composer.slash import command_of, message_of, typed_with
 from tui.composer.waiting import Waiting
 
 _SAVE_AFTER_S = 0.5
@@ -134,9 +134,7 @@ class Composer(Box):
     @property
     def unsent(self) -> str:
         """All that is typed here: what waits, what is in the box, and what was in it before a message was edited."""
-        if not self._waiting:
-            return super().unsent
-        return typed_for(paragraphs(*(sent.text for sent in self._waiting), message_of(super().unsent)))
+        return typed_with(super().unsent, *(sent.text for sent in self._waiting))
 
     def begin(self, draft: str) -> None:
         """Leave what is edited and what waits, and go on with a draft; files stay."""

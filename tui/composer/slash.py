@@ -5,6 +5,8 @@ A first word with another slash in it is no command but a path, as in `/etc/host
 
 import re
 
+from tui.composer.attachment import paragraphs
+
 _COMMAND = re.compile(r"/(?=[^/\n])[^/\s]*(?:[^\S\n].*)?")
 _SLASHES = re.compile(r"//.*")
 
@@ -25,3 +27,8 @@ def typed_for(message: str) -> str:
     """What has to be typed for a message."""
     text = message.rstrip()
     return "/" + message if text == "/" or command_of(text) or _SLASHES.fullmatch(text) else message
+
+
+def typed_with(typed: str, *messages: str) -> str:
+    """What has to be typed for messages and, below them, what is typed."""
+    return typed_for(paragraphs(*messages, message_of(typed))) if any(messages) else typed

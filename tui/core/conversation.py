@@ -1,6 +1,6 @@
 """The conversation that is open: what is said, the versions of it, and the replies that are being written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from edgellm.errors import EdgeLLMError
@@ -37,14 +37,17 @@ class Conversation:
     @property
     def running(self) -> int | None:
         """The reply on the path that is being written, or waits to be."""
-        path = self.path if self._pending else ()
-        return next((m.id for m in path if m.id in self._pending and m.finish_reason is None), None)
+        return next(self._awaited(), None)
 
     @property
     def busy(self) -> bool:
         """Whether a message has to wait: a reply on the path goes on, as nobody has stopped it."""
+        return any(reply not in self._stopped for reply in self._awaited())
+
+    def _awaited(self) -> Iterator[int]:
+        """The replies on the path that are being written here, or wait to be."""
         path = self.path if self._pending else ()
-        return any(m.finish_reason is None and self.awaited(m.id) and m.id not in self._stopped for m in path)
+        return (m.id for m in path if m.id in self._pending and m.finish_reason is None)
 
     def awaited(self, message: int) -> bool:
         """Whether a message is a reply that is being written here, or waits to be."""
