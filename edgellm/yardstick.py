@@ -13,7 +13,8 @@ from edgellm.gguf.printable import counted
 from edgellm.home import cache_folder
 from kquants import jit
 from kquants.ggml import NAMED_TYPES
-from kquants.layout import OP_WORDS, PEAK_PRODUCTS, TILE_ROWS, matmul_scratch
+from kquants.layout import PEAK_PRODUCTS, TILE_ROWS, matmul_scratch
+from kquants.records import BatchRecord, Int8Peak, OpHead, Product, ReadSum, record_of_op
 
 PIECE = 4 << 20
 """Bytes that a thread reads at once: with 1 MiB a tenth of the time went into beginning anew."""
@@ -60,15 +61,15 @@ class Yardstick:
         """With `read_sum`: bytes a second at which memory is read once, a last part of less than PIECE left out."""
         pieces = nbytes // PIECE
         sums = np.zeros(pieces, np.int32)
-        return pieces * PIECE / self._seconds("read_sum", pieces, address, PIECE, sums.ctypes.data)
+        return pieces * PIECE / self._seconds("read_sum", pieces, ReadSum(address, PIECE, sums.ctypes.data))
 
     def int8_peak(self) -> float:
         """With `int8_peak`: products of two int8 a second, over some hundredths of a second."""
         factors, sums = aligned(1, (PEAK_PRODUCTS + 2) * 64), np.zeros(_PEAK_UNITS, np.int32)
         factors.fill(1)
         products = _PEAK_UNITS * _PEAK_ROUNDS * PEAK_PRODUCTS * 64
-        given = (_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
-        return products / self._seconds("int8_peak", _PEAK_UNITS, *given)
+        given = Int8Peak(_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
+        return products / self._seconds("int8_peak", _PEAK_UNITS, given)
 
     def product(self, name: str) -> Callable[[], float]:
         """With the product of a format: what multiplies its weights by one row of x, each time it is called.
@@ -87,19 +88,29 @@ class Yardstick:
         w.fill(60)
 
         def multiply() -> float:
-            given = (w.ctypes.data, len(w), _COLUMNS, row_bytes, x.ctypes.data, x.nbytes, y.ctypes.data, y.nbytes)
-            return _TIMES * w.nbytes / self._seconds(product_kernel(name), tiles, *given, rows=1, times=_TIMES)
+            given = Product(
+                w=w.ctypes.data,
+                rows=len(w),
+                columns=_COLUMNS,
+                row_bytes=row_bytes,
+                x=x.ctypes.data,
+                x_bytes=x.nbytes,
+                y=y.ctypes.data,
+                y_bytes=y.nbytes,
+                accumulate=0,
+            )
+            return _TIMES * w.nbytes / self._seconds(product_kernel(name), tiles, given, rows=1, times=_TIMES)
 
         return multiply
 
-    def _seconds(self, kernel: str, units: int, *arguments: int, rows: int = _MANY, times: int = 1) -> float:
+    def _seconds(self, kernel: str, units: int, arguments: tuple[int, ...], rows: int = _MANY, times: int = 1) -> float:
         """How long an op of so many units takes, or how long it takes to do it so many times.
 
         Threads do not meet between them: of ops as short as products with weights in the caches that would be a tenth.
         """
-        words = [self._kernels[kernel], units, 0, 0, 0, *arguments]
-        ops = np.array([words + [0] * (OP_WORDS - len(words))] * times, np.int64)
-        batch = np.array([rows] + [0] * 7, np.int64)
+        head = OpHead(self._kernels[kernel], units, units_per_row=0, rows=0, meet=0)
+        ops = np.array([record_of_op(head, arguments)] * times, np.int64)
+        batch = np.array(BatchRecord(rows), np.int64)
         started = perf_counter()
         self._pool.run(ops.ctypes.data, times, batch.ctypes.data)
         return perf_counter() - started

@@ -8,12 +8,13 @@ shared out among threads, and `attention_merge` merges them afterwards.
 """
 
 from kquants.decorators import inline, kernel
-from kquants.interpreter import argument, batch_row, row_count
+from kquants.interpreter import batch_of, batch_row, row_count
 from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES, SPAN_PAGES
 from kquants.pages import head_width
 from kquants.querytile import (
     SPAN,
     QueryTile,
+    attention_of,
     merged_at,
     own_cells,
     part_at,
@@ -43,19 +44,21 @@ def _shared_spans(op: int, batch: int) -> int:
 
 @inline
 def _out_at(op: int, t: int, h: int) -> int:
-    return argument(op, 2) + t * argument(op, 3) + 4 * h * argument(op, 6)
+    given = attention_of(op)
+    return given.out + t * given.out_bytes + 4 * h * given.head_dim
 
 
 @inline
 def _shared_part(op: int, t: int, most: int, s: int, h: int) -> int:
     """Address of the partial result of head h of row t of span s."""
-    return argument(op, 9) + ((t * most + s) * argument(op, 4) + h) * part_length(head_width(argument(op, 6)))
+    given = attention_of(op)
+    return given.parts + ((t * most + s) * given.heads + h) * part_length(head_width(given.head_dim))
 
 
 @inline
 def _consecutive(op: int, batch: int, t: int, stop: int) -> int:
     """How many rows from t on, before `stop`, are consecutive tokens of one sequence."""
-    tables, first = load_i64(batch + 24), batch_row(op, batch, t)
+    tables, first = batch_of(batch).tables, batch_row(op, batch, t)
     table, visible, rows = load_i64(tables + 8 * first), visible_cells(op, batch, t), 1
     while (
         t + rows < stop
@@ -76,7 +79,7 @@ def _place(unit: int, shares: int, tiles: int) -> tuple[int, int, int]:
 @inline
 def _deliver(op: int, tile: QueryTile, s: int, most: int) -> None:
     """Merge the partial results of span s, or put them where `attention_merge` finds them."""
-    width = head_width(argument(op, 6))
+    width = head_width(attention_of(op).head_dim)
     for i in range(tile.rows * tile.heads):
         if own_cells(tile, i, s * SPAN, SPAN) > 0:
             part = part_at(tile, width, i)
@@ -89,7 +92,7 @@ def _deliver(op: int, tile: QueryTile, s: int, most: int) -> None:
 
 @inline
 def _finish(op: int, tile: QueryTile) -> None:
-    head_dim = argument(op, 6)
+    head_dim = attention_of(op).head_dim
     width = head_width(head_dim)
     for i in range(tile.rows * tile.heads):
         out = _out_at(op, tile.t + i // tile.heads, tile.h + i % tile.heads)
@@ -109,7 +112,7 @@ def _define(name: str) -> None:
     @inline
     def attend(op: int, batch: int, tile: QueryTile, share: int, shares: int, most: int, ahead: int) -> None:
         """One share of the spans of a tile; `ahead` is what will be wanted after it."""
-        width, spans = head_width(argument(op, 6)), _spans(tile.visible + tile.rows - 1)
+        width, spans = head_width(attention_of(op).head_dim), _spans(tile.visible + tile.rows - 1)
         first, last = spans * share // shares, spans * (share + 1) // shares
         take_queries(op, batch, tile)
         for i in range(tile.rows * tile.heads):
@@ -126,7 +129,8 @@ def _define(name: str) -> None:
         op: int, batch: int, t: int, stop: int, g: int, share: int, shares: int, ahead: int, scratch: int
     ) -> None:
         """One share of the spans of the heads of KV head g, in rows t … stop - 1 of any sequences."""
-        group, most = argument(op, 4) // argument(op, 5), _shared_spans(op, batch)
+        given, most = attention_of(op), _shared_spans(op, batch)
+        group = given.heads // given.kv_heads
         while t < stop:
             rows, visible = _consecutive(op, batch, t, stop), visible_cells(op, batch, t)
             after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else ahead
@@ -140,12 +144,10 @@ def _define(name: str) -> None:
     def attention(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         """Attention; a unit is a share of the spans of a KV head's query heads in a few rows, or no work.
 
-        Arguments: q, bytes per row, out, bytes per row, heads, kv heads, head_dim, the layer's offset in a page,
-        scale as float32 bits, room for MOST_PARTS partial results of every head. q has all rows of the batch, out
-        those of the op. Units: kv heads · (rows of the op + MOST_SHARES).
+        Arguments: Attention. Units: kv heads · (rows of the op + MOST_SHARES).
         """
-        rows, kv_heads = row_count(op, batch), argument(op, 5)
-        together = max(1, ATTENTION_QUERIES // (argument(op, 4) // kv_heads))
+        rows, heads, kv_heads = row_count(op, batch), attention_of(op).heads, attention_of(op).kv_heads
+        together = max(1, ATTENTION_QUERIES // (heads // kv_heads))
         tiles, most = (rows + together - 1) // together, _shared_spans(op, batch)
         shares = max(1, min(min(MOST_SHARES, most), (rows + MOST_SHARES) // tiles))
         used, units = tiles * kv_heads * shares, kv_heads * (rows + MOST_SHARES)
@@ -163,10 +165,10 @@ def _define(name: str) -> None:
 def attention_merge(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Merge the spans that rows shared out; a unit is the heads of a KV head in a row, or no work.
 
-    Arguments: those of attention. Units: kv heads · MOST_SHARED_ROWS.
+    Arguments: Attention. Units: kv heads · MOST_SHARED_ROWS.
     """
-    rows, heads, kv_heads, head_dim = row_count(op, batch), argument(op, 4), argument(op, 5), argument(op, 6)
-    most, group, width = _shared_spans(op, batch), heads // kv_heads, head_width(head_dim)
+    rows, kv_heads, head_dim = row_count(op, batch), attention_of(op).kv_heads, attention_of(op).head_dim
+    most, group, width = _shared_spans(op, batch), attention_of(op).heads // kv_heads, head_width(head_dim)
     used, units = rows * kv_heads if most else 0, kv_heads * MOST_SHARED_ROWS
     for unit in range(first * used // units, last * used // units):
         t, g = unit // kv_heads, unit % kv_heads

@@ -12,8 +12,9 @@ from numba import types
 from kquants.cpu import lowering
 from kquants.decorators import Vector, inline, kernel
 from kquants.dot4 import start_dot4
-from kquants.interpreter import argument
+from kquants.interpreter import arguments_of
 from kquants.layout import PEAK_PRODUCTS
+from kquants.records import Int8Peak, ReadSum
 from kquants.simd import I8_64, I32, define, fold, pointer, prefetch_once, store_i32
 
 _AHEAD = 1024
@@ -28,6 +29,8 @@ _BITS = 4
 peak is more than all of it."""
 
 _LONG = ir.IntType(64)
+
+_read_sum, _int8_peak = arguments_of(ReadSum), arguments_of(Int8Peak)
 
 
 @define(I32)
@@ -78,11 +81,11 @@ def _read(address: int, nbytes: int) -> int:
 def read_sum(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Read memory, one piece a unit: its int32 summed up, without carry.
 
-    Arguments: address, bytes of a piece (a multiple of 256), sums (int32, one a piece).
+    Arguments: ReadSum; the bytes of a piece are a multiple of 256, the sums int32.
     """
-    piece = argument(op, 1)
+    given = _read_sum(op)
     for unit in range(first, last):
-        store_i32(argument(op, 2) + 4 * unit, _read(argument(op, 0) + unit * piece, piece))
+        store_i32(given.sums + 4 * unit, _read(given.address + unit * given.piece_bytes, given.piece_bytes))
 
 
 _ALL = types.UniTuple(I32, _SUMS)
@@ -135,11 +138,12 @@ def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
 def int8_peak(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Multiply int8 as fast as it goes; a unit is so many rounds of PEAK_PRODUCTS products of 64.
 
-    Arguments: rounds, factors (64 int8, then 64 for each of `_SUMS`, below 16), sums (int32, one a unit).
+    Arguments: Int8Peak; the factors are 64 int8, then 64 for each of `_SUMS`, below 16; the sums int32, one a unit.
     """
-    factors = _load_factors(argument(op, 1))
+    given = _int8_peak(op)
+    factors = _load_factors(given.factors)
     for unit in range(first, last):
         sums = _zeros()
-        for _ in range(argument(op, 0)):
-            sums = _products(sums, factors, argument(op, 1))
-        store_i32(argument(op, 2) + 4 * unit, _total_of_all(sums))
+        for _ in range(given.rounds):
+            sums = _products(sums, factors, given.factors)
+        store_i32(given.sums + 4 * unit, _total_of_all(sums))

@@ -10,14 +10,14 @@ import numba as nb
 from kquants.activations import quantize_block, quantize_group
 from kquants.decorators import Vector, inline, kernel
 from kquants.functions import exp
-from kquants.interpreter import argument, batch_row, row_count
+from kquants.interpreter import arguments_of, batch_row, row_count
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
+from kquants.records import AddBias, KeepOutputs, Norm, NormHeads, Quantize, SwiGLU
 from kquants.simd import (
     add_f32,
     copy,
     div_f32,
     fma_f32,
-    load_f32,
     load_f32x16,
     load_f32x16_part,
     mul_f32,
@@ -29,6 +29,9 @@ from kquants.simd import (
     sum_f32,
 )
 from kquants.super_activations import quantize_super_block
+
+_norm, _norm_heads, _keep_outputs = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
+_add_bias, _quantized, _swiglu = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)
 
 
 @inline
@@ -83,25 +86,24 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """RMSNorm, one row a unit.
 
-    Arguments: x, bytes per row, weight (float32), n, eps as float32 bits, h, bytes per row, q, super_q. Where h is 0,
-    it passes through scratch: n float32, whole vectors.
+    Arguments: Norm. Where h is null, it passes through scratch: n float32, whole vectors.
     """
-    x_bytes, n, h_bytes, rows = argument(op, 1), argument(op, 3), argument(op, 6), row_count(op, batch)
-    eps = load_f32(op + 8 * 9)
+    given, rows = _norm(op), row_count(op, batch)
     for t in range(first, last):
-        h = argument(op, 5) + t * h_bytes if argument(op, 5) != 0 else scratch
-        _norm_row(argument(op, 0) + t * x_bytes, argument(op, 2), n, eps, h)
-        _quantize(h, 0, n, t, rows, argument(op, 7), argument(op, 8))
+        h = given.h + t * given.h_bytes if given.h != 0 else scratch
+        _norm_row(given.x + t * given.x_bytes, given.weight, given.n, given.eps, h)
+        _quantize(h, 0, given.n, t, rows, given.q, given.super_q)
 
 
 @kernel("keep_outputs")
 def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """The rows of x whose logits are wanted become its first rows, in their order; one piece of all of them a unit.
 
-    Arguments: x, bytes per row. None is written before it was read, as outputs come in the order of the rows.
+    Arguments: KeepOutputs. None is written before it was read, as outputs come in the order of the rows.
     """
-    row_bytes, start = argument(op, 1), first * 4 * PIECE
-    x, nbytes = argument(op, 0) + start, min(last * 4 * PIECE, row_bytes) - start
+    given, start = _keep_outputs(op), first * 4 * PIECE
+    x, row_bytes = given.x + start, given.x_bytes
+    nbytes = min(last * 4 * PIECE, row_bytes) - start
     for t in range(row_count(op, batch)):
         row = batch_row(op, batch, t)
         if row != t:
@@ -110,60 +112,57 @@ def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
 
 @kernel("norm_heads")
 def norm_heads(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """RMSNorm of each head of x in place, one row a unit.
-
-    Arguments: x, bytes per row, weight (float32, of a head), head_dim, heads, eps as float32 bits.
-    """
-    head_dim, eps = argument(op, 3), load_f32(op + 8 * 10)
+    """RMSNorm of each head of x in place, one row a unit. Arguments: NormHeads."""
+    given = _norm_heads(op)
     for t in range(first, last):
-        for h in range(argument(op, 4)):
-            _norm_head(argument(op, 0) + t * argument(op, 1) + 4 * h * head_dim, argument(op, 2), head_dim, eps)
+        for h in range(given.heads):
+            x = given.x + t * given.x_bytes + 4 * h * given.head_dim
+            _norm_head(x, given.weight, given.head_dim, given.eps)
 
 
 @kernel("add_bias")
 def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """y = y + bias, one piece of a row a unit. Arguments: y, bytes per row, bias (float32), n."""
-    n = argument(op, 3)
+    """y = y + bias, one piece of a row a unit. Arguments: AddBias."""
+    given, n = _add_bias(op), _add_bias(op).n
     pieces = (n + PIECE - 1) // PIECE
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
-        y = argument(op, 0) + t * argument(op, 1)
+        y = given.y + t * given.y_bytes
         for k in range(start, min(start + PIECE, n), 16):
-            bias = load_f32x16_part(argument(op, 2) + 4 * k, n - k)
+            bias = load_f32x16_part(given.bias + 4 * k, n - k)
             store_f32x16(y + 4 * k, add_f32(load_f32x16(y + 4 * k), bias))
 
 
 @kernel("quantize")
 def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Quantize rows of x, one piece of a row a unit. Arguments: x, bytes per row, n, q, super_q."""
-    n = argument(op, 2)
+    """Quantize rows of x, one piece of a row a unit. Arguments: Quantize."""
+    given, n = _quantized(op), _quantized(op).n
     pieces = (n + PIECE - 1) // PIECE
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
-        x, rows = argument(op, 0) + t * argument(op, 1), row_count(op, batch)
-        _quantize(x, start, stop, t, rows, argument(op, 3), argument(op, 4))
+        x, rows = given.x + t * given.x_bytes, row_count(op, batch)
+        _quantize(x, start, stop, t, rows, given.q, given.super_q)
 
 
 @kernel("swiglu")
 def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """gate = silu(gate) · up with silu(z) = z / (1 + exp(-z)), one piece of a row a unit.
 
-    Arguments: gate, up, bytes per row of both, n, q, super_q. Where one of these is not 0, the result
-    is quantized to it instead, by way of scratch: PIECE float32.
+    Arguments: SwiGLU. Where the result is quantized, that is by way of scratch: PIECE float32.
     """
-    n, row_bytes = argument(op, 3), argument(op, 2)
-    as_floats = argument(op, 4) == 0 and argument(op, 5) == 0
+    given, n, row_bytes = _swiglu(op), _swiglu(op).n, _swiglu(op).row_bytes
+    as_floats = given.q == 0 and given.super_q == 0
     pieces = (n + PIECE - 1) // PIECE
     one, zero = splat_f32(nb.float32(1)), splat_f32(nb.float32(0))
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
-        gate, up = argument(op, 0) + t * row_bytes, argument(op, 1) + t * row_bytes
+        gate, up = given.gate + t * row_bytes, given.up + t * row_bytes
         to = gate if as_floats else scratch - 4 * start
         for k in range(start, stop, 16):
             z = load_f32x16(gate + 4 * k)
             silu = div_f32(z, add_f32(one, exp(sub_f32(zero, z))))
             store_f32x16(to + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
         if not as_floats:
-            _quantize(to, start, stop, t, row_count(op, batch), argument(op, 4), argument(op, 5))
+            _quantize(to, start, stop, t, row_count(op, batch), given.q, given.super_q)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kquants.decorators import inline
-from kquants.interpreter import argument
+from kquants.interpreter import product_of
 from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.pieces import Several
 from kquants.scaling import scaling_of
@@ -15,7 +15,7 @@ GROUP = 8
 @inline
 def tile_address(op: int, tile: int) -> int:
     """Where a tile of W begins."""
-    return argument(op, 0) + tile * TILE_ROWS * argument(op, 3)
+    return product_of(op).w + tile * TILE_ROWS * product_of(op).row_bytes
 
 
 def in_groups(fmt: Any) -> tuple[Any, bool]:
@@ -30,7 +30,7 @@ def of_x(fmt: Any) -> Any:
 
     @inline
     def place(op: int, rows: int, t: int, b: int) -> tuple[int, int]:
-        group = argument(op, 4) + (b // GROUP * rows + t) * group_bytes
+        group = product_of(op).x + (b // GROUP * rows + t) * group_bytes
         return group + 32 * (b % GROUP), group + X_GROUP + b % GROUP * block_bytes
 
     return place

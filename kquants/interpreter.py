@@ -1,33 +1,15 @@
 """A program is a list of ops; every thread runs the same list over its share of the units of each op.
 
-An op is a record of 16 int64:
-
-    word   0        1      2              3     4     5 …
-         [ kernel | units | units per row | rows | meet | arguments ]
-
-It has `units + units per row · n` units of work, where n is word `rows` of the batch: 0 counts all rows, 1
-those whose logits are wanted; where there are none it has no work. Buffers have the rows of an op one after the other
-(but for the queries of attention, which are those of all rows). Each thread has a share of consecutive units, which it
-takes in chunks from a counter: what it asks the memory for ahead is then what it needs next. Done with its own, it
-takes from the others', so that fast cores do more. `meet` is 1 where an op needs what the ops before it wrote, or
-writes what they read: all threads meet there first.
+Ops and batches are records of `kquants.records`. An op has `units + units_per_row · n` units of work, with n its rows;
+where there are none it has no work. Buffers have the rows of an op one after the other (but for the queries of
+attention, which are those of all rows). Each thread has a share of consecutive units, which it takes in chunks from a
+counter: what it asks the memory for ahead is then what it needs next. Done with its own, it takes from the others', so
+that fast cores do more.
 
 A kernel finds four int64 at the beginning of its thread's scratch: the unit where the share ends that its chunk is of,
 the number of the thread, how many there are, and 0 at the first chunk of an op that the thread works on: what a kernel
 writes there instead stays for its next chunk, and so does what it puts into the rest of scratch. A thread that left
 before the end of an op finds 0 again.
-
-A batch is a record of int64 about its n rows (one row is one token of one sequence):
-
-    word   0     1              2       3         4            5                6                7
-         [ n | outputs count | tokens | tables | visible | output rows | rotations | page addresses ]
-
-    tokens          int32[n]                  token ids
-    tables          int64[n]                  address of the int32 page table of the row's sequence
-    visible         int32[n]                  how many cells of its sequence the row sees, its own the last
-    output rows     int32[outputs count]      rows whose logits are wanted
-    rotations       float32[:, rope_dim/2, 2] cosine and sine of each pair's angle at every position
-    page addresses  int64[]                   address of each KV page, by page id
 
 How threads come together over a program is told in `kquants.jobs`.
 """
@@ -40,29 +22,49 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kquants.decorators import inline
-from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, PREPARED, SHARE_END, STOP, STRIP, THREAD, THREADS
-from kquants.simd import atomic_add, atomic_load, load_i32, load_i64, store_i64
+from kquants.layout import FEW_ROWS, PREPARED, SHARE_END, STOP, STRIP, THREAD, THREADS
+from kquants.records import FIRST_ARGUMENT, BatchRecord, OpHead, Product
+from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, load_i64, store_i64
 from kquants.waiting import is_past
 
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_I32, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-@inline
-def argument(op: int, index: int) -> int:
-    """The int64 argument of an op."""
-    return load_i64(op + 8 * (FIRST_ARGUMENT + index))
+def record_at(kind: Any, words: int = 0) -> Any:
+    """`read(address) -> kind`: the record of `kquants.records` that begins so many words on. What of it nobody uses is
+    not read."""
+    floats = [annotation is float for annotation in kind.__annotations__.values()]
+    result = types.NamedTuple([types.float32 if is_float else types.int64 for is_float in floats], kind)
+
+    @define(result, types.int64)
+    def read(b: ir.IRBuilder, address: Any) -> Any:
+        loaded = [_FLOAT if is_float else _I64 for is_float in floats]
+        record: Any = ir.Constant(ir.LiteralStructType(loaded), ir.Undefined)
+        for i, element in enumerate(loaded):
+            record = b.insert_value(record, load(b, at(b, address, 8 * (words + i)), element), i)
+        return record
+
+    return read
+
+
+def arguments_of(kind: Any) -> Any:
+    """`read(op) -> kind`: the arguments of an op."""
+    return record_at(kind, FIRST_ARGUMENT)
+
+
+head_of, batch_of, product_of = record_at(OpHead), record_at(BatchRecord), arguments_of(Product)
 
 
 @inline
 def row_count(op: int, batch: int) -> int:
     """How many rows of the batch an op works on."""
-    return load_i64(batch + 8 * load_i64(op + 24))
+    return load_i64(batch + 8 * head_of(op).rows)
 
 
 @inline
 def batch_row(op: int, batch: int, t: int) -> int:
     """Which row of the batch is row t of those that an op works on."""
-    return int(load_i32(load_i64(batch + 40) + 4 * t)) if load_i64(op + 24) else t
+    return int(load_i32(batch_of(batch).output_rows + 4 * t)) if head_of(op).rows else t
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -78,12 +80,6 @@ def _call_kernel(context: Any, address: Any, op: Any, batch: Any, first: Any, la
         return context.get_dummy_value()
 
     return types.none(*[types.int64] * 6), generate
-
-
-@inline
-def fixed_units(op: int) -> int:
-    """The units of an op, but for those of its rows."""
-    return load_i64(op + 8)
 
 
 @inline
@@ -115,7 +111,7 @@ def work_on(
     Called again, it goes on. The first thread's counter lies at `counters`, each next one's `apart` bytes further on.
     """
     rows = row_count(op, batch)
-    units = fixed_units(op) + load_i64(op + 16) * rows if rows > 0 else 0
+    units = head_of(op).units + head_of(op).units_per_row * rows if rows > 0 else 0
     store_i64(scratch + PREPARED, 0)
     for other in range(threads):
         owner = (me + other) % threads
@@ -129,7 +125,7 @@ def work_on(
                 store_i64(scratch + SHARE_END, stop)
                 store_i64(scratch + THREAD, me)
                 store_i64(scratch + THREADS, threads)
-                _call_kernel(load_i64(op), op, batch, first, min(first + chunk, stop), scratch)
+                _call_kernel(head_of(op).kernel, op, batch, first, min(first + chunk, stop), scratch)
                 if is_past(control, until):
                     return False
             first = start + atomic_load(counter)

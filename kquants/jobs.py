@@ -27,7 +27,7 @@ The control block holds int64 words, on cache lines of their own where threads w
 """
 
 from kquants.decorators import inline, kernel
-from kquants.interpreter import work_on
+from kquants.interpreter import head_of, work_on
 from kquants.layout import (
     BATCH,
     DONE,
@@ -35,7 +35,6 @@ from kquants.layout import (
     JOB_NUMBER,
     LINE_BYTES,
     LINES,
-    OP_WORDS,
     OPS,
     PLACE,
     PROGRAM,
@@ -43,6 +42,7 @@ from kquants.layout import (
     TEAM,
     counters_bytes,
 )
+from kquants.records import OP_WORDS
 from kquants.simd import atomic_add, atomic_load, atomic_store, fence, load_i64, store_i64
 from kquants.waiting import changes, meet, milliseconds
 
@@ -132,7 +132,7 @@ def _walk(control: int, scratch: int, me: int, line: int, threads: int, until: i
     begun = load_i64(line + PLACE)  # ops that this thread has begun with
     for i in range(max(0, begun - 1), ops):
         op = program + i * OP_WORDS * 8
-        if i >= begun and load_i64(op + 32) != 0 and meet(control):
+        if i >= begun and head_of(op).meet != 0 and meet(control):
             return True
         if not work_on(op, batch, control, counters + 8 * i, apart, scratch, me, threads, until):
             store_i64(line + PLACE, i + 1)

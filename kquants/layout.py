@@ -74,17 +74,8 @@ float32 takes little of their time."""
 MOST_SHARES, MOST_SHARED_ROWS, MOST_PARTS = 8, 16, 256
 """The spans of up to so many rows are shared out in so many parts, if they have so many partial results in all."""
 
-OP_WORDS = 16
-"""int64 words of an op record."""
-
 PEAK_PRODUCTS = 48
 """Products of 64 int8 in one round of the kernel that measures the peak."""
-
-FIRST_ARGUMENT = 5
-"""Word of an op record where its arguments begin."""
-
-NEXT_PRODUCT = 9
-"""Argument of a product: the record of the one that comes after it, from the last on to the first; or 0."""
 
 ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, JOB, TEAM, CLOCK, LINES = range(0, 9 * 64, 64)
 PROGRAM, BATCH, OPS = range(JOB + 8, JOB + 32, 8)

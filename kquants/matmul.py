@@ -13,9 +13,7 @@ Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each oth
 multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
 float32 of float16 beside products costs nothing; of BF16 it costs a fifth of the speed.
 
-Op arguments: W, rows of W, columns, bytes per row of W, x, bytes per row of x, y, bytes per row of y, 1 to add to y
-instead of writing it, and the record of the product that follows, or 0 (`kquants.tiled` uses it). One unit is one
-tile of 16 rows of W.
+Op arguments: Product. One unit is one tile of 16 rows of W.
 """
 
 from typing import Any
@@ -26,7 +24,7 @@ from kquants.cpu import decode_rows
 from kquants.decorators import Vector, inline, kernel
 from kquants.float_products import PACKED_BYTES, FloatProduct, float_product
 from kquants.formats import bf16, f16, f32
-from kquants.interpreter import argument, row_count
+from kquants.interpreter import product_of, row_count
 from kquants.layout import (
     FLOAT_BYTES,
     FLOAT_ROWS,
@@ -95,7 +93,8 @@ def _multiply_four(fmt: Any, product: FloatProduct) -> Any:
 
     @inline
     def multiply(op: int, row: int, last: int, x: int, sums: int) -> None:
-        n, row_bytes, zero = argument(op, 2), argument(op, 3), splat_f32(nb.float32(0))
+        given, zero = product_of(op), splat_f32(nb.float32(0))
+        n, row_bytes = given.columns, given.row_bytes
         whole = n & ~(step - 1)
         rows = row, min(row + row_bytes, last), min(row + 2 * row_bytes, last), min(row + 3 * row_bytes, last)
         y = zero, zero, zero, zero  # together, as each would wait for its own last sum
@@ -145,10 +144,11 @@ def _x_of(product: FloatProduct) -> Any:
 
     @inline
     def x_of(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
-        n, row_bytes = argument(op, 2), _in_odd_lines(2 * argument(op, 2))
+        given, n = product_of(op), product_of(op).columns
+        row_bytes = _in_odd_lines(2 * n)
         if load_i64(scratch + PREPARED) == 0:
             for t in range(rows):
-                x = argument(op, 4) + t * argument(op, 5)
+                x = given.x + t * given.x_bytes
                 for k in range(0, n, 32):
                     low, high = load_f32x16_part(x + 4 * k, n - k), load_f32x16_part(x + 4 * k + 64, n - k - 16)
                     store_as_bf16(to + t * row_bytes + 2 * k, low, high)
@@ -160,21 +160,21 @@ def _x_of(product: FloatProduct) -> Any:
 
 @inline
 def _x_as_it_is(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
-    return argument(op, 4), argument(op, 5)
+    return product_of(op).x, product_of(op).x_bytes
 
 
 @inline
 def _tile(op: int, unit: int) -> tuple[int, int]:
     """The first row of a tile, and how many it has."""
     start = unit * TILE_ROWS
-    return start, min(TILE_ROWS, argument(op, 1) - start)
+    return start, min(TILE_ROWS, product_of(op).rows - start)
 
 
 @inline
 def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     """What is in the sums of a tile with row t of x to y."""
-    start, count = _tile(op, unit)
-    put(argument(op, 6) + t * argument(op, 7) + 4 * start, totals(sums), count, argument(op, 8))
+    (start, count), given = _tile(op, unit), product_of(op)
+    put(given.y + t * given.y_bytes + 4 * start, totals(sums), count, given.accumulate)
 
 
 def _pack(fmt: Any, product: FloatProduct) -> Any:
@@ -186,10 +186,10 @@ def _pack(fmt: Any, product: FloatProduct) -> Any:
 
     @inline
     def pack(op: int, unit: int, k: int, columns: int, w: int) -> int:
-        start, count = _tile(op, unit)
+        (start, count), given = _tile(op, unit), product_of(op)
         w_rows = whole_tiles(count, W_ROWS)
         for i in range(w_rows):
-            to, row = w + i * PACKED_BYTES, argument(op, 0) + (start + min(i, count - 1)) * argument(op, 3)
+            to, row = w + i * PACKED_BYTES, given.w + (start + min(i, count - 1)) * given.row_bytes
             store_f32x16(to + size * (columns & ~(step - 1)), splat_f32(nb.float32(0)))
             if size == 2:
                 copy(to, row + 2 * k, 2 * columns)
@@ -209,8 +209,8 @@ def _define(name: str, fmt: Any) -> None:
 
     @inline
     def decode(op: int, rows: int, unit: int, x: int, x_bytes: int, sums: int) -> None:
-        (start, count), row_bytes = _tile(op, unit), argument(op, 3)
-        w = argument(op, 0) + start * row_bytes
+        (start, count), row_bytes = _tile(op, unit), product_of(op).row_bytes
+        w = product_of(op).w + start * row_bytes
         for r in range(0, count, 4):
             for t in range(rows):
                 place = sums + t * SUMS_BYTES + 64 * r
@@ -221,7 +221,7 @@ def _define(name: str, fmt: Any) -> None:
     @inline
     def prefill(op: int, t: int, rows: int, unit: int, tiles: int, x: int, x_bytes: int, sums: int) -> None:
         """Tiles times rows t … t + rows - 1 of x; the first of these is at `x`."""
-        n, tile_bytes = argument(op, 2), FLOAT_ROWS * SUMS_BYTES
+        n, tile_bytes = product_of(op).columns, FLOAT_ROWS * SUMS_BYTES
         w = sums + STRIP * tile_bytes
         for k in range(0, n, most):
             columns = min(most, n - k)
@@ -235,7 +235,7 @@ def _define(name: str, fmt: Any) -> None:
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
-        last = min(last, (argument(op, 1) + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
+        last = min(last, (product_of(op).rows + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
         x, x_bytes = x_of(op, rows, scratch, sums + FLOAT_BYTES)
         for unit in range(first, last, 1 if rows <= few else STRIP):
             if rows <= few:

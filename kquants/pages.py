@@ -22,8 +22,9 @@ import numba as nb
 from kquants.activations import quantize_row
 from kquants.decorators import inline, kernel
 from kquants.dot4 import SIGNED_OFFSET
-from kquants.interpreter import argument
+from kquants.interpreter import arguments_of, batch_of
 from kquants.layout import PAGE, PAGE_SIZES, X_BLOCK_BYTES, padded
+from kquants.records import RopeStore
 from kquants.requests import fetch_lines
 from kquants.rope import rotate
 from kquants.simd import (
@@ -43,19 +44,20 @@ from kquants.simd import (
 )
 
 head_width = inline(padded)
+_stored = arguments_of(RopeStore)
 
 
 @inline
 def own_cell(batch: int, t: int) -> int:
     """The cell of its sequence that row t writes: the last that it sees."""
-    return int(load_i32(load_i64(batch + 32) + 4 * t)) - 1
+    return int(load_i32(batch_of(batch).visible + 4 * t)) - 1
 
 
 @inline
 def page_address(batch: int, t: int, index: int) -> int:
     """Address of the index-th page of row t's sequence."""
-    table = load_i64(load_i64(batch + 24) + 8 * t)
-    return load_i64(load_i64(batch + 56) + 8 * load_i32(table + 4 * index))
+    table = load_i64(batch_of(batch).tables + 8 * t)
+    return load_i64(batch_of(batch).pages + 8 * load_i32(table + 4 * index))
 
 
 def _float_writers(element: int, store: Any, store_16: Any, store_apart: Any) -> tuple[Any, Any, int]:
@@ -127,40 +129,41 @@ def _define_store(name: str) -> None:
 
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
-        return page_address(batch, t, cell // PAGE) + argument(op, 10) + g * key_bytes(argument(op, 7))
+        given = _stored(op)
+        return page_address(batch, t, cell // PAGE) + given.page_offset + g * key_bytes(given.head_dim)
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
-        before = g * value_bytes(head_width(argument(op, 7)))
-        return keys_at(op, batch, t, argument(op, 6), cell) + before
+        given = _stored(op)
+        return keys_at(op, batch, t, given.kv_heads, cell) + g * value_bytes(head_width(given.head_dim))
 
     @inline
     def fetch_keys(op: int, batch: int, t: int, g: int) -> None:
         """Ask for the cache lines of a key: there is one for each element."""
         cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
         step = element * PAGE
-        count = (key_bytes(argument(op, 7)) + step - 1) // step
+        count = (key_bytes(_stored(op).head_dim) + step - 1) // step
         fetch_lines(keys + element * (cell % PAGE), count, step)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         """Rotate q and k in place and write k and v into the row's own cell; a unit is a KV head of a row.
 
-        Arguments: q, bytes per row, k, v, bytes per row of both, heads, kv heads, head_dim, rope_dim, neox,
-        the layer's offset in a page.
+        Arguments: RopeStore.
         """
-        kv_heads, head_dim, rope_dim, neox = argument(op, 6), argument(op, 7), argument(op, 8), argument(op, 9)
-        group = argument(op, 5) // kv_heads
+        given = _stored(op)
+        kv_heads, head_dim, rope_dim, neox = given.kv_heads, given.head_dim, given.rope_dim, given.neox
+        group = given.heads // kv_heads
         for unit in range(first, last):
             fetch_keys(op, batch, unit // kv_heads, unit % kv_heads)
         for unit in range(first, last):
             t, g = unit // kv_heads, unit % kv_heads
             cell = own_cell(batch, t)
-            rotations = load_i64(batch + 48) + cell * rope_dim * 4
+            rotations = batch_of(batch).rotations + cell * rope_dim * 4
             for h in range(g * group, (g + 1) * group):
-                rotate(argument(op, 0) + t * argument(op, 1) + 4 * h * head_dim, rotations, rope_dim, neox)
-            at = t * argument(op, 4) + 4 * g * head_dim
-            key, value = argument(op, 2) + at, argument(op, 3) + at
+                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, neox)
+            at = t * given.kv_bytes + 4 * g * head_dim
+            key, value = given.k + at, given.v + at
             rotate(key, rotations, rope_dim, neox)
             write_key(key, cell % PAGE, head_dim, keys_at(op, batch, t, g, cell), scratch)
             write_value(value, cell % PAGE, head_dim, values_at(op, batch, t, g, cell), scratch)

@@ -14,12 +14,13 @@ import numba as nb
 
 from kquants.bundles import WEIGHTS_BYTES
 from kquants.decorators import inline
-from kquants.interpreter import argument, batch_row
+from kquants.interpreter import arguments_of, batch_of, batch_row
 from kquants.lanes import MANY_QUERIES, QUERIES
 from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
 from kquants.pages import head_width, page_address
 from kquants.readers import Bundles, Reader
-from kquants.simd import load_f32, load_f32x16_part, load_i32, load_i64, mul_f32, splat_f32, store_f32x16
+from kquants.records import Attention
+from kquants.simd import load_f32x16_part, load_i32, mul_f32, splat_f32, store_f32x16
 from kquants.softmax import begin, find_top, weigh
 
 SPAN = SPAN_PAGES * PAGE
@@ -29,6 +30,7 @@ _LOG2_E = nb.float32(math.log2(math.e))
 _WHOLE_BUNDLES = math.lcm(QUERIES, MANY_QUERIES)
 assert ATTENTION_QUERIES % _WHOLE_BUNDLES == 0, "scratch has no room for a bundle that is filled up"
 part_length = inline(part_bytes)
+attention_of = arguments_of(Attention)
 
 
 class QueryTile(NamedTuple):
@@ -50,7 +52,7 @@ class QueryTile(NamedTuple):
 @inline
 def visible_cells(op: int, batch: int, t: int) -> int:
     """Cells of its sequence that row t of an op sees."""
-    return int(load_i32(load_i64(batch + 32) + 4 * batch_row(op, batch, t)))
+    return int(load_i32(batch_of(batch).visible + 4 * batch_row(op, batch, t)))
 
 
 @inline
@@ -129,7 +131,7 @@ def _go_through(bundles: Bundles) -> tuple[Any, Any]:
 
 
 def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
-    """What tiles do with pages of a type. Op arguments are those of `kquants.attention`."""
+    """What tiles do with pages of a type."""
     take, expand_keys, expand_values = reader.take, reader.expand_keys, reader.expand_values
     (score_few, gather_few), (score_many, gather_many) = _go_through(reader.few), _go_through(reader.many)
     key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
@@ -137,14 +139,14 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def take_queries(op: int, batch: int, tile: QueryTile) -> None:
         """Bring the queries together, times scale and log2 e; the last bundles are filled up with zeros."""
-        head_dim = argument(op, 6)
+        given, head_dim = attention_of(op), attention_of(op).head_dim
         width = head_width(head_dim)
         room = _room(tile, width)
-        scale = splat_f32(load_f32(op + 8 * 13) * _LOG2_E)
+        scale = splat_f32(given.scale * _LOG2_E)
         queries = tile.rows * tile.heads
         for i in range(_filled_up(queries)):
             row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
-            x = argument(op, 0) + row * argument(op, 1) + 4 * (tile.h + i % tile.heads) * head_dim
+            x = given.q + row * given.q_bytes + 4 * (tile.h + i % tile.heads) * head_dim
             for d in range(0, width + 16, 16):
                 x_part = load_f32x16_part(x + 4 * d, head_dim - d if i < queries else 0)
                 store_f32x16(room + 4 * d, mul_f32(x_part, scale))
@@ -152,16 +154,18 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
 
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, page: int) -> int:
-        return page_address(batch, batch_row(op, batch, t), page) + argument(op, 7) + g * key_bytes(argument(op, 6))
+        given = attention_of(op)
+        return page_address(batch, batch_row(op, batch, t), page) + given.page_offset + g * key_bytes(given.head_dim)
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, page: int) -> int:
-        return keys_at(op, batch, t, argument(op, 5), page) + g * value_bytes(head_width(argument(op, 6)))
+        given = attention_of(op)
+        return keys_at(op, batch, t, given.kv_heads, page) + g * value_bytes(head_width(given.head_dim))
 
     @inline
     def score_page(op: int, tile: QueryTile, j: int, keys: int, ahead: int) -> None:
         """Scores of all queries with page j of a span."""
-        head_dim = argument(op, 6)
+        head_dim = attention_of(op).head_dim
         if _are_many(tile.rows * tile.heads):
             keys = expand_keys(keys, head_dim, _room(tile, head_width(head_dim)), ahead)
             score_many(tile, j, keys, head_dim, keys)
@@ -171,7 +175,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def weigh_bundle(op: int, tile: QueryTile, first: int, start: int, cells: int) -> None:
         """Turn the scores of a bundle into weights."""
-        width = head_width(argument(op, 6))
+        width = head_width(attention_of(op).head_dim)
         last = min(first + QUERIES, tile.rows * tile.heads)
         for i in range(first, last):
             own = own_cells(tile, i, start, SPAN)
@@ -183,7 +187,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def gather_page(op: int, tile: QueryTile, start: int, j: int, values: int, ahead: int) -> None:
         """Add the weighted values of page j of the span from cell `start` on."""
-        width = head_width(argument(op, 6))
+        width = head_width(attention_of(op).head_dim)
         if _are_many(tile.rows * tile.heads):
             values = expand_values(values, width, _room(tile, width), ahead)
             gather_many(tile, start, j, values, width, values)
@@ -203,7 +207,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
             else:
                 more = values_at(op, batch, tile.t, tile.g, first)
             score_page(op, tile, j, keys, more)
-        width = head_width(argument(op, 6))
+        width = head_width(attention_of(op).head_dim)
         for i in range(_filled_up(queries)):
             begin(part_at(tile, width, i), width)
         for i in range(0, queries, QUERIES):

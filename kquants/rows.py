@@ -5,10 +5,13 @@ from typing import Any
 from kquants.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32
 from kquants.formats.quantized import QUANTIZED
-from kquants.interpreter import argument
+from kquants.interpreter import arguments_of, batch_of
 from kquants.layout import TILE_ROWS
-from kquants.simd import load_i32, load_i64, store_f32x16, store_f32x16_part
+from kquants.records import Embed
+from kquants.simd import load_i32, store_f32x16, store_f32x16_part
 from kquants.weights import weights_of
+
+_embed = arguments_of(Embed)
 
 
 def _define(name: str, row_to_f32: Any) -> None:
@@ -16,11 +19,11 @@ def _define(name: str, row_to_f32: Any) -> None:
 
     @kernel(f"embed_{name}")
     def embed(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        """One unit is one row of the batch. Arguments: table, bytes per row, columns, x, bytes per row of x."""
-        tokens = load_i64(batch + 16)
+        """The embeddings of a row's token: one row of the batch a unit. Arguments: Embed."""
+        given, tokens = _embed(op), batch_of(batch).tokens
         for t in range(first, last):
-            source = argument(op, 0) + load_i32(tokens + 4 * t) * argument(op, 1)
-            row_to_f32(source, argument(op, 2), argument(op, 3) + t * argument(op, 4))
+            source = given.table + load_i32(tokens + 4 * t) * given.row_bytes
+            row_to_f32(source, given.columns, given.x + t * given.x_bytes)
 
     @kernel(f"dequantize_{name}", arguments=3)
     def dequantize(source: int, n: int, target: int) -> None:

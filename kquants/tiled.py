@@ -9,8 +9,8 @@ a row of x always gets the same bits. A few rows (decode) are multiplied with we
     last rows                    those of W behind its last whole tile, as tiles are read whole
     spread x                     for decode of rows in parts
 
-Op arguments are those of `kquants.matmul`, and so is the unit; but x lies in groups, as `kquants.activations` and
-`kquants.super_activations` have it, so that bytes per row of x mean nothing here.
+Op arguments: Product. One unit is one tile of 16 rows of W; x lies in groups, as `kquants.activations` and
+`kquants.super_activations` have it.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from kquants.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.groups import tile_address
-from kquants.interpreter import argument, row_count
+from kquants.interpreter import product_of, row_count
 from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.parts import parts_of
 from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
@@ -41,7 +41,7 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
     Other CPUs were not measured.
     """
     for t in range(rows):
-        y = argument(op, 6) + t * argument(op, 7)
+        y = product_of(op).y + t * product_of(op).y_bytes
         for tile in range(first, last):
             prefetch_to_write(y + 4 * TILE_ROWS * tile)
 
@@ -53,8 +53,8 @@ def _define(name: str, fmt: Any) -> None:
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        rows, row_bytes = row_count(op, batch), argument(op, 3)
-        parts, (end, onward) = in_parts(argument(op, 2), row_bytes), reads_on(op, scratch)
+        rows, given, row_bytes = row_count(op, batch), product_of(op), product_of(op).row_bytes
+        parts, (end, onward) = in_parts(given.columns, row_bytes), reads_on(op, scratch)
         few = whole_few if parts == 1 else few_in_parts
         sums = scratch + SHARE_BYTES + 63 & ~63
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + UNPACKED) + DOTS_BYTES
@@ -65,8 +65,8 @@ def _define(name: str, fmt: Any) -> None:
         unit = first
         while unit < last:
             start = unit * TILE_ROWS
-            left = argument(op, 1) - start
-            w, y = tile_address(op, unit), argument(op, 6) + 4 * start
+            left = given.rows - start
+            w, y = tile_address(op, unit), given.y + 4 * start
             # Few rows of x stay near anyway, and the memory gives most when W is read from front to back: two tiles at
             # once make eight rows 5 to 10 % slower on a Zen 5 (but sixteen 8 % faster, of Q4_K).
             tiles = min(STRIP if rows > FEW_ROWS else 1, last - unit, left // TILE_ROWS)
@@ -82,8 +82,8 @@ def _define(name: str, fmt: Any) -> None:
                 prefill(op, rows, w, row_bytes, tiles, y, sums)
             for t in range(rows):
                 for k in range(tiles):
-                    v, at = load_f32x16(sums + k * sum_bytes(rows) + 64 * t), y + t * argument(op, 7) + 64 * k
-                    put(at, v, min(left - k * TILE_ROWS, TILE_ROWS), argument(op, 8))
+                    v, at = load_f32x16(sums + k * sum_bytes(rows) + 64 * t), y + t * given.y_bytes + 64 * k
+                    put(at, v, min(left - k * TILE_ROWS, TILE_ROWS), given.accumulate)
             unit += tiles
 
 

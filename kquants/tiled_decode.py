@@ -15,8 +15,8 @@ from typing import Any
 from kquants.cpu import decode_rows
 from kquants.decorators import inline
 from kquants.groups import GROUP, in_groups, of_x, tile_address
-from kquants.interpreter import argument, fixed_units, share_start
-from kquants.layout import NEXT_PRODUCT, SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X_GROUP
+from kquants.interpreter import head_of, product_of, share_start
+from kquants.layout import SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.parts import add_parts, choices, interleave
 from kquants.products import multiply_tile, sums_of
 from kquants.row_by_row import is_row_by_row
@@ -28,10 +28,10 @@ from kquants.winograd import by_winograd
 @inline
 def reads_on(op: int, scratch: int) -> tuple[int, int]:
     """Where the share of W ends, and how far from there this thread reads on: where its share of the next W begins."""
-    end, then = tile_address(op, load_i64(scratch + SHARE_END)), argument(op, NEXT_PRODUCT)
+    end, then = tile_address(op, load_i64(scratch + SHARE_END)), product_of(op).following
     if then == 0:
         return end, 0
-    start = share_start(fixed_units(then), load_i64(scratch + THREAD), load_i64(scratch + THREADS))
+    start = share_start(head_of(then).units, load_i64(scratch + THREAD), load_i64(scratch + THREADS))
     return end, tile_address(then, start) - end
 
 
@@ -125,7 +125,7 @@ def _decode_whole(fmt: Any, most: int) -> Any:
     def decode(
         rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
     ) -> None:
-        n, y, next_tile = argument(op, 2), zeros(), place + TILE_ROWS * row_bytes
+        n, y, next_tile = product_of(op).columns, zeros(), place + TILE_ROWS * row_bytes
         groups = n // (32 * GROUP)
         for i in range(groups):
             done, (of_group, scales) = i * group_bytes, x_at(op, rows, 0, i * GROUP)
@@ -145,7 +145,7 @@ def _spread_x(fmt: Any, parts: int) -> Any:
 
     @inline
     def spread(op: int, rows: int, to: int) -> None:
-        groups, x = argument(op, 2) // X_GROUP // parts, argument(op, 4)
+        groups, x = product_of(op).columns // X_GROUP // parts, product_of(op).x
         if one_by_one and rows == 1:
             for i in range(groups):
                 for part in range(parts):
@@ -169,7 +169,7 @@ def _decode_in_parts(fmt: Any, parts: int, most: int) -> Any:
     def decode(
         rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
     ) -> None:
-        groups, part_bytes, of_parts = argument(op, 2) // X_GROUP // parts, row_bytes // parts, sums + 64 * most
+        groups, part_bytes, of_parts = product_of(op).columns // X_GROUP // parts, row_bytes // parts, sums + 64 * most
         for k in range(parts):
             tile, y = w + k * TILE_ROWS * part_bytes, zeros()
             next_tile = place + (k + 1) * TILE_ROWS * part_bytes

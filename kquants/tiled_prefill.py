@@ -16,7 +16,7 @@ from kquants.amx import AMX, configure, multiply_rows, release
 from kquants.decorators import inline
 from kquants.dot4 import VIA_INT16
 from kquants.groups import GROUP, in_groups, of_x
-from kquants.interpreter import argument
+from kquants.interpreter import product_of
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS, UNPACKED_BYTES
 from kquants.parts import parts_of
 from kquants.pieces import BLOCK_WEIGHTS, Several
@@ -182,12 +182,12 @@ def prefill_of(fmt: Any) -> Any:
     @inline
     def ask(op: int, last: int, rows: int, t: int, some: int, tiles: int, w: int, y: int) -> None:
         """Beside some rows of x, from t on: ask for a part of the weights at w, and for y if no blocks follow these."""
-        first, stop = rows_beside(t, some, rows, TILE_ROWS * tiles)
+        given, (first, stop) = product_of(op), rows_beside(t, some, rows, TILE_ROWS * tiles)
         for r in range(first, stop):
-            fetch_lines(w + r * argument(op, 3), w_lines, 64)
-        if last == argument(op, 2) // 32:
+            fetch_lines(w + r * given.row_bytes, w_lines, 64)
+        if last == given.columns // 32:
             for k in range(tiles):
-                fetch_lines(y + t * argument(op, 7) + 64 * k, some, argument(op, 7))
+                fetch_lines(y + t * given.y_bytes + 64 * k, some, given.y_bytes)
 
     @inline
     def multiply(
@@ -222,7 +222,7 @@ def prefill_of(fmt: Any) -> Any:
             set_up_8(unpacked)
         elif AMX:
             set_up_16(unpacked)
-        count, parts = argument(op, 2) // 32, in_parts(argument(op, 2), row_bytes)
+        count, parts = product_of(op).columns // 32, in_parts(product_of(op).columns, row_bytes)
         b, part, earlier = 0, 0, sums + tiles * sum_bytes(rows)
         clear(sums, earlier)
         while b < count:

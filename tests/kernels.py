@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from kquants import FORMATS, jit
 from kquants.ggml import NAMED_TYPES, GGMLType
-from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PAGE_SIZES, PREPARED, SHARE_BYTES
+from kquants.layout import PAGE_SIZES, PREPARED, SHARE_BYTES
+from kquants.records import BatchRecord, OpHead, record_of_op
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"]
@@ -87,19 +88,13 @@ def op_record(
     name: str, *arguments: Array | int, units: int = 0, per_row: int = 0, outputs: bool = False, meet: bool = True
 ) -> NDArray[np.int64]:
     """An op of a program; an array stands for its address, and must outlive the record."""
-    words = [addresses()[name], units, per_row, int(outputs), int(meet)]
-    words += [a if isinstance(a, int) else a.ctypes.data for a in arguments]
-    assert len(words) - FIRST_ARGUMENT == len(arguments)
-    return np.array(words + [0] * (OP_WORDS - len(words)), np.int64)
+    head = OpHead(addresses()[name], units, per_row, int(outputs), int(meet))
+    return np.array(record_of_op(head, [a if isinstance(a, int) else a.ctypes.data for a in arguments]), np.int64)
 
 
 def batch_record(rows: int, outputs: int = 0, **parts: Array) -> NDArray[np.int64]:
-    """A batch; `parts` are arrays named as in BATCH_PARTS, and must outlive the record."""
-    assert parts.keys() <= set(BATCH_PARTS)
-    return np.array([rows, outputs, *(parts[p].ctypes.data if p in parts else 0 for p in BATCH_PARTS)], np.int64)
-
-
-BATCH_PARTS = ("tokens", "tables", "visible", "output_rows", "rotations", "pages")
+    """A batch; `parts` are arrays named as in BatchRecord, and must outlive the record."""
+    return np.array(BatchRecord(rows, outputs, **{name: a.ctypes.data for name, a in parts.items()}), np.int64)
 
 
 def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0, chunk: int = 1) -> None:

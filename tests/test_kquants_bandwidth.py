@@ -6,13 +6,13 @@ from kernels import batch_record, cache_folder, call_address, fenced
 from numpy.typing import NDArray
 
 from kquants import jit
-from kquants.layout import FIRST_ARGUMENT, OP_WORDS, PEAK_PRODUCTS
+from kquants.layout import PEAK_PRODUCTS
+from kquants.records import OpHead, record_of_op
 
 
 def run(name: str, first: int, last: int, *arguments: int) -> None:
-    words = [jit.load([name], cache_folder())[name], last, 0, 0, 1, *arguments]
-    assert len(words) == FIRST_ARGUMENT + len(arguments)
-    op, batch = np.array(words + [0] * (OP_WORDS - len(words)), np.int64), batch_record(1)
+    head = OpHead(jit.load([name], cache_folder())[name], last, units_per_row=0, rows=0, meet=1)
+    op, batch = np.array(record_of_op(head, arguments), np.int64), batch_record(1)
     call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, 0)
 
 

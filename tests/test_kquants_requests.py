@@ -9,6 +9,7 @@ from conftest import ModelFile
 from kernels import made
 from llvmlite import ir
 from numba import types
+from numpy.typing import NDArray
 
 from edgellm.engine.engine import Engine
 from edgellm.engine.memory import aligned
@@ -20,9 +21,10 @@ from kquants.decorators import inline
 from kquants.float_products import float_product
 from kquants.formats import bf16, f16, f32
 from kquants.formats.quantized import QUANTIZED
-from kquants.layout import FIRST_ARGUMENT, NEXT_PRODUCT, OP_WORDS, TILE_ROWS
+from kquants.layout import TILE_ROWS
 from kquants.pieces import Format
 from kquants.products import multiply_tile, sums_of
+from kquants.records import FIRST_ARGUMENT, OpHead, Product, record_of_op
 from kquants.simd import ask, define, store_i64
 from kquants.unpacked import store_tile
 
@@ -230,14 +232,19 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
     assert max(shares) <= -(-at_once * TILE_ROWS * tiles // rows), "no more beside some rows of x than beside others"
 
 
+def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
+    """An op without a kernel, whose other arguments are 0."""
+    given = Product(**{**dict.fromkeys(Product._fields, 0), **arguments})
+    return np.array(record_of_op(OpHead(kernel=0, units=units, units_per_row=0, rows=0, meet=0), given), np.int64)
+
+
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
 def test_decode_claims_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiled, "prefetch_to_write", asked.in_place_of_prefetch())
     claim_y = made(tiled.claim_y.py_func)
-    op = np.zeros(OP_WORDS, np.int64)
-    op[FIRST_ARGUMENT + 6 : FIRST_ARGUMENT + 8] = 10_000_000, 300_032  # y, bytes per row
+    op = product_record(y=10_000_000, y_bytes=300_032)
     claim_y(op.ctypes.data, rows, first, last)
     assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
@@ -258,8 +265,7 @@ def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
 
     columns, row_bytes = 64, 64 * fmt.WEIGHT_BYTES
     w, x, sums = np.zeros((4, row_bytes), np.uint8), np.zeros(columns, np.float32), aligned(4, 64)
-    op = np.zeros(OP_WORDS, np.int64)
-    op[FIRST_ARGUMENT + 2 : FIRST_ARGUMENT + 4] = columns, row_bytes
+    op = product_record(columns=columns, row_bytes=row_bytes)
     multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
     each = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES)
     times = matmul.ASKED * product.step // 16
@@ -268,16 +274,13 @@ def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
-    ops = np.zeros((2, OP_WORDS), np.int64)
-    ops[:, 1] = 100, 70  # units
-    ops[:, FIRST_ARGUMENT] = 10_000_000, 50_000_000  # W
-    ops[:, FIRST_ARGUMENT + 3] = 144, 1152  # bytes per row
-    ops[0, FIRST_ARGUMENT + NEXT_PRODUCT] = ops[1].ctypes.data
+    then = product_record(units=70, w=50_000_000, row_bytes=1152)
+    op = product_record(units=100, w=10_000_000, row_bytes=144, following=then.ctypes.data)
     header = np.array([66, 2, 3], np.int64)  # a chunk of the second of three shares, taken by the third thread
-    end, onward = reads_on(ops[0].ctypes.data, header.ctypes.data)
+    end, onward = reads_on(op.ctypes.data, header.ctypes.data)
     assert end == 10_000_000 + 66 * 16 * 144
     assert end + onward == 50_000_000 + 70 * 2 // 3 * 16 * 1152
-    assert reads_on(ops[1].ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
+    assert reads_on(then.ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
 
 
 def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:
@@ -290,7 +293,7 @@ def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:
         op, order = cpu._ops[2], []  # after the embeddings and a norm
         for _ in range(16):
             order.append(weights[int(op[FIRST_ARGUMENT])].removesuffix(".weight"))
-            op = places[int(op[FIRST_ARGUMENT + NEXT_PRODUCT])]
+            op = places[int(op[FIRST_ARGUMENT + Product._fields.index("following")])]
         engine.close()
     layer = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
     head = [order[14]]

@@ -16,7 +16,7 @@ from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants import FORMATS
 from kquants.ggml import NAMED_TYPES
-from kquants.layout import OP_WORDS
+from kquants.records import OP_WORDS
 
 MEET = 4
 """Word of an op record, see `kquants.interpreter`."""

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from edgellm.engine.pages import Sequence
 from edgellm.engine.protocol import Segment
 from edgellm.engine.rotations import Rotations
+from kquants.records import BatchRecord
 
 
 class Record(NamedTuple):
-    """The batch's record for kernels (see `kquants.interpreter`), int64, and int32 `numbers` that it points to."""
+    """The batch's BatchRecord, int64, and what it points to: `tables` are int64, `numbers` int32."""
 
     words: "array[int]"
+    tables: "array[int]"
     numbers: "array[int]"
 
     @property
@@ -68,10 +70,18 @@ class Batch:
         numbers = array("i", self.tokens + self.visible + self.wanted + ids)
         tokens = numbers.buffer_info()[0]
         visible, wanted, table = tokens + 4 * n, tokens + 8 * n, tokens + 8 * n + 4 * self.outputs
-        tables = []
+        tables = array("q")
         for length, pages_of_one in zip(self.lengths, self.tables, strict=True):
-            tables += [table] * length
+            tables.extend([table] * length)
             table += 4 * len(pages_of_one)
-        words = array("q", [n, self.outputs, tokens, 0, visible, wanted, self._table.address, pages, *tables])
-        words[3] = words.buffer_info()[0] + 8 * (len(words) - n)
-        return Record(words, numbers)
+        record = BatchRecord(
+            rows=n,
+            outputs=self.outputs,
+            tokens=tokens,
+            tables=tables.buffer_info()[0],
+            visible=visible,
+            output_rows=wanted,
+            rotations=self._table.address,
+            pages=pages,
+        )
+        return Record(array("q", record), tables, numbers)

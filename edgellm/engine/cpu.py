@@ -12,14 +12,15 @@ from edgellm.engine.batch import Batch
 from edgellm.engine.device import Logits, Work
 from edgellm.engine.hostpages import HostPages
 from edgellm.engine.memory import aligned
-from edgellm.engine.program import Argument, Buffer, Op, Program
+from edgellm.engine.program import Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.engine.turnout import Moment, Turnout
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
-from kquants.layout import FEW_ROWS, FIRST_ARGUMENT, MOST_TOKENS, NEXT_PRODUCT, OP_WORDS
+from kquants.layout import FEW_ROWS, MOST_TOKENS
+from kquants.records import FIRST_ARGUMENT, OP_WORDS, OpHead, Product, record_of_op
 
 
 class CPUDevice:
@@ -53,8 +54,7 @@ class CPUDevice:
         self._program_at = int(self._ops.ctypes.data)
         products = program.products
         for i, following in zip(products, products[1:] + products[:1], strict=True):
-            assert len(program.ops[i].arguments) == NEXT_PRODUCT
-            self._ops[i, FIRST_ARGUMENT + NEXT_PRODUCT] = self._ops[following].ctypes.data
+            self._ops[i, FIRST_ARGUMENT + Product._fields.index("following")] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
         self._vocab, self._logits_at, self._used = vocab, None, tuple[object, ...]()
         if program.logits in program.buffers:  # the output head is the last op
@@ -110,13 +110,10 @@ class CPUDevice:
         return logits
 
     def _record(self, op: Op) -> Sequence[int]:
-        """The 16 words of an op; their meaning is in `kquants.interpreter`."""
-        words = [self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet)]
-        words += map(self._word, op.arguments)
-        assert FIRST_ARGUMENT + len(op.arguments) <= OP_WORDS
-        return words + [0] * (OP_WORDS - len(words))
+        head = OpHead(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet))
+        return record_of_op(head, [self._word(argument) for argument in op.arguments])
 
-    def _word(self, argument: Argument) -> int:
+    def _word(self, argument: int | float | Tensor | Buffer | None) -> int:
         match argument:
             case Tensor():
                 return int(argument.data.ctypes.data)

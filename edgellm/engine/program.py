@@ -5,11 +5,12 @@ Ops name kernels, tensors and buffers; they hold no address. A device lowers the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
-from kquants import BLOCK_FORMATS, SUPER_FORMATS
+from kquants import BLOCK_FORMATS, SUPER_FORMATS, records
 from kquants.layout import (
     MOST_PARTS,
     MOST_SHARED_ROWS,
@@ -36,20 +37,17 @@ class Buffer:
     rows: int | None = None
 
 
-Argument = int | float | Tensor | Buffer | None
-"""None is the null address; a float is passed as its float32 bits."""
-
-
 @dataclass(frozen=True)
 class Op:
-    """A kernel and its arguments; it has `units + per_row · rows` units of work.
+    """A kernel and its arguments, a record of `kquants.records`; it has `units + per_row · rows` units of work.
 
-    With `outputs`, rows are those whose logits are wanted. `meet` is False where an op needs nothing of what the
-    op before it writes, and writes nothing that others have read since all threads met.
+    Where kernels get an address, arguments have a Tensor or a Buffer, or None for null. With `outputs`, rows are those
+    whose logits are wanted. `meet` is False where an op needs nothing of what the op before it writes, and writes
+    nothing that others have read since all threads met.
     """
 
     kernel: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Any, ...]
     units: int = 0
     per_row: int = 0
     outputs: bool = False
@@ -115,7 +113,7 @@ class Program:
     @property
     def products(self) -> list[int]:
         """Which ops are products with weights, in order."""
-        return [i for i, op in enumerate(self.ops) if op.kernel.startswith("matmul_")]
+        return [i for i, op in enumerate(self.ops) if isinstance(op.arguments, records.Product)]
 
     @property
     def kernels(self) -> set[str]:
@@ -178,7 +176,7 @@ class _Builder:
         self.block = block
         return self.placement[block] == CPU
 
-    def add(self, kernel: str, *arguments: Argument, units: int = 0, per_row: int = 0, meet: bool = True) -> None:
+    def add(self, kernel: str, arguments: tuple[Any, ...], units: int = 0, per_row: int = 0, meet: bool = True) -> None:
         self.program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, meet))
 
     def need(self, scratch_bytes: int) -> None:
@@ -193,13 +191,19 @@ class _Builder:
         if not self.outputs and self.block >= mixer(len(self.model.layers) - 1) and set(rest) == {CPU}:
             self.outputs, row_bytes = True, self.x.row_bytes
             # Either it comes first, after another device, or the norm read x, and all threads have met since.
-            self.add("keep_outputs", self.x, row_bytes, units=-(-row_bytes // (4 * PIECE)), meet=False)
+            pieces = -(-row_bytes // (4 * PIECE))
+            self.add("keep_outputs", records.KeepOutputs(self.x, row_bytes), units=pieces, meet=False)
 
     def embed(self) -> None:
         table, x = self.model.embedding, self.x
-        kernel = f"embed_{table.type.name.lower()}"
-        row_bytes = table.type.row_bytes(self.model.width)
-        self.add(kernel, table, row_bytes, self.model.width, x, x.row_bytes, per_row=1)
+        arguments = records.Embed(
+            table=table,
+            row_bytes=table.type.row_bytes(self.model.width),
+            columns=self.model.width,
+            x=x,
+            x_bytes=x.row_bytes,
+        )
+        self.add(f"embed_{table.type.name.lower()}", arguments, per_row=1)
 
     def attention(self, block: Attention, page_offset: int) -> None:
         model, q, k, v, mixed = self.model, self.q, self.k, self.v, self.mixed
@@ -209,39 +213,75 @@ class _Builder:
         if block.q_norm and block.k_norm:
             self.norm_heads(q, block.q_norm, heads)
             self.norm_heads(k, block.k_norm, kv_heads, meet=False)
-        shape = (heads, kv_heads, head_dim)
-        stored = (q, q.row_bytes, k, v, k.row_bytes)
-        pairing = (2 * len(rope.frequencies), int(rope.halves))
-        self.add(f"rope_store_{self.kv_type}", *stored, *shape, *pairing, page_offset, per_row=kv_heads)
+        stored = records.RopeStore(
+            q=q,
+            q_bytes=q.row_bytes,
+            k=k,
+            v=v,
+            kv_bytes=k.row_bytes,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            rope_dim=2 * len(rope.frequencies),
+            neox=int(rope.halves),
+            page_offset=page_offset,
+        )
+        self.add(f"rope_store_{self.kv_type}", stored, per_row=kv_heads)
         self.narrow()
-        given = (q, q.row_bytes, mixed.f32, mixed.f32.row_bytes, *shape, page_offset, head_dim**-0.5, self.parts)
-        self.add(f"attention_{self.kv_type}", *given, units=kv_heads * MOST_SHARES, per_row=kv_heads)
-        self.add("attention_merge", *given, units=kv_heads * MOST_SHARED_ROWS)
-        quantized = mixed.quantized([block.output])
-        if any(quantized):
-            pieces = -(-mixed.width // PIECE)
-            self.add("quantize", mixed.f32, mixed.f32.row_bytes, mixed.width, *quantized, per_row=pieces)
+        attended = records.Attention(
+            q=q,
+            q_bytes=q.row_bytes,
+            out=mixed.f32,
+            out_bytes=mixed.f32.row_bytes,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            page_offset=page_offset,
+            scale=head_dim**-0.5,
+            parts=self.parts,
+        )
+        self.add(f"attention_{self.kv_type}", attended, units=kv_heads * MOST_SHARES, per_row=kv_heads)
+        self.add("attention_merge", attended, units=kv_heads * MOST_SHARED_ROWS)
+        q8, super_q8 = mixed.quantized([block.output])
+        if q8 or super_q8:
+            arguments = records.Quantize(
+                x=mixed.f32, x_bytes=mixed.f32.row_bytes, n=mixed.width, q=q8, super_q=super_q8
+            )
+            self.add("quantize", arguments, per_row=-(-mixed.width // PIECE))
         self.linear(mixed, (block.output, self.x), accumulate=True)
 
     def feed_forward(self, block: FeedForward) -> None:
         gate, up = self.gate, self.up
         self.norm(block.norm, [block.gate, block.up])
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
-        quantized = gate.quantized([block.down])
-        pieces = -(-gate.width // PIECE)
+        q8, super_q8 = gate.quantized([block.down])
         self.need(4 * PIECE)
-        self.add("swiglu", gate.f32, up, up.row_bytes, gate.width, *quantized, per_row=pieces)
+        arguments = records.SwiGLU(gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q=q8, super_q=super_q8)
+        self.add("swiglu", arguments, per_row=-(-gate.width // PIECE))
         self.linear(gate, (block.down, self.x), accumulate=True)
 
     def norm(self, weight: Tensor, feeds: Sequence[Linear]) -> None:
         model, x, h = self.model, self.x, self.normed
-        f32, *quantized = h.targets(feeds)
+        f32, q8, super_q8 = h.targets(feeds)
         self.need(h.f32.row_bytes)  # where nobody wants h as float32, it passes through scratch
-        arguments = (x, x.row_bytes, weight, model.width, model.eps, f32, h.f32.row_bytes, *quantized)
-        self.add("rms_norm", *arguments, per_row=1)
+        arguments = records.Norm(
+            x=x,
+            x_bytes=x.row_bytes,
+            weight=weight,
+            n=model.width,
+            eps=model.eps,
+            h=f32,
+            h_bytes=h.f32.row_bytes,
+            q=q8,
+            super_q=super_q8,
+        )
+        self.add("rms_norm", arguments, per_row=1)
 
     def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
-        self.add("norm_heads", x, x.row_bytes, weight, self.model.head_dim, heads, self.model.eps, per_row=1, meet=meet)
+        arguments = records.NormHeads(
+            x=x, x_bytes=x.row_bytes, weight=weight, head_dim=self.model.head_dim, heads=heads, eps=self.model.eps
+        )
+        self.add("norm_heads", arguments, per_row=1, meet=meet)
 
     def linear(self, x: Hidden, *products: tuple[Linear, Buffer], accumulate: bool = False) -> None:
         """Each y = W x + b, or with `accumulate` y += W x + b: first all products, then the biases."""
@@ -250,12 +290,22 @@ class _Builder:
         biases = [(w.bias, y) for w, y in products if w.bias]
         for i, (bias, y) in enumerate(biases):
             (n,) = bias.shape
-            self.add("add_bias", y, y.row_bytes, bias, n, per_row=-(-n // PIECE), meet=i == 0)
+            arguments = records.AddBias(y=y, y_bytes=y.row_bytes, bias=bias, n=n)
+            self.add("add_bias", arguments, per_row=-(-n // PIECE), meet=i == 0)
 
     def matmul(self, w: Tensor, x: Hidden, y: Buffer, accumulate: bool = False, meet: bool = True) -> None:
         rows, columns = w.shape
         given = x.wanted(w)
-        arguments = (w, rows, columns, w.type.row_bytes(columns), given, given.row_bytes, y, y.row_bytes)
+        arguments = records.Product(
+            w=w,
+            rows=rows,
+            columns=columns,
+            row_bytes=w.type.row_bytes(columns),
+            x=given,
+            x_bytes=given.row_bytes,
+            y=y,
+            y_bytes=y.row_bytes,
+            accumulate=int(accumulate),
+        )
         self.need(matmul_scratch(columns, w.type.name))
-        kernel, tiles = product_kernel(w.type.name), -(-rows // TILE_ROWS)
-        self.add(kernel, *arguments, int(accumulate), units=tiles, meet=meet)
+        self.add(product_kernel(w.type.name), arguments, units=-(-rows // TILE_ROWS), meet=meet)
