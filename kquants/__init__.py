@@ -1,6 +1,6 @@
 """Floor 1: quantized formats, SIMD and kernels. Knows nothing of models or tokens.
 
-This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.compile` compiled.
+This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.compiler.compile` compiled.
 """
 
 FLOAT_FORMATS = ("F32", "F16", "BF16")

@@ -9,13 +9,13 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import lowering
-from kquants.decorators import Vector, inline, kernel
-from kquants.dot4 import start_dot4
-from kquants.interpreter import arguments_of
+from kquants.compiler.cpu import lowering
+from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import PEAK_PRODUCTS
 from kquants.records import Int8Peak, ReadSum
 from kquants.simd import I8_64, I32, define, fold, pointer, prefetch_once, store_i32
+from kquants.simd.dot4 import start_dot4
+from kquants.team.interpreter import arguments_of
 
 _AHEAD = 1024
 """Bytes that the prefetch runs ahead: 2048 were a little slower, 4096 by a tenth."""

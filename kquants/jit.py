@@ -4,7 +4,7 @@ A kernel is a Python function over addresses and integers that Numba compiles to
 code is kept in a cache folder, under a name that holds a hash of everything it came from; loading it needs
 LLVM's linker alone, so a process that finds its kernels there never imports numba.
 
-`kquants.compilers` compiles those that are missing.
+`kquants.compiler.compilers` compiles those that are missing.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ NOT_KEPT = 3
 
 
 def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:
-    """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
+    """Addresses of the named kernels of `kquants.compiler.kernels`, compiled first where the cache lacks them.
 
     `folder` is created with mode 0700 if it is missing; if nothing can be kept there or it is another user's, a
     temporary one serves this process, with a warning; so it is for one that others may write to. Raises KernelError.
@@ -77,7 +77,8 @@ def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) ->
     codes = {name: _read(folder, name) for name in names}
     missing = [name for name in names if codes[name] is None]
     if missing:
-        from kquants import compilers  # brings threads and processes, which take longer than to load what is kept
+        # Here, as it brings threads and processes, which take longer than to load what is kept.
+        from kquants.compiler import compilers
 
         compilers.compile_missing(missing, folder, progress or (lambda done, total: None))
         codes.update((name, _read(folder, name)) for name in missing)

@@ -17,17 +17,18 @@ FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
 SPREAD_ROWS = 4
-"""Most rows of x that are spread out for rows of W in parts, see `kquants.tiled_decode`."""
+"""Most rows of x that are spread out for rows of W in parts, see `kquants.products.tiled_decode`."""
 
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
 
 UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
 """Scratch for an unpacked tile at most: eight blocks of int16, and nine units with their factors. (Where units have
-more, see `kquants.winograd`, blocks are of int8.)"""
+more, see `kquants.products.winograd`, blocks are of int8.)"""
 
 DOTS_BYTES = 8 * 16 * 64
-"""Scratch for products of matrix tiles on their way, see `kquants.amx`, or for 256 values of 16 rows of x as int16."""
+"""Scratch for products of matrix tiles on their way, see `kquants.products.amx`, or for 256 values of 16 rows of x as
+int16."""
 
 FLOAT_ROWS = 66
 """Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6: their sums (270 KB) and as
@@ -36,24 +37,24 @@ cache of 512 KB, with AVX-512 in one of 1 MB. A Zen 4, which has that, with AVX2
 with 48, and as fast with 96; with AVX-512 BF16 it is 2 % slower with 36, and 1 % faster with 132."""
 
 MOST_PACKED_BYTES = 2048
-"""For as many `kquants.float_products.PACKED_BYTES` there is room."""
+"""For as many `kquants.products.float_products.PACKED_BYTES` there is room."""
 
 FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MOST_PACKED_BYTES + 64
-"""Scratch for products of float weights with many rows of x, see `kquants.matmul`; the last 64 bytes are for zeros
-behind the last row of W."""
+"""Scratch for products of float weights with many rows of x, see `kquants.products.floats`; the last 64 bytes are for
+zeros behind the last row of W."""
 
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 
 X_BLOCK_BYTES = 16
-"""What quantized activations have for every 32 int8: see `kquants.activations`."""
+"""What quantized activations have for every 32 int8: see `kquants.activations.quantized`."""
 
 BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 """Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
 
 LARGEST_X = 120
-"""Most that the magnitude of an int8 of activations for super-blocks is. Some CPUs need that (`kquants.winograd`); the
-others keep to it, too, so that a model has the same bits on all of them."""
+"""Most that the magnitude of an int8 of activations for super-blocks is. Some CPUs need that
+(`kquants.products.winograd`); the others keep to it, too, so that a model has the same bits on all of them."""
 
 LARGEST_SUM = 1023
 """Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""
@@ -65,7 +66,7 @@ PAGE = 64
 """Tokens of a KV page."""
 
 SPAN_PAGES = 4
-"""Pages whose softmax is one partial result: see `kquants.attention`."""
+"""Pages whose softmax is one partial result: see `kquants.attention.attention`."""
 
 ATTENTION_QUERIES = 72
 """Queries that go through the pages together: whole bundles of four or of six, and so many that turning a page into
@@ -81,7 +82,7 @@ ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, JOB, TEAM, CLOCK, LINES = range(0,
 PROGRAM, BATCH, OPS = range(JOB + 8, JOB + 32, 8)
 GIVE_WAY, FUTEX, FUTEX_NUMBER = range(TEAM + 8, TEAM + 32, 8)
 CLOCK_ID, NOW, NOW_NS = range(CLOCK + 8, CLOCK + 32, 8)
-"""Byte offsets in the control block, which is described in `kquants.jobs`."""
+"""Byte offsets in the control block, which is described in `kquants.team.jobs`."""
 
 JOB_NUMBER = 1 << 16
 """The word of a job is its number times this, and how many threads it is for."""
@@ -91,7 +92,8 @@ LINE_BYTES = 64
 """Byte offsets in a thread's line there, and its size."""
 
 SHARE_END, THREAD, THREADS, PREPARED, SHARE_BYTES = range(0, 5 * 8, 8)
-"""Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size; see `kquants.interpreter`."""
+"""Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size: see
+`kquants.team.interpreter`."""
 
 
 def counters_bytes(ops: int) -> int:
@@ -123,7 +125,7 @@ def in_odd_lines(nbytes: int) -> int:
 
 
 def matmul_scratch(columns: int, name: str) -> int:
-    """Bytes of scratch that a product with weights of a format needs; see `kquants.tiled` and `kquants.matmul`.
+    """Bytes of scratch that a product with weights of a format needs.
 
     Of quantized ones, the last rows of W need 17 bytes a column, spread rows of x as many as quantized x. BF16 ones
     need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows
@@ -156,7 +158,7 @@ PAGE_SIZES = {
         lambda width: PAGE * (width + 2 * ((width + 31) >> 5)),
     ),
 }
-"""The types of KV pages; their layout is in `kquants.pages`."""
+"""The types of KV pages; their layout is in `kquants.attention.pages`."""
 
 
 def layer_page_bytes(kv_heads: int, head_dim: int, kv_type: str) -> int:
@@ -171,6 +173,6 @@ def part_bytes(width: int) -> int:
 
 
 def attention_scratch(head_dim: int) -> int:
-    """Bytes of scratch that attention needs; what for is in `kquants.attention`."""
+    """Bytes of scratch that attention needs; what for is in `kquants.attention.attention`."""
     query = 4 * padded(head_dim) + 4 * PAGE * SPAN_PAGES + 2 * part_bytes(padded(head_dim))
     return ATTENTION_QUERIES * query + PAGE * 4 * padded(head_dim)

@@ -15,7 +15,7 @@ OP_WORDS = 16
 
 
 class OpHead(NamedTuple):
-    """How the record of an op begins; for its units see `kquants.interpreter`."""
+    """How the record of an op begins; for its units see `kquants.team.interpreter`."""
 
     kernel: Word
     units: Word

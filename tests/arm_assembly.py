@@ -9,7 +9,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kquants import cpu, jit
+from kquants import jit
+from kquants.compiler import cpu
 
 TRIPLE, CPU = "aarch64-unknown-linux-gnu", "generic"
 
@@ -34,7 +35,7 @@ def product(machine: Any) -> Any:
 
 def main(features: str, folder: Path, names: list[str]) -> None:
     machine = pretend(features)
-    from kquants import compile
+    from kquants.compiler import compile
 
     for name in names:
         module = product(machine) if name == "dot4" else compile.optimized(name, machine)

@@ -19,7 +19,8 @@ import arm_assembly
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from kquants import compilers, jit
+from kquants import jit
+from kquants.compiler import compilers
 
 _NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512(?:bf16)?|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
 """An instruction of another CPU, in LLVM's code."""
@@ -76,7 +77,7 @@ def _compile(names: Sequence[str], folder: Path, progress: jit.Progress) -> None
 
 
 def _object_code(name: str) -> bytes:
-    from kquants import compile
+    from kquants.compiler import compile
 
     return compile.object_code(name)
 

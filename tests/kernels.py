@@ -1,4 +1,4 @@
-"""The kernels, called one by one: their op records and batches as `kquants.interpreter` documents them."""
+"""The kernels, called one by one: their op records and batches as `kquants.team.interpreter` documents them."""
 
 import ctypes
 import mmap
@@ -63,7 +63,7 @@ def call_address(address: int, *arguments: int) -> None:
 
 def made(function: Callable[..., None]) -> Callable[..., None]:
     """A function of int64, compiled as a kernel that only its test has."""
-    from kquants import compile, decorators  # here, as they take a second to import
+    from kquants.compiler import compile, decorators  # here, as they take a second to import
 
     name = function.__name__
     decorators.kernel(name, arguments=function.__code__.co_argcount)(function)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from kernels import Array, batch_record
 
-from kquants.dot4 import SIGNED_OFFSET
 from kquants.layout import PAGE, layer_page_bytes, padded
+from kquants.simd.dot4 import SIGNED_OFFSET
 
 F32 = np.float32
 TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32)}

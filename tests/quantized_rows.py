@@ -1,4 +1,5 @@
-"""Rows of quantized activations as `kquants.activations` and `kquants.super_activations` document them, in NumPy."""
+"""Rows of quantized activations as `kquants.activations.quantized` and `kquants.activations.super_quantized` document
+them, in NumPy."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
-from kquants.dot4 import SIGNED_OFFSET, VIA_INT16
 from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, LARGEST_X, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
-from kquants.winograd import STEPS, WINOGRAD
+from kquants.products.winograd import STEPS, WINOGRAD
+from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -116,7 +117,7 @@ class SuperRows:
 
     @property
     def minus_x(self) -> Array:
-        """-X of each block, see `kquants.winograd`."""
+        """-X of each block, see `kquants.products.winograd`."""
         words = self.q.reshape(len(self.q), -1, 8, 4)
         pairs = [(words[:, :, step[0]], words[:, :, step[1]]) for step in STEPS if len(step) == 2]
         return np.asarray(sum((8 * (x + other) - (x + 128) * other).sum(2) for x, other in pairs))

@@ -11,9 +11,11 @@ from kernels import addresses
 from llvmlite import ir
 from quantized_rows import rows_for
 
-from kquants import amx, compile, jit, tiled, tiled_prefill
-from kquants.decorators import KERNELS
+from kquants import jit
+from kquants.compiler import compile
+from kquants.compiler.decorators import KERNELS
 from kquants.formats.quantized import QUANTIZED
+from kquants.products import amx, tiled, tiled_prefill
 
 _LONG = ir.IntType(64)
 
@@ -80,7 +82,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
     patch.setattr(tiled_prefill, "AMX", True)
     for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
         patch.setattr(f"kquants.{module}.VIA_INT16", False)
-    patch.setattr("kquants.winograd.WINOGRAD", False)
+    patch.setattr("kquants.products.winograd.WINOGRAD", False)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"

@@ -5,9 +5,9 @@ from test_kquants_cpus import AVX2, LOWERINGS, pretended, python, skip_without
 
 CODE = """
 from kquants.formats.quantized import QUANTIZED
-from kquants.groups import in_groups
-from kquants.pairs import is_in_pairs
-from kquants.row_by_row import is_row_by_row
+from kquants.products.groups import in_groups
+from kquants.products.pairs import is_in_pairs
+from kquants.products.row_by_row import is_row_by_row
 for way in (is_in_pairs, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
@@ -15,7 +15,7 @@ for way in (is_in_pairs, is_row_by_row):
 """
 ROWS = """
 from kquants.formats import q4_k, q6_k
-from kquants.tiled_decode import rows_of
+from kquants.products.tiled_decode import rows_of
 print(*(rows_of(fmt, in_parts) for fmt in (q4_k, q6_k) for in_parts in (False, True)))
 """
 

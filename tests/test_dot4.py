@@ -10,7 +10,7 @@ from kernels import compiled
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from kquants.dot4 import SIGNED_OFFSET, VIA_INT16, start_dot4, start_short
+from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16, start_dot4, start_short
 
 Array = NDArray[Any]
 _POINTER = ir.IntType(8).as_pointer()

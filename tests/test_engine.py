@@ -241,7 +241,7 @@ def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:
 
 def test_the_interpreter_compiles_in_a_process_of_its_own(tmp_path: Path) -> None:
     """As on machines with many cores, where no other kernel comes before it in the same process."""
-    command = [sys.executable, "-m", "kquants.compile", str(tmp_path)]
+    command = [sys.executable, "-m", "kquants.compiler.compile", str(tmp_path)]
     root = Path(__file__).parents[1]
     done = subprocess.run(command, input="serve\n", capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 0, done.stderr

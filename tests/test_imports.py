@@ -70,7 +70,7 @@ def test_figures_can_be_shown_without_an_engine() -> None:
 @pytest.mark.parametrize(
     ("module", "unknown"),
     [
-        ("kquants.kernels", "edgellm"),
+        ("kquants.compiler.kernels", "edgellm"),
         ("kquants.jit", "edgellm"),
         ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.session edgellm.cli"),
         ("edgellm.engine.engine", "edgellm.text edgellm.session edgellm.generation edgellm.cli"),
@@ -88,7 +88,7 @@ def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:
 def test_a_start_brings_nothing_that_first_uses_need() -> None:
     modules = loaded("import edgellm.model; from kquants import jit; jit.fingerprint()")
     assert "kquants.jit" in modules
-    slow = {"importlib.metadata", "email.message", "concurrent.futures", "statistics", "kquants.compilers"}
+    slow = {"importlib.metadata", "email.message", "concurrent.futures", "statistics", "kquants.compiler.compilers"}
     assert not modules & (slow | {"edgellm.llamacpp.engine"})
 
 

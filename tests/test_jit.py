@@ -21,9 +21,10 @@ from llvmlite import ir
 from numba import types
 
 import kquants
-from kquants import compilers, jit
-from kquants.cpu import is_x86
-from kquants.decorators import KERNELS, kernel
+from kquants import jit
+from kquants.compiler import compilers
+from kquants.compiler.cpu import is_x86
+from kquants.compiler.decorators import KERNELS, kernel
 from kquants.dequantize import dequantize
 
 ROOT = Path(kquants.__file__).parent.parent
@@ -182,7 +183,7 @@ def test_a_kernel_that_calls_what_is_not_its_own() -> None:
 
 def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
     """Where a part did, LLVM left out an access at an offset of 0, or could not make it part of another."""
-    from kquants import compile
+    from kquants.compiler import compile
 
     code = str(compile.optimized("rope_store_q8_0", jit.target_machine()))
     groups = dict(re.findall(r"^attributes (#\d+) = \{(.*)\}", code, re.MULTILINE))
@@ -194,7 +195,7 @@ def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
 @pytest.mark.skipif(not is_x86(), reason="reads the assembly of x86")
 def test_the_stack_is_aligned_once_where_a_kernel_is_entered() -> None:
     """A vector lies on the stack of what the entry calls, which does nothing for that itself."""
-    from kquants import compile
+    from kquants.compiler import compile
     from kquants.simd import I32, define, pointer
 
     long = ir.IntType(64)

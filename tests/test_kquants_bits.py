@@ -8,7 +8,7 @@ from kernels import compiled
 from llvmlite import ir
 from test_kquants_cpus import AVX2, pretended, python, skip_without
 
-from kquants.cpu import has
+from kquants.compiler.cpu import has
 from kquants.simd import move_bits
 
 MOVES = [

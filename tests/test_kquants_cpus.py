@@ -64,7 +64,7 @@ for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", 
         assert (logits_bits(path, 2, chunk, kv_type) == whole).all(), f"chunks of {chunk}"
     print(hashlib.sha256(whole).hexdigest())
 """
-NAMED = "from kquants.cpu import lowering; assert lowering() == {!r}, lowering()\n"
+NAMED = "from kquants.compiler.cpu import lowering; assert lowering() == {!r}, lowering()\n"
 
 
 pytestmark = pytest.mark.timeout(1800)  # at first, each process compiles kernels for a CPU of its own
@@ -146,13 +146,13 @@ TILES += [("ivybridge", "ssse3", inf), ("x86-64", "avx", inf)]
 
 @pytest.mark.parametrize(("cpu", "feature", "size"), TILES)
 def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None:
-    code = "from kquants.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
+    code = "from kquants.products.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
     assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
 
 
 @pytest.mark.parametrize(("cpu", "choices"), [("znver5", "[16, 4]"), ("znver4", "[4]"), ("sapphirerapids", "[16, 4]")])
 def test_in_how_many_parts_rows_of_six_bits_may_come(cpu: str, choices: str) -> None:
-    code = "from kquants.formats import q6_k; from kquants.parts import choices; print(choices(q6_k))"
+    code = "from kquants.formats import q6_k; from kquants.products.parts import choices; print(choices(q6_k))"
     features = listed(LOWERINGS["AVX-512 VNNI"])
     assert python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features).strip() == choices
 

@@ -228,8 +228,8 @@ def test_swiglu_at_the_edges() -> None:
 
 @pytest.fixture(scope="module")
 def exp() -> Any:
-    """`kquants.functions.exp` as a kernel of its own, over float32 arrays of 16 n values."""
-    from kquants.functions import exp as exp_of_lanes
+    """`kquants.activations.exponential.exp` as a kernel of its own, over float32 arrays of 16 n values."""
+    from kquants.activations.exponential import exp as exp_of_lanes
     from kquants.simd import load_f32x16, store_f32x16
 
     @made

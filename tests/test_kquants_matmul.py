@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.cpu import is_wide_zen_4
+from kquants.compiler.cpu import is_wide_zen_4
 from kquants.layout import FLOAT_ROWS, LARGEST_SUM, LARGEST_X, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
-from kquants.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
+from kquants.products.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
 from kquants.simd import HAS_BF16_PAIRS
 
 F32 = np.float32
@@ -261,7 +261,8 @@ def extremes(name: str) -> Rows:
         return BlockRows(signs, np.ones((4, 16), F32))
     half = np.array([LARGEST_X] * 8 + [63] + [0] * 7)
     assert half.sum() == LARGEST_SUM
-    two_by_two = np.hstack([half, half, np.roll(half, 8), np.roll(half, 4)])  # all words that `kquants.winograd` adds
+    # All words that `kquants.products.winograd` adds.
+    two_by_two = np.hstack([half, half, np.roll(half, 8), np.roll(half, 4)])
     even = np.array([64] * 15 + [63])
     words = np.array([LARGEST_X, LARGEST_X, 0, 0] * 8)  # bytes of words that share an int16
     mixed = [np.hstack([half, -even] * 2), np.hstack([words, -words[::-1]])]

@@ -15,18 +15,19 @@ from edgellm.engine.engine import Engine
 from edgellm.engine.memory import aligned
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
-from kquants import cpu, matmul, requests, tiled, tiled_decode, tiled_prefill
-from kquants.cpu import Level
-from kquants.decorators import inline
-from kquants.float_products import float_product
+from kquants.compiler import cpu
+from kquants.compiler.cpu import Level
+from kquants.compiler.decorators import inline
 from kquants.formats import bf16, f16, f32
+from kquants.formats.pieces import Format
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import TILE_ROWS
-from kquants.pieces import Format
-from kquants.products import multiply_tile, sums_of
+from kquants.products import floats, requests, tiled, tiled_decode, tiled_prefill
+from kquants.products.float_products import float_product
+from kquants.products.multiply import multiply_tile, sums_of
+from kquants.products.unpacked import store_tile
 from kquants.records import FIRST_ARGUMENT, OpHead, Product, record_of_op
-from kquants.simd import ask, define, store_i64
-from kquants.unpacked import store_tile
+from kquants.simd import ask, define, memory, store_i64
 
 
 @made
@@ -253,11 +254,11 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
 def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     fmt: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "prefetch", asked.in_place_of_prefetch())
-    fetch_lines = inline(requests.fetch_lines.py_func)
-    monkeypatch.setattr(matmul, "fetch_lines", fetch_lines)
+    monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
+    fetch_lines = inline(memory.fetch_lines.py_func)
+    monkeypatch.setattr(floats, "fetch_lines", fetch_lines)
     product = float_product(fmt)
-    multiply = matmul._multiply_four(fmt, product)
+    multiply = floats._multiply_four(fmt, product)
 
     @made
     def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
@@ -268,7 +269,7 @@ def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     op = product_record(columns=columns, row_bytes=row_bytes)
     multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
     each = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES)
-    times = matmul.ASKED * product.step // 16
+    times = floats.ASKED * product.step // 16
     wanted = [w.ctypes.data + (8 + row) * row_bytes + k for k in each for row in range(4)] * times
     assert asked.lines() == sorted(wanted)
 

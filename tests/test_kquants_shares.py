@@ -8,9 +8,9 @@ import pytest
 from kernels import addresses, batch_record, call, made
 
 from edgellm.engine.threads import ThreadPool
-from kquants import interpreter
 from kquants.layout import LINES, PREPARED, SHARE_BYTES, SHARE_END, TEAM, THREAD, THREADS, control_bytes
 from kquants.simd import store_i64
+from kquants.team import interpreter
 
 
 @made

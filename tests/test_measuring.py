@@ -19,7 +19,7 @@ from kquants.ggml import NAMED_TYPES
 from kquants.records import OP_WORDS
 
 MEET = 4
-"""Word of an op record, see `kquants.interpreter`."""
+"""Word of an op record, see `kquants.team.interpreter`."""
 
 
 def test_speeds_are_measured() -> None:

@@ -10,7 +10,7 @@ from kernels import compiled
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from kquants import old_x86
+from kquants.compiler import old_x86
 
 Array = NDArray[Any]
 FLOAT, SHORT = ir.FloatType(), ir.IntType(16)

@@ -35,7 +35,7 @@ from kquants.layout import (
 )
 
 TEAM_KERNELS = ("post", "take_part", "serve")
-"""The kernels that a team needs beside those of its programs: see `kquants.jobs`."""
+"""The kernels that a team needs beside those of its programs: see `kquants.team.jobs`."""
 
 LONGEST_MS = 30
 """Milliseconds after which the caller comes back to Python, if Python handles signals in its thread."""
@@ -76,7 +76,7 @@ def _function(address: int, arguments: int) -> Callable[..., int]:
 class ThreadPool:
     """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
 
-    Those are SHARE_BYTES at least; see `kquants.interpreter`. `kernels` are addresses, of TEAM_KERNELS at least.
+    Those are SHARE_BYTES at least; see `kquants.team.interpreter`. `kernels` are addresses, of TEAM_KERNELS at least.
 
     Raises EdgeLLMError where so many threads cannot be had.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import kernel
+from kquants.compiler.decorators import kernel
 from kquants.encoders.results import first_beyond, report, report_bad
 from kquants.encoders.vectors import add_square, room, store_bf16x16, zero_f64
 from kquants.formats import bf16, f16, f32

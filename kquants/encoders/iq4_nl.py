@@ -6,12 +6,11 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.lanes import choose, smaller_f32
 from kquants.encoders.signed import define_levels
 from kquants.formats.iq4_nl import BLOCK_BYTES, VALUES
-from kquants.lanes import pack
-from kquants.simd import F32, I8_64, I32, abs_f32, add_f32, define, fma_f32, larger_f32, look_up, splat_f32
+from kquants.simd import F32, I8_64, I32, abs_f32, add_f32, define, fma_f32, larger_f32, look_up, pack, splat_f32
 
 # A curve on which the middles between neighbours are one apart, within 0.07, each in a unit of its own.
 _SLOPE, _BEND, _SHIFT = nb.float32(0.0895), nb.float32(-0.00023), nb.float32(7.839)

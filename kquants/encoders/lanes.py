@@ -12,7 +12,7 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.vectors import round_to_half
 from kquants.simd import (
     F32,

@@ -3,7 +3,7 @@
 Of y there are (Σ w, Σ w y, Σ w y²), and with q (Σ w q, Σ w q², Σ w q y).
 """
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.lanes import all_lanes, choose, quotient, smaller_f32
 from kquants.simd import add_f32, fma_f32, mul_f32, sub_f32
 

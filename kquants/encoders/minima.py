@@ -15,7 +15,7 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.lanes import choose, quotient, smaller_f32
 from kquants.encoders.scales import half_in_range, inverse_of
 from kquants.simd import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.vectors import (
     and_i32,
     or_i32,

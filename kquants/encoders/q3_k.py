@@ -1,6 +1,6 @@
 """Q3_K; its layout is in `kquants.formats.q3_k`."""
 
-from kquants.decorators import inline
+from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
 from kquants.encoders.lanes import store_i8x32, store_u8
 from kquants.encoders.q2_k import pack_quarters

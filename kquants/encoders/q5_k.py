@@ -1,6 +1,6 @@
 """Q5_K; its layout is in `kquants.formats.q5_k`."""
 
-from kquants.decorators import inline
+from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
 from kquants.encoders.affine import affine_search
 from kquants.encoders.lanes import store_i8x32

@@ -1,6 +1,6 @@
 """Q6_K; its layout is in `kquants.formats.q6_k`."""
 
-from kquants.decorators import inline
+from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
 from kquants.encoders.lanes import store_i8x32
 from kquants.encoders.symmetric import symmetric_search

@@ -7,7 +7,7 @@ everyone's, at the speed of a disk, are worth more here. The importance is not u
 
 import numba as nb
 
-from kquants.decorators import Vector, inline, kernel
+from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.encoders.results import first_beyond, report, report_bad
 from kquants.encoders.scales import LARGEST_HALF
 from kquants.encoders.vectors import add_square, round_away, zero_f64

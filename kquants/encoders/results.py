@@ -6,7 +6,7 @@
 A value is bad if it is NaN or larger in size than the format's limit; the encoder stops there.
 """
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.vectors import lanes_beyond, lowest_bit, store_f64, sum_f64
 from kquants.simd import load_f32x16, load_f32x16_part, store_i64
 

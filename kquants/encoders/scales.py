@@ -12,7 +12,7 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.lanes import choose, quotient
 from kquants.encoders.vectors import round_to_half
 from kquants.simd import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders import sixteen
 from kquants.encoders.lanes import smaller_f32
 from kquants.encoders.packing import packer

@@ -8,7 +8,7 @@ from typing import Any
 
 import numba as nb
 
-from kquants.decorators import Vector, inline, kernel
+from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.encoders.lanes import across, all_lanes, quotient, transpose
 from kquants.encoders.results import first_beyond, report, report_bad
 from kquants.encoders.vectors import add_square, room, zero_f64

@@ -15,7 +15,7 @@ numbers: a vector for each of the n values.
 
 from typing import Any
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.lanes import (
     across,
     all_lanes,

@@ -2,7 +2,7 @@
 
 import numba as nb
 
-from kquants.decorators import Vector, inline
+from kquants.compiler.decorators import Vector, inline
 from kquants.encoders import sixteen
 from kquants.encoders.lanes import smaller_f32
 from kquants.encoders.minima import scale_and_minimum_search

@@ -9,9 +9,9 @@ value         sixteen int8, closer together near 0, where most weights are (ggml
 
 from collections.abc import Iterator
 
-from kquants.dot4 import SIGNED_OFFSET
-from kquants.pieces import SIGNED, Part, Piece, Scales
-from kquants.tiles import Tile
+from kquants.formats.pieces import SIGNED, Part, Piece, Scales
+from kquants.formats.tiles import Tile
+from kquants.simd.dot4 import SIGNED_OFFSET
 
 BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
 BITS, OFFSET = 7, SIGNED

@@ -12,8 +12,8 @@ w = d · (scale - 32) · value[q], q in 0 … 15, and the values of IQ4_NL (ggml
 from collections.abc import Iterator
 
 from kquants.formats.iq4_nl import CODES
-from kquants.pieces import SIGNED, Part, Piece, Scales, Whole
-from kquants.tiles import Tile
+from kquants.formats.pieces import SIGNED, Part, Piece, Scales, Whole
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
 BITS, OFFSET = 7, SIGNED

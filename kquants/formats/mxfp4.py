@@ -10,8 +10,8 @@ Microscaling Formats 1.0, section 5.3.3: E2M1 elements under an E8M0 scale).
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 17, 1, 1
 BITS, OFFSET = 5, 12

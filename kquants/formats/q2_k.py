@@ -10,8 +10,8 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 3 (ggml: block_q2_K).
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales, Whole
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 84, 8, 2
 BITS, OFFSET = 2, 0

@@ -12,8 +12,8 @@ w = d · (scale - 32) · (q - 4), q in 0 … 7 (ggml: block_q3_K).
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales, Whole
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 110, 8, 2
 BITS, OFFSET = 3, 4

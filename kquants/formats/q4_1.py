@@ -8,8 +8,8 @@ byte 4 + l    low nibble is weight l, high nibble weight l + 16
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 20, 1, 1
 BITS, OFFSET = 4, 0

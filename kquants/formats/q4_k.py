@@ -14,8 +14,8 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales, Whole
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
 BITS, OFFSET = 4, 0

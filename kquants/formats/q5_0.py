@@ -9,8 +9,8 @@ byte  0       2                  6                          22
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 22, 1, 1
 BITS, OFFSET = 5, 16

@@ -9,8 +9,8 @@ byte  0       2       4                  8                          24
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales
-from kquants.tiles import Tile
+from kquants.formats.pieces import Part, Piece, Scales
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 24, 1, 1
 BITS, OFFSET = 5, 0

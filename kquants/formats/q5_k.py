@@ -11,9 +11,9 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 31 (ggml: block_q5_K).
 
 from collections.abc import Iterator
 
+from kquants.formats.pieces import Part, Piece
 from kquants.formats.q4_k import scales_of, whole
-from kquants.pieces import Part, Piece
-from kquants.tiles import Tile
+from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 176, 8, 1
 BITS, OFFSET = 5, 0

@@ -13,9 +13,9 @@ w = d · scale · (q - 32), q in 0 … 63 (ggml: block_q6_K).
 
 from collections.abc import Iterator
 
-from kquants.pieces import Part, Piece, Scales, Whole
-from kquants.quads import Quads
-from kquants.tiles import Row, Tile
+from kquants.formats.pieces import Part, Piece, Scales, Whole
+from kquants.formats.quads import Quads
+from kquants.formats.tiles import Row, Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 210, 8, 2
 BITS, OFFSET = 6, 32

@@ -6,9 +6,9 @@ byte  0       2                      34
 
 from collections.abc import Iterator
 
-from kquants.dot4 import SIGNED_OFFSET
-from kquants.pieces import SIGNED, Part, Piece, Scales
-from kquants.tiles import Tile
+from kquants.formats.pieces import SIGNED, Part, Piece, Scales
+from kquants.formats.tiles import Tile
+from kquants.simd.dot4 import SIGNED_OFFSET
 
 BLOCK_BYTES, BLOCKS, SPANS = 34, 1, 1
 BITS, OFFSET = 8, SIGNED

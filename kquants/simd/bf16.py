@@ -5,7 +5,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants import cpu
+from kquants.compiler import cpu
 from kquants.simd.memory import load, pointer
 from kquants.simd.vectors import F32, call, define, lanes_below
 

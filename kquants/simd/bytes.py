@@ -5,7 +5,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants import cpu
+from kquants.compiler import cpu
 from kquants.simd.vectors import I8, I32, call, define, joined, pick, splat, split
 
 _BYTE = ir.IntType(8)

@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants import cpu, old_x86
+from kquants.compiler import cpu, old_x86
 from kquants.simd.vectors import F32, I32, call, define, fold, lanes_below, splat
 
 _SHORT, _INT, _FLOAT = ir.IntType(16), ir.IntType(32), ir.FloatType()

@@ -8,7 +8,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.cpu import Level, level_once, level_soon
+from kquants.compiler.cpu import Level, level_once, level_soon
+from kquants.compiler.decorators import inline
 from kquants.simd.floats import float_to_half, half_to_float
 from kquants.simd.vectors import Emit, call, define
 
@@ -26,6 +27,11 @@ def at(b: ir.IRBuilder, address: Any, *offsets: Any) -> Any:
     for offset in offsets:
         address = b.add(address, _LONG(offset) if isinstance(offset, int) else offset)
     return address
+
+
+def at_strides(b: ir.IRBuilder, address: Any, stride: Any, n: int) -> list[Any]:
+    """Addresses: the one given, and `stride` bytes on from one to the next."""
+    return [b.add(address, b.mul(stride, _LONG(i))) for i in range(n)]
 
 
 def times(b: ir.IRBuilder, n: Any, size: int) -> Any:
@@ -81,6 +87,13 @@ def ask(b: ir.IRBuilder, address: Any, level: Level, *, to_write: bool = False) 
 prefetch_to_write = define(types.none, types.int64)(lambda b, address: ask(b, address, Level.FIRST, to_write=True))
 prefetch = define(types.none, types.int64)(lambda b, address: ask(b, address, level_soon()))
 prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, level_once()))
+
+
+@inline
+def fetch_lines(address: int, count: int, stride: int) -> None:
+    """Ask for `count` cache lines, `stride` bytes apart."""
+    for i in range(count):
+        prefetch(address + i * stride)
 
 
 @define(types.none, types.int64, types.int64, types.int64)

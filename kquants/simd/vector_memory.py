@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from kquants import cpu
+from kquants.compiler import cpu
 from kquants.simd.floats import all_f32, bf16_to_float, float_to_float, float_to_half, half_to_float
 from kquants.simd.memory import pointer
 from kquants.simd.vectors import F32, I8, I32, Emit, call, define, lanes_below

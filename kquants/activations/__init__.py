@@ -1,0 +1,1 @@
+"""What happens to activations between products: norms, biases, SwiGLU, and their quantization."""

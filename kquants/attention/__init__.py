@@ -1,0 +1,1 @@
+"""KV pages, RoPE on the way there, and attention over them."""

@@ -1,0 +1,173 @@
+"""KV pages: where a cell lies, and what is written there: keys after RoPE, and values.
+
+A page holds the keys and values of PAGE tokens for all layers; a layer's part of it starts at its offset:
+
+    K  [kv_head][head_dim][PAGE]              so that lanes are keys, and every sum over d has one order
+    V  [kv_head][PAGE][padded head_dim]       padded with zeros to a multiple of 16
+
+of float16 or float32. In pages of type q8_0 a value takes a byte, and every 32 of a head in a cell share a float16
+scale (8.5 bits a value, as ggml's Q8_0 has it, but apart: values of 16 keys, or of a whole cell, are a vector):
+
+    K  [kv_head] of ( int8 [padded head_dim / 4][PAGE][4], float16 [head_dim / 32][PAGE] )
+    V  [kv_head] of ( int8 [PAGE][padded head_dim], float16 [PAGE][head_dim / 32] )
+
+both head_dim / 32 rounded up, and the int8 of K plus SIGNED_OFFSET of `kquants.simd.dot4`: scores are exact integer
+products with queries quantized alike, scaled and added up block by block.
+"""
+
+from typing import Any
+
+import numba as nb
+
+from kquants.activations.quantized import quantize_row
+from kquants.attention.rope import rotate
+from kquants.compiler.decorators import inline, kernel
+from kquants.layout import PAGE, PAGE_SIZES, X_BLOCK_BYTES, padded
+from kquants.records import RopeStore
+from kquants.simd import (
+    copy,
+    fetch_lines,
+    load_f32,
+    load_f32x16,
+    load_f32x16_part,
+    load_i32,
+    load_i64,
+    store_f16,
+    store_f16_apart,
+    store_f16x16,
+    store_f32,
+    store_f32_apart,
+    store_f32x16,
+    store_i32,
+)
+from kquants.simd.dot4 import SIGNED_OFFSET
+from kquants.team.interpreter import arguments_of, batch_of
+
+head_width = inline(padded)
+_stored = arguments_of(RopeStore)
+
+
+@inline
+def own_cell(batch: int, t: int) -> int:
+    """The cell of its sequence that row t writes: the last that it sees."""
+    return int(load_i32(batch_of(batch).visible + 4 * t)) - 1
+
+
+@inline
+def page_address(batch: int, t: int, index: int) -> int:
+    """Address of the index-th page of row t's sequence."""
+    table = load_i64(batch_of(batch).tables + 8 * t)
+    return load_i64(batch_of(batch).pages + 8 * load_i32(table + 4 * index))
+
+
+def _float_writers(element: int, store: Any, store_16: Any, store_apart: Any) -> tuple[Any, Any, int]:
+    @inline
+    def write_key(key: int, cell: int, head_dim: int, to: int, scratch: int) -> None:
+        whole, stride = head_dim - head_dim % 16, PAGE * element
+        for d in range(0, whole, 16):
+            store_apart(to + d * stride + cell * element, load_f32x16(key + 4 * d), stride)
+        for d in range(whole, head_dim):
+            store(to + d * stride + cell * element, load_f32(key + 4 * d))
+
+    @inline
+    def write_value(value: int, cell: int, head_dim: int, to: int, scratch: int) -> None:
+        width = head_width(head_dim)
+        for d in range(0, width, 16):
+            store_16(to + (cell * width + d) * element, load_f32x16_part(value + 4 * d, head_dim - d))
+
+    return write_key, write_value, element
+
+
+def _q8_writers() -> tuple[Any, Any, int]:
+    @inline
+    def quantize_head(head: int, head_dim: int, scratch: int) -> int:
+        """Address of the head as a quantized row."""
+        n = (head_dim + 31) & ~31
+        for d in range(0, n, 16):
+            store_f32x16(scratch + 4 * d, load_f32x16_part(head + 4 * d, head_dim - d))
+        quantize_row(scratch, n, scratch + 4 * n)
+        return scratch + 4 * n
+
+    @inline
+    def write_scales(row: int, head_dim: int, to: int, stride: int) -> None:
+        n = (head_dim + 31) & ~31
+        for b in range(n // 32):
+            store_f16(to + b * stride, load_f32(row + n + X_BLOCK_BYTES * b))
+
+    @inline
+    def write_key(key: int, cell: int, head_dim: int, to: int, scratch: int) -> None:
+        row, width = quantize_head(key, head_dim, scratch), head_width(head_dim)
+        for d in range(0, width, 4):
+            store_i32(to + d * PAGE + 4 * cell, load_i32(row + d) ^ _OFFSETS)
+        write_scales(row, head_dim, to + width * PAGE + 2 * cell, 2 * PAGE)
+
+    @inline
+    def write_value(value: int, cell: int, head_dim: int, to: int, scratch: int) -> None:
+        row, width = quantize_head(value, head_dim, scratch), head_width(head_dim)
+        copy(to + cell * width, row, width)
+        blocks = (width + 31) >> 5
+        write_scales(row, head_dim, to + width * PAGE + 2 * blocks * cell, 2)
+
+    return write_key, write_value, 4
+
+
+_OFFSETS = nb.int32(SIGNED_OFFSET * 0x01010101 - 2**32 if SIGNED_OFFSET else 0)
+"""SIGNED_OFFSET in each of four bytes: added without carries."""
+
+_WRITERS = {
+    "f16": _float_writers(2, store_f16, store_f16x16, store_f16_apart),
+    "f32": _float_writers(4, store_f32, store_f32x16, store_f32_apart),
+    "q8_0": _q8_writers(),
+}
+"""By type of page: `write_key(key, cell, head_dim, to, scratch)` and `write_value` of the KV head at `to`, and the
+bytes that neighbours in a row of K are apart."""
+
+
+def _define_store(name: str) -> None:
+    write_key, write_value, element = _WRITERS[name]
+    key_bytes, value_bytes = inline(PAGE_SIZES[name].key_bytes), inline(PAGE_SIZES[name].value_bytes)
+
+    @inline
+    def keys_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
+        given = _stored(op)
+        return page_address(batch, t, cell // PAGE) + given.page_offset + g * key_bytes(given.head_dim)
+
+    @inline
+    def values_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
+        given = _stored(op)
+        return keys_at(op, batch, t, given.kv_heads, cell) + g * value_bytes(head_width(given.head_dim))
+
+    @inline
+    def fetch_keys(op: int, batch: int, t: int, g: int) -> None:
+        """Ask for the cache lines of a key: there is one for each element."""
+        cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
+        step = element * PAGE
+        count = (key_bytes(_stored(op).head_dim) + step - 1) // step
+        fetch_lines(keys + element * (cell % PAGE), count, step)
+
+    @kernel(f"rope_store_{name}")
+    def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+        """Rotate q and k in place and write k and v into the row's own cell; a unit is a KV head of a row.
+
+        Arguments: RopeStore.
+        """
+        given = _stored(op)
+        kv_heads, head_dim, rope_dim, neox = given.kv_heads, given.head_dim, given.rope_dim, given.neox
+        group = given.heads // kv_heads
+        for unit in range(first, last):
+            fetch_keys(op, batch, unit // kv_heads, unit % kv_heads)
+        for unit in range(first, last):
+            t, g = unit // kv_heads, unit % kv_heads
+            cell = own_cell(batch, t)
+            rotations = batch_of(batch).rotations + cell * rope_dim * 4
+            for h in range(g * group, (g + 1) * group):
+                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, neox)
+            at = t * given.kv_bytes + 4 * g * head_dim
+            key, value = given.k + at, given.v + at
+            rotate(key, rotations, rope_dim, neox)
+            write_key(key, cell % PAGE, head_dim, keys_at(op, batch, t, g, cell), scratch)
+            write_value(value, cell % PAGE, head_dim, values_at(op, batch, t, g, cell), scratch)
+
+
+for _name in _WRITERS:
+    _define_store(_name)

@@ -1,0 +1,1 @@
+"""From a kernel in Python to machine code for this CPU. `kquants.jit` loads what is compiled here."""

@@ -1,0 +1,59 @@
+"""What both ways to quantize 256 activations at once share: most take 16 vectors, each a half of a block of 32."""
+
+from collections.abc import Callable
+from functools import partial
+
+from llvmlite import ir
+
+from kquants.formats.quads import Value
+from kquants.simd import I32, all_f32, at, larger, pick, pointer
+
+_BYTES = ir.VectorType(ir.IntType(8), 16)
+
+_WHOLE = 1.5 * 2.0**23
+"""So large that float32 has no fractions: what is added to it is rounded to the nearest whole, ties to even."""
+
+
+def of_each(b: ir.IRBuilder, vectors: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
+    """All lanes of vector i of 16 combined, in lane i: neighbours first, then pairs of these, and so on.
+
+    Of eight vectors, lanes 8k … 8k + 7 of vector i in lane 8k + i; of four, lanes 4k … 4k + 3 in lane 4k + i.
+    """
+    for distance in (1, 2, 4, 8)[: len(vectors).bit_length() - 1]:
+        # Of two vectors, lanes of the first stay where this bit of their number is 0, those of the second where it
+        # is 1, and they meet those that are so far from them: a blend and one permutation on x86, where even and odd
+        # lanes would be two permutations. (Arm, which was not measured, has one instruction for a sum of neighbours.)
+        second = [bool(lane & distance) for lane in range(16)]
+        stay = [lane + 16 * is_second for lane, is_second in enumerate(second)]
+        come = [(lane ^ distance) + 16 * is_second for lane, is_second in enumerate(second)]
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [combine(pick(b, x, y, stay), pick(b, x, y, come)) for x, y in pairs]
+    return vectors[0]
+
+
+def largest_of_blocks(b: ir.IRBuilder, sizes: list[Value]) -> Value:
+    """The largest of the 32 values of each block, in the lanes of both its halves."""
+    more = partial(larger, b)
+    largest = of_each(b, [more(x, y) for x, y in zip(sizes[::2], sizes[1::2], strict=True)], more)
+    largest = more(largest, pick(b, largest, largest, [lane ^ 8 for lane in range(16)]))
+    return pick(b, largest, largest, [lane // 2 for lane in range(16)])
+
+
+def of_both(b: ir.IRBuilder, halves: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """Both halves of a block combined, in the lanes of both."""
+    return combine(halves, pick(b, halves, halves, [lane ^ 1 for lane in range(16)]))
+
+
+def store_scaled(b: ir.IRBuilder, values: list[Value], scales: Value, address: Value) -> list[Value]:
+    """Store vector i times lane i of the scales, rounded, as int8, all side by side; and return the whole float32.
+
+    They must fit; of others, and of NaN, any byte is stored.
+    """
+    wholes, large = [], all_f32(_WHOLE)
+    for i, v in enumerate(values):
+        raised = b.fadd(b.fmul(v, pick(b, scales, scales, [i] * 16)), large)
+        # The lowest byte of a float that large is that of the whole number.
+        lowest = b.trunc(b.bitcast(raised, I32.vector), _BYTES)
+        b.store(lowest, pointer(b, at(b, address, 16 * i), _BYTES), align=1)
+        wholes.append(b.fsub(raised, large))
+    return wholes

@@ -1,0 +1,130 @@
+"""What a super-block of a tile holds, as formats tell it.
+
+A format describes its super-block by `unpack(tile)`, which yields the weights in Parts and, after the Parts of a unit,
+the scales of that unit. Weights are unsigned bytes u with one offset for the format. They form spans of 32 or of 16,
+each with a scale of its own; how spans are scaled is in `kquants.products.blocks` for formats whose blocks of 32 each
+have float scales, and in `kquants.products.super_blocks` for those of eight blocks with small integers.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kquants.formats.quads import Floats, Quads, Value, Words
+from kquants.formats.tiles import Tile
+from kquants.simd.dot4 import SIGNED_OFFSET
+
+SIGNED = 128
+"""The OFFSET of formats whose weights are signed bytes, whatever `offset_of` them is on this CPU."""
+
+RAISED = 4
+"""Bits by which a high nibble is too high."""
+
+BLOCK_WEIGHTS = 8 * 64
+"""Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """u of one half of a block: 16 weights of each row.
+
+    `in_place` is the same where it lies, RAISED bits too high: that saves a shift, where products take all eight bits.
+    Formats with an offset have none.
+    """
+
+    block: int
+    half: int
+    u: Quads
+    in_place: Quads | None = None
+
+
+Values = tuple[Value, Value | None]
+"""Values of the compiler: scales and minima; no minima in formats with an offset."""
+
+NOTHING: Values = (None, None)
+"""What multiplies a super-block as a whole, where there is none."""
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Scales of a unit, and minima where there are some.
+
+    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of spans, whose scales and
+    minima are int16: those of span 2 · unit in the low half of each lane, those of the next in the high one.
+    """
+
+    unit: int
+    scales: Floats | Words
+    minima: Floats | Words | None = None
+
+    @property
+    def values(self) -> Values:
+        """Both."""
+        return self.scales.value, self.minima and self.minima.value
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What multiplies all scales of a super-block, and -1 times what multiplies its minima; the last piece."""
+
+    d: Floats
+    minus_dmin: Floats | None = None
+
+    @property
+    def values(self) -> Values:
+        """Both."""
+        return self.d.value, self.minus_dmin and self.minus_dmin.value
+
+
+Piece = Part | Scales | Whole
+
+
+class Format(Protocol):
+    """What a module of `kquants.formats` says of its format."""
+
+    BLOCK_BYTES: int
+    BLOCKS: int
+    """Blocks of 32 in a super-block: 8, or 1 where there is none."""
+    SPANS: int
+    """Spans in a block: 1 or 2."""
+    BITS: int
+    """u is below 2**BITS; of signed weights, their magnitudes are."""
+    OFFSET: int
+    """What u is more than the weight, 0 where spans have a minimum; SIGNED where weights are signed bytes."""
+
+    @property
+    def unpack(self) -> Callable[[Tile], Iterator[Piece]]:
+        """What a super-block of a tile holds, piece by piece."""
+
+
+class Several:
+    """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
+
+    def __init__(self, one: Format, count: int) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
+        self.SPANS, self.BITS, self.OFFSET = one.SPANS, one.BITS, one.OFFSET
+        self.one = one
+
+    def unpack(self, tile: Tile) -> Iterator[Piece]:
+        """The pieces of each."""
+        for i in range(self.BLOCKS):
+            for piece in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
+                if isinstance(piece, Part):
+                    yield replace(piece, block=i)
+                elif isinstance(piece, Scales):
+                    yield replace(piece, unit=i)
+
+
+def has_integer_scales(fmt: Format) -> bool:
+    """Whether spans are scaled by integers, and the super-block as a whole by floats."""
+    return fmt.BLOCKS > 1 and not isinstance(fmt, Several)
+
+
+def is_signed(fmt: Format) -> bool:
+    """Whether weights are signed bytes, to which `unpack` adds what `kquants.simd.dot4` wants."""
+    return fmt.OFFSET == SIGNED
+
+
+def offset_of(fmt: Format) -> int:
+    """What u is more than the weight."""
+    return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET

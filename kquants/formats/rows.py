@@ -1,0 +1,65 @@
+"""Rows of weights as float32: token embeddings, and dequantization for anyone."""
+
+from typing import Any
+
+from kquants.compiler.decorators import inline, kernel
+from kquants.formats import bf16, f16, f32
+from kquants.formats.quantized import QUANTIZED
+from kquants.formats.weights import weights_of
+from kquants.layout import TILE_ROWS
+from kquants.records import Embed
+from kquants.simd import load_i32, store_f32x16, store_f32x16_part
+from kquants.team.interpreter import arguments_of, batch_of
+
+_embed = arguments_of(Embed)
+
+
+def _define(name: str, row_to_f32: Any) -> None:
+    """Register the kernels of a format around `row_to_f32(source, n, target)`."""
+
+    @kernel(f"embed_{name}")
+    def embed(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+        """The embeddings of a row's token: one row of the batch a unit. Arguments: Embed."""
+        given, tokens = _embed(op), batch_of(batch).tokens
+        for t in range(first, last):
+            source = given.table + load_i32(tokens + 4 * t) * given.row_bytes
+            row_to_f32(source, given.columns, given.x + t * given.x_bytes)
+
+    @kernel(f"dequantize_{name}", arguments=3)
+    def dequantize(source: int, n: int, target: int) -> None:
+        """The `n` weights at `source` to float32 at `target`."""
+        row_to_f32(source, n, target)
+
+
+def row_of(fmt: Any) -> Any:
+    """`row_to_f32(source, n, target)` for a quantized format."""
+    weights, block_bytes, block = weights_of(fmt), fmt.BLOCK_BYTES, 32 * fmt.BLOCKS
+
+    @inline
+    def row_to_f32(source: int, n: int, target: int) -> None:
+        count = n // block
+        for i in range(0, count, TILE_ROWS):
+            weights(source + i * block_bytes, count - i, target + 4 * block * i)
+
+    return row_to_f32
+
+
+def float_row_of(fmt: Any) -> Any:
+    """`row_to_f32(source, n, target)` for a float format."""
+    lanes, lanes_part, size = fmt.lanes, fmt.lanes_part, fmt.WEIGHT_BYTES
+
+    @inline
+    def row_to_f32(source: int, n: int, target: int) -> None:
+        whole = n & ~15
+        for k in range(0, whole, 16):
+            store_f32x16(target + 4 * k, lanes(source + size * k))
+        if whole < n:
+            store_f32x16_part(target + 4 * whole, lanes_part(source + size * whole, n - whole), n - whole)
+
+    return row_to_f32
+
+
+for _name, _quantized in QUANTIZED.items():
+    _define(_name, row_of(_quantized))
+for _name, _format in {"f32": f32, "f16": f16, "bf16": bf16}.items():
+    _define(_name, float_row_of(_format))

@@ -1,0 +1,74 @@
+"""Quantized weights as float32: sixteen super-blocks of a row at once, as if each were of a row of its own.
+
+So what a format's `unpack` says of a tile holds here, too. A lane then has one weight of its super-block after the
+other, which a transpose brings side by side. They are, rounded as in gguf.quants,
+
+    w = (d · scale) · q  +  (-dmin · minimum)      or, without super-blocks,      w = d · q + m
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants.formats.pieces import Format, Part, Piece, Scales, Values, Whole, has_integer_scales, offset_of
+from kquants.formats.quads import Value
+from kquants.formats.tiles import Tile
+from kquants.layout import TILE_ROWS
+from kquants.simd import F32, I32, at, call, define, pointer, times, transposed
+from kquants.simd.dot4 import high_shorts, low_shorts
+
+_LONG = ir.IntType(64)
+
+
+def weights_of(fmt: Format) -> Any:
+    """`weights(blocks, count, to)`: the weights of up to 16 (super-)blocks at an address to another one.
+
+    `count` is how many follow, 1 at least. Those beyond the 16th stay out.
+    """
+    block_bytes, weights = fmt.BLOCK_BYTES, 32 * fmt.BLOCKS
+
+    @define(types.none, *[types.int64] * 3)
+    def unpack(b: ir.IRBuilder, blocks: Value, count: Value, to: Value) -> None:
+        last = b.sub(count, _LONG(1))
+        # Lanes beyond the last block hold that one again, and store the same where it belongs.
+        numbers = [call(b, "llvm.smin.i64", _LONG, _LONG(i), last) for i in range(TILE_ROWS)]
+        tile = Tile(b, [at(b, blocks, times(b, i, block_bytes)) for i in numbers], block_bytes)
+        places = [at(b, to, times(b, i, 4 * weights)) for i in numbers]
+        pieces = list(fmt.unpack(tile))
+        scales = _scales_of_spans(b, fmt, pieces)
+        for part in pieces:
+            if isinstance(part, Part):
+                d, m = scales[part.block * fmt.SPANS + part.half * (fmt.SPANS - 1)]
+                q = [b.sitofp(byte, F32.vector) for byte in _bytes(b, (part.u - offset_of(fmt)).vectors)]
+                products = [b.fmul(d, v) for v in q]
+                found = [b.fadd(v, m) for v in products] if m else products
+                first = 4 * (32 * part.block + 16 * part.half)
+                for place, v in zip(places, transposed(b, found), strict=True):
+                    b.store(v, pointer(b, at(b, place, first), v.type), align=4)
+
+    return unpack
+
+
+def _scales_of_spans(b: ir.IRBuilder, fmt: Format, pieces: list[Piece]) -> list[Values]:
+    """d and m of each span, as floats: w = d q + m."""
+    found = [piece.values for piece in pieces if isinstance(piece, Scales)]
+    if not has_integer_scales(fmt):
+        return found
+    ((d, minus_dmin),) = (piece.values for piece in pieces if isinstance(piece, Whole))
+
+    def scaled(factor: Value, shorts: Value) -> Value:
+        return b.fmul(factor, b.sitofp(shorts, F32.vector))
+
+    return [
+        (scaled(d, shorts(b, scales)), minima and scaled(minus_dmin, shorts(b, minima)))
+        for scales, minima in found
+        for shorts in (low_shorts, high_shorts)
+    ]
+
+
+def _bytes(b: ir.IRBuilder, vectors: list[Value]) -> list[Value]:
+    """The bytes of each lane of each vector, as int32."""
+    top = ir.Constant(I32.vector, [24] * 16)
+    words = [b.bitcast(v, I32.vector) for v in vectors]
+    return [b.ashr(b.shl(v, ir.Constant(v.type, [24 - 8 * i] * 16)), top) for v in words for i in range(4)]

@@ -1,0 +1,1 @@
+"""Matrix products y = W x: `floats` for float weights, `tiled` for quantized ones."""

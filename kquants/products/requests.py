@@ -1,0 +1,137 @@
+"""What kernels ask the memory for ahead: cache lines at equal distances, and what a product asks for beside its work.
+
+That is, while it works on a super-block, so that what comes next is there in time: as many bytes as 16 rows of the
+super-block have, in order of their addresses, from where the next tile has them and from further on. A CPU's own
+prefetchers help little where 16 rows are read side by side, and it drops requests that it has no room for. So a product
+asks for each line several times (an Intel CPU once into each of two levels), and all requests go out one by one between
+the products of its numbers, after the loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s
+before the loads, 16.7 after them).
+
+Lines are asked for in order of their addresses, though a tile is read row beside row: in the order of reading, some
+super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98.
+"""
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from kquants.compiler.cpu import Level, has, is_intel, is_wide_zen_4, level_once, level_soon
+from kquants.formats.pieces import Format
+from kquants.formats.quads import Value
+from kquants.layout import TILE_ROWS
+from kquants.simd import ask, at
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """So many bytes beyond the next tile, or strip of tiles, lines are asked for, and how near."""
+
+    distance: int
+    level: Level
+
+
+Requested = tuple[Value, Level]
+"""An address of the compiler, and how near the lines from there on are asked for."""
+
+
+def prefill_ahead() -> list[Ahead]:
+    """From where on products ask for lines beside weights that they unpack.
+
+    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, on a Granite Rapids 4 to 7 %. (Decode's
+    requests are as fast as these there.) Long prompts are the same.
+    """
+    return [Ahead(distance, level_soon()) for distance in (0, 4096)]
+
+
+def decode_ahead(fmt: Format, parts: int) -> list[Ahead]:
+    """From where on decode asks for lines, in this order, if rows come in so many parts.
+
+    A Granite Rapids drops what it is asked for into the second level and has no room for, as others do, but waits with
+    what it is asked for into the first. It is fastest if each line is asked for some 3 KB too far into the second, and
+    then into the first; perhaps as its own prefetchers then go on with the former. Intel's others are taken to be like
+    it, which was not measured. Whole steps of the 1.2B files with one thread, shares of the memory's bandwidth:
+
+        first level    second level             Q4_K_M    Q8_0
+                       0, 4096, 0, 4096         0.79      0.88
+                       0                        0.86
+        0                                       0.82
+        0              1024                     0.89
+        0              2048                     0.93      0.94
+        0              3072                     0.95      0.965
+        0              4096                     0.92
+        0              6144                     0.91      0.90
+        0              3072, two lines each     0.905     0.92
+
+    With two threads Q4_K_M has 0.81 in the first line, 0.92 in that of 3072. Where the same CPU uses AVX2 alone, as
+    laptops have it, decode gains 15 % (Q4_K_M) and 13 % (Q8_0) from the first to the latter, with AVX-VNNI 18 and 4 %.
+    """
+    if is_intel():
+        return [Ahead(0, Level.FIRST), Ahead(3072, Level.SECOND)]
+    return [Ahead(distance, level_once()) for distance in _decode_distances(fmt, parts)]
+
+
+def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
+    """How many bytes beyond the next tile decode asks other CPUs for lines, in this order.
+
+    Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
+    GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
+    thread. Lines that are asked for twice at once are dropped less often: instead of (0, 4096, 8192) Q4_K gains 0.04
+    and 0.03 (0.99, 0.96), with 8,192 columns 0.05 and 0.05, Q8_0 0.05 and 0.04. Steps of 1 to 12 KB are much the same.
+    Q6_K, which gains nothing from that, gains 0.02 to 0.04 from smaller steps where cores share the way, and else loses
+    0.01.
+
+    Where weights of 5 and 6 bits come in parts, most tiles are so small (6 KB with 2,048 and 8,192 columns) that what
+    lies next is asked for too late: from further on, they gain 0.02 to 0.08, and 0.05 to 0.12 where each core has its
+    own way. (8192, 4096, 0, 4096) gives 0.02 less there; four parts would gain 0.01 to 0.02 by it where cores share it.
+    Q8_0 (9 KB) loses 0.01 by going further, or gains 0.03. A Zen 4 with AVX-512, which multiplies parts of Q6_K row by
+    row, is as fast with three requests or 1 % faster than with four, or with those of (4096, 2048, 0).
+
+    Vectors of AVX2 leave little time for requests: a Zen 4 that has no others decodes faster with two of them, Q4_K by
+    3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With a single one Q4_K of 2,048 columns loses
+    11 %, Q6_K 6. Others without AVX-512 are taken to be like it, which was not measured.
+    """
+    if not has("avx512f"):
+        return 0, 4096
+    if fmt.BITS == 6 and parts > 1 and is_wide_zen_4():
+        return 8192, 4096, 0
+    if fmt.BITS in (5, 6) and parts > 1:
+        return 8192, 0, 8192, 0
+    if fmt.BITS == 6:
+        return 0, 2048, 4096, 0
+    return 0, 4096, 0, 4096
+
+
+def beyond(b: ir.IRBuilder, near: Value, ahead: list[Ahead]) -> list[Requested]:
+    """Where to ask for lines, given where the next tiles are."""
+    return [(at(b, near, one.distance), one.level) for one in ahead]
+
+
+def moved(b: ir.IRBuilder, asked: list[Requested], end: Value, onward: Value) -> list[Requested]:
+    """Requests whose addresses from `end` on, where a share of W ends, are moved by `onward`."""
+
+    def place(address: Value) -> Value:
+        return b.add(address, b.select(b.icmp_signed(">=", address, end), onward, ir.IntType(64)(0)))
+
+    return [(place(address), level) for address, level in asked]
+
+
+class Requests:
+    """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many."""
+
+    def __init__(self, b: ir.IRBuilder, size: int, asked: list[Requested], turns: int) -> None:
+        self._b, self._turns, self._turn = b, turns, 0
+        lines = range(0, TILE_ROWS * size, 64)
+        self._requests = [(at(b, address, line), level) for line in lines for address, level in asked]
+
+    def turn(self) -> None:
+        """Ask for the next part, here: after what was loaded so far, before what is loaded later."""
+        # No instruction: it keeps the compiler from moving all the requests to one place.
+        self._b.fence("seq_cst", "singlethread")
+        first, last = (len(self._requests) * turn // self._turns for turn in (self._turn, self._turn + 1))
+        for address, level in self._requests[first:last]:
+            ask(self._b, address, level)
+        self._turn += 1
+
+    def end(self) -> None:
+        """No turn was left out, so that nothing was."""
+        assert self._turn == self._turns
