@@ -191,6 +191,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["--chat", "--overflow", "forget"], "overflow cannot be 'forget': give stop or drop or window"),
     (["--json", "--jsonl"], "exclude each other"),
     (["--chat", "--template-arg", "x"], "not K=V"),
+    (["Hello", "it's me"], """a prompt goes behind -p: -p 'Hello it'"'"'s me' (see"""),
 ]
 
 

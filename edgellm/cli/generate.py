@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ import click
 from edgellm.cli.options import generation_options, load_options, pairs
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
+from edgellm.gguf.printable import printable
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 from edgellm.texts import LONGEST, decode, read
 
@@ -26,7 +28,7 @@ def _as_utf8(context: click.Context, option: click.Parameter, text: str | None) 
     return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], _TOO_LONG)
 
 
-@click.command()
+@click.command(context_settings={"allow_extra_args": True})
 @click.argument("model", shell_complete=model_names)
 @click.option("-p", "--prompt", metavar="TEXT", callback=_as_utf8, help="The prompt.")
 @click.option("-f", "--file", "files", metavar="FILE", multiple=True, help="A file with more of the prompt.")
@@ -61,6 +63,8 @@ def command(
 
     The prompt is -p, then each -f, then stdin, joined. Ctrl-C stops, keeps what has come, and exits with 130.
     """
+    if context.args:
+        raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(context.args)))}")
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl exclude each other.")
     if not chat and (system or template or template_arg or overflow):
