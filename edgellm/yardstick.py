@@ -14,7 +14,7 @@ from edgellm.home import cache_folder
 from kquants import jit
 from kquants.ggml import NAMED_TYPES
 from kquants.layout import PEAK_PRODUCTS, TILE_ROWS, matmul_scratch
-from kquants.records import BatchRecord, Int8Peak, OpHead, Product, ReadSum, record_of_op
+from kquants.records import Arguments, BatchRecord, Int8Peak, OpHead, Product, ReadSum, record_of_op
 
 PIECE = 4 << 20
 """Bytes that a thread reads at once: with 1 MiB a tenth of the time went into beginning anew."""
@@ -103,12 +103,12 @@ class Yardstick:
 
         return multiply
 
-    def _seconds(self, kernel: str, units: int, arguments: tuple[int, ...], rows: int = _MANY, times: int = 1) -> float:
+    def _seconds(self, kernel: str, units: int, arguments: Arguments, rows: int = _MANY, times: int = 1) -> float:
         """How long an op of so many units takes, or how long it takes to do it so many times.
 
         Threads do not meet between them: of ops as short as products with weights in the caches that would be a tenth.
         """
-        head = OpHead(self._kernels[kernel], units, units_per_row=0, rows=0, meet=0)
+        head = OpHead(self._kernels[kernel], units, units_per_row=0, outputs=0, meet=0)
         ops = np.array([record_of_op(head, arguments)] * times, np.int64)
         batch = np.array(BatchRecord(rows), np.int64)
         started = perf_counter()

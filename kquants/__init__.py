@@ -1,6 +1,11 @@
 """Floor 1: quantized formats, SIMD and kernels. Knows nothing of models or tokens.
 
-This module imports neither numpy nor numba; `kquants.jit` loads what `kquants.compiler.compile` compiled.
+`records` and `layout` tell what kernels are given, `jit` loads them, `dequantize` and `encode` are for anyone. The
+kernels: `team` shares their work among threads, `formats` has one file per format, `products` multiplies by them,
+`activations` and `attention` are what lies between, `encoders` make formats of float32. All are written in the vectors
+of `simd`, and compiled by `compiler`.
+
+This module imports neither numpy nor numba.
 """
 
 FLOAT_FORMATS = ("F32", "F16", "BF16")

@@ -30,7 +30,7 @@ peak is more than all of it."""
 
 _LONG = ir.IntType(64)
 
-_read_sum, _int8_peak = arguments_of(ReadSum), arguments_of(Int8Peak)
+_read_sum_of, _int8_peak_of = arguments_of(ReadSum), arguments_of(Int8Peak)
 
 
 @define(I32)
@@ -79,11 +79,8 @@ def _read(address: int, nbytes: int) -> int:
 
 @kernel("read_sum")
 def read_sum(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Read memory, one piece a unit: its int32 summed up, without carry.
-
-    Arguments: ReadSum; the bytes of a piece are a multiple of 256, the sums int32.
-    """
-    given = _read_sum(op)
+    """Arguments: ReadSum; a piece of memory a unit."""
+    given = _read_sum_of(op)
     for unit in range(first, last):
         store_i32(given.sums + 4 * unit, _read(given.address + unit * given.piece_bytes, given.piece_bytes))
 
@@ -138,9 +135,9 @@ def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
 def int8_peak(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Multiply int8 as fast as it goes; a unit is so many rounds of PEAK_PRODUCTS products of 64.
 
-    Arguments: Int8Peak; the factors are 64 int8, then 64 for each of `_SUMS`, below 16; the sums int32, one a unit.
+    Arguments: Int8Peak, with factors for `_SUMS` sums.
     """
-    given = _int8_peak(op)
+    given = _int8_peak_of(op)
     factors = _load_factors(given.factors)
     for unit in range(first, last):
         sums = _zeros()

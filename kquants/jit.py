@@ -40,7 +40,7 @@ NOT_KEPT = 3
 
 
 def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:
-    """Addresses of the named kernels of `kquants.compiler.kernels`, compiled first where the cache lacks them.
+    """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
 
     `folder` is created with mode 0700 if it is missing; if nothing can be kept there or it is another user's, a
     temporary one serves this process, with a warning; so it is for one that others may write to. Raises KernelError.

@@ -24,7 +24,7 @@ MOST_TOKENS = 16
 
 UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
 """Scratch for an unpacked tile at most: eight blocks of int16, and nine units with their factors. (Where units have
-more, see `kquants.products.winograd`, blocks are of int8.)"""
+more, see `kquants.formats.winograd`, blocks are of int8.)"""
 
 DOTS_BYTES = 8 * 16 * 64
 """Scratch for products of matrix tiles on their way, see `kquants.products.amx`, or for 256 values of 16 rows of x as
@@ -54,7 +54,7 @@ BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 
 LARGEST_X = 120
 """Most that the magnitude of an int8 of activations for super-blocks is. Some CPUs need that
-(`kquants.products.winograd`); the others keep to it, too, so that a model has the same bits on all of them."""
+(`kquants.formats.winograd`); the others keep to it, too, so that a model has the same bits on all of them."""
 
 LARGEST_SUM = 1023
 """Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""
@@ -125,7 +125,7 @@ def in_odd_lines(nbytes: int) -> int:
 
 
 def matmul_scratch(columns: int, name: str) -> int:
-    """Bytes of scratch that a product with weights of a format needs.
+    """Bytes of scratch that a product with weights of a format needs: `kquants.products.tiled` or `floats`.
 
     Of quantized ones, the last rows of W need 17 bytes a column, spread rows of x as many as quantized x. BF16 ones
     need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows

@@ -1,14 +1,15 @@
-"""The records that kernels find by address, word by word. Imports nothing, so that callers need no compiler.
+"""The records that kernels find by address, word by word. Imports no compiler, so that callers need none.
 
-A word is an int64: a number, or an address, of which None is null; of a float it holds the float32 bits. `x_bytes` are
-bytes from a row of x to the next, and so for other buffers.
+A word is an int64: a number, an address, or of a float the float32 bits. Rows of activations (x, y, h, k, v, …) are
+float32, padded with zeros to whole vectors; `x_bytes` are the bytes from a row of x to the next, and so for others.
+Quantized rows of them are described in `kquants.activations.quantized` (q8) and `super_quantized` (super_q8).
 """
 
-from collections.abc import Iterable
+import struct
 from typing import Any, NamedTuple
 
 Word = Any
-"""An int64, or what an address is made of: the same names serve before a program has addresses."""
+"""An int64 in a kernel; in a program perhaps what a device makes an address of, or None for null."""
 
 OP_WORDS = 16
 """Words of the record of an op: OpHead, then the arguments of its kernel, then zeros."""
@@ -20,21 +21,14 @@ class OpHead(NamedTuple):
     kernel: Word
     units: Word
     units_per_row: Word
-    rows: Word
-    """Which word of the batch tells how many rows the op works on: 0 for all, 1 for those whose logits are wanted."""
+    outputs: Word
+    """1 where the op works on the rows whose logits are wanted, 0 where on all."""
     meet: Word
     """1 where an op needs what the ops before it wrote, or writes what they read: all threads meet there first."""
 
 
 FIRST_ARGUMENT = len(OpHead._fields)
 """Word of an op's record where its arguments begin."""
-
-
-def record_of_op(head: OpHead, arguments: Iterable[int]) -> list[int]:
-    """The words of an op's record."""
-    words = [*head, *arguments]
-    assert len(words) <= OP_WORDS
-    return words + [0] * (OP_WORDS - len(words))
 
 
 class BatchRecord(NamedTuple):
@@ -58,17 +52,18 @@ class BatchRecord(NamedTuple):
 
 
 class Embed(NamedTuple):
-    """x = rows of a table."""
+    """Row t of x = the row of the table for the token of row t."""
 
     table: Word
     row_bytes: Word
+    """Of the table."""
     columns: Word
     x: Word
     x_bytes: Word
 
 
 class Norm(NamedTuple):
-    """h = RMSNorm(x) of n values; quantized to `q` and `super_q`. Each of the three may be null."""
+    """h = x / sqrt(mean(x²) + eps) · weight, over n values. Written as h, q8 and super_q8, where these are not null."""
 
     x: Word
     x_bytes: Word
@@ -78,19 +73,12 @@ class Norm(NamedTuple):
     eps: float
     h: Word
     h_bytes: Word
-    q: Word
-    super_q: Word
-
-
-class KeepOutputs(NamedTuple):
-    """The rows of x whose logits are wanted become its first."""
-
-    x: Word
-    x_bytes: Word
+    q8: Word
+    super_q8: Word
 
 
 class NormHeads(NamedTuple):
-    """x = RMSNorm(x), head by head."""
+    """The same for each head of x by itself, in place."""
 
     x: Word
     x_bytes: Word
@@ -99,6 +87,13 @@ class NormHeads(NamedTuple):
     head_dim: Word
     heads: Word
     eps: float
+
+
+class KeepOutputs(NamedTuple):
+    """The rows of x whose logits are wanted become its first rows, in their order."""
+
+    x: Word
+    x_bytes: Word
 
 
 class AddBias(NamedTuple):
@@ -112,28 +107,34 @@ class AddBias(NamedTuple):
 
 
 class Quantize(NamedTuple):
-    """x of n values, quantized to `q` and `super_q`, where these are not null."""
+    """q8 and super_q8 = x, of n values, quantized; where they are not null."""
 
     x: Word
     x_bytes: Word
     n: Word
-    q: Word
-    super_q: Word
+    q8: Word
+    super_q8: Word
 
 
 class SwiGLU(NamedTuple):
-    """gate = silu(gate) · up, or that quantized to `q` and `super_q`, where one of these is not null."""
+    """gate = silu(gate) · up, with silu(z) = z / (1 + exp(-z)).
+
+    If q8 and super_q8 are not both null, the result goes there instead. `row_bytes` are those of gate and of up.
+    """
 
     gate: Word
     up: Word
     row_bytes: Word
     n: Word
-    q: Word
-    super_q: Word
+    q8: Word
+    super_q8: Word
 
 
 class Product(NamedTuple):
-    """y = W x, or y = y + W x with `accumulate` 1. Quantized x lies in groups, where `x_bytes` mean nothing."""
+    """y = W x, or with `accumulate` 1 y = y + W x; `rows`, `columns` and `row_bytes` are W's.
+
+    x is float32, or quantized as the format of W wants it: then `x_bytes` mean nothing, as its rows lie in groups.
+    """
 
     w: Word
     rows: Word
@@ -148,8 +149,12 @@ class Product(NamedTuple):
     """The record of the product that comes after this one, from the last on to the first; or null."""
 
 
+FOLLOWING = FIRST_ARGUMENT + Product._fields.index("following")
+"""Word of a product's record that is known once all records have a place."""
+
+
 class RopeStore(NamedTuple):
-    """q and k rotated in place, k and v written to the row's cell of its page, from `page_offset` on."""
+    """q and k rotated in place; k and v written to the row's own cell of its page, from `page_offset` on."""
 
     q: Word
     q_bytes: Word
@@ -161,7 +166,7 @@ class RopeStore(NamedTuple):
     head_dim: Word
     rope_dim: Word
     neox: Word
-    """1 where pairs are the two halves of a head, 0 where they are neighbours."""
+    """1 where a pair is i and i + rope_dim / 2, 0 where it is 2i and 2i + 1."""
     page_offset: Word
 
 
@@ -189,12 +194,52 @@ class ReadSum(NamedTuple):
 
     address: Word
     piece_bytes: Word
+    """A multiple of 256."""
     sums: Word
+    """int32, one for each piece."""
 
 
 class Int8Peak(NamedTuple):
-    """`rounds` rounds of PEAK_PRODUCTS products of 64 int8 for each of the sums."""
+    """sums[i] = what `rounds` rounds of PEAK_PRODUCTS products of 64 int8 add up to."""
 
     rounds: Word
     factors: Word
+    """64 int8, then 64 for each sum that a thread keeps, those below 16: see `kquants.bandwidth`."""
     sums: Word
+    """int32, one for each unit of work."""
+
+
+Arguments = (
+    Embed
+    | Norm
+    | NormHeads
+    | KeepOutputs
+    | AddBias
+    | Quantize
+    | SwiGLU
+    | Product
+    | RopeStore
+    | Attention
+    | ReadSum
+    | Int8Peak
+)
+"""What a kernel is given."""
+
+
+def are_floats(record: type[Any]) -> list[bool]:
+    """Of each field of a record, whether it is a float."""
+    return [annotation is float for annotation in record.__annotations__.values()]
+
+
+def record_of_op(head: OpHead, arguments: Arguments) -> list[int]:
+    """The words of an op's record, of addresses and numbers."""
+    given = zip(arguments, are_floats(type(arguments)), strict=True)
+    words = [*head, *(_float32_bits(word) if is_float else word for word, is_float in given)]
+    return words + [0] * (OP_WORDS - len(words))
+
+
+def _float32_bits(value: float) -> int:
+    return int.from_bytes(struct.pack("<f", value), "little")
+
+
+assert all(FIRST_ARGUMENT + len(kind._fields) <= OP_WORDS for kind in Arguments.__args__), "a record is too long"

@@ -1,9 +1,8 @@
-"""The kernels, called one by one: their op records and batches as `kquants.team.interpreter` documents them."""
+"""The kernels, called one by one: their op records and batches as `kquants.records` documents them."""
 
 import ctypes
 import mmap
 import os
-import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from kquants import FORMATS, jit
 from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.layout import PAGE_SIZES, PREPARED, SHARE_BYTES
-from kquants.records import BatchRecord, OpHead, record_of_op
+from kquants.records import Arguments, BatchRecord, OpHead, record_of_op
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"]
@@ -79,17 +78,13 @@ def call(name: str, *arguments: int) -> None:
     call_address(addresses()[name], *arguments)
 
 
-def float_bits(value: float) -> int:
-    """How an op record holds a float argument."""
-    return int.from_bytes(struct.pack("<f", value), "little")
-
-
 def op_record(
-    name: str, *arguments: Array | int, units: int = 0, per_row: int = 0, outputs: bool = False, meet: bool = True
+    name: str, arguments: Arguments, units: int = 0, per_row: int = 0, outputs: bool = False, meet: bool = True
 ) -> NDArray[np.int64]:
     """An op of a program; an array stands for its address, and must outlive the record."""
     head = OpHead(addresses()[name], units, per_row, int(outputs), int(meet))
-    return np.array(record_of_op(head, [a if isinstance(a, int) else a.ctypes.data for a in arguments]), np.int64)
+    given = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
+    return np.array(record_of_op(head, type(arguments)(*given)), np.int64)
 
 
 def batch_record(rows: int, outputs: int = 0, **parts: Array) -> NDArray[np.int64]:

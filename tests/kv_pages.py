@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from kernels import Array, batch_record
+from kernels import Array, batch_record, op_record
+from numpy.typing import NDArray
 
 from kquants.layout import PAGE, layer_page_bytes, padded
+from kquants.records import RopeStore
 from kquants.simd.dot4 import SIGNED_OFFSET
 
 F32 = np.float32
@@ -115,3 +117,21 @@ class Rows:
             "output_rows": np.array([*(outputs or []), 1 << 30], np.int32),
         }
         self.record = batch_record(len(visible), len(outputs or []), **self.parts)
+
+
+def store_record(shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, neox: bool = False) -> NDArray[np.int64]:
+    """The op that writes the cells of rows."""
+    given = RopeStore(
+        q=q,
+        q_bytes=q[0].nbytes,
+        k=k,
+        v=v,
+        kv_bytes=k[0].nbytes,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        rope_dim=rope_dim,
+        neox=int(neox),
+        page_offset=shape.layer_bytes,
+    )
+    return op_record(f"rope_store_{shape.kv}", given, per_row=shape.kv_heads)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
+from kquants.formats.winograd import STEPS, WINOGRAD
 from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, LARGEST_X, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
-from kquants.products.winograd import STEPS, WINOGRAD
 from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16
 
 F32 = np.float32
@@ -117,7 +117,7 @@ class SuperRows:
 
     @property
     def minus_x(self) -> Array:
-        """-X of each block, see `kquants.products.winograd`."""
+        """-X of each block, see `kquants.formats.winograd`."""
         words = self.q.reshape(len(self.q), -1, 8, 4)
         pairs = [(words[:, :, step[0]], words[:, :, step[1]]) for step in STEPS if len(step) == 2]
         return np.asarray(sum((8 * (x + other) - (x + 128) * other).sum(2) for x, other in pairs))

@@ -81,8 +81,8 @@ def kernel() -> Iterator[Callable[[str], str]]:
     patch.setattr(amx, "_tile", emulated)
     patch.setattr(tiled_prefill, "AMX", True)
     for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
-        patch.setattr(f"kquants.{module}.VIA_INT16", False)
-    patch.setattr("kquants.products.winograd.WINOGRAD", False)
+        patch.setattr(f"kquants.products.{module}.VIA_INT16", False)
+    patch.setattr("kquants.formats.winograd.WINOGRAD", False)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"

@@ -70,7 +70,7 @@ def test_figures_can_be_shown_without_an_engine() -> None:
 @pytest.mark.parametrize(
     ("module", "unknown"),
     [
-        ("kquants.compiler.kernels", "edgellm"),
+        ("kquants.kernels", "edgellm"),
         ("kquants.jit", "edgellm"),
         ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.session edgellm.cli"),
         ("edgellm.engine.engine", "edgellm.text edgellm.session edgellm.generation edgellm.cli"),

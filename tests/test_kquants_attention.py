@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from kernels import Array, float_bits, guarded, op_record, run_op, same_bits
-from kv_pages import EXTRA, F32, KINDS, TYPES, Pages, Rows, Shape, quantized
+from kernels import Array, guarded, op_record, run_op, same_bits
+from kv_pages import EXTRA, F32, KINDS, TYPES, Pages, Rows, Shape, quantized, store_record
 
 from kquants.layout import (
     ATTENTION_QUERIES,
@@ -14,6 +14,7 @@ from kquants.layout import (
     padded,
     part_bytes,
 )
+from kquants.records import Attention
 
 
 def attend(
@@ -34,10 +35,20 @@ def attend(
     n, outputs = (len(q), False) if wanted is None else (len(wanted), True)
     out = guarded((n, width + EXTRA), F32)
     parts = guarded((MOST_PARTS, shape.heads, part_bytes(padded(shape.head_dim))), np.uint8)
-    sizes = (shape.heads, shape.kv_heads, shape.head_dim, shape.layer_bytes, float_bits(scale))
-    arguments = (queries, queries[0].nbytes, out, out[0].nbytes, *sizes, parts)
+    arguments = Attention(
+        q=queries,
+        q_bytes=queries[0].nbytes,
+        out=out,
+        out_bytes=out[0].nbytes,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        page_offset=shape.layer_bytes,
+        scale=scale,
+        parts=parts,
+    )
     scratch = attention_scratch(shape.head_dim)
-    op, merge = (op_record(name, *arguments, outputs=outputs) for name in (f"attention_{shape.kv}", "attention_merge"))
+    op, merge = (op_record(name, arguments, outputs=outputs) for name in (f"attention_{shape.kv}", "attention_merge"))
     run_op(op, rows.record, (MOST_SHARES + n) * shape.kv_heads, scratch)
     run_op(merge, rows.record, MOST_SHARED_ROWS * shape.kv_heads, scratch)
     assert same_bits(out[:, width:].copy(), guarded((n, EXTRA), F32)), "wrote past the row"
@@ -242,7 +253,7 @@ def test_q8_0_pages_show_what_is_not_finite(at: str, bad: float) -> None:
     rows = Rows(pages, [table] * 66, [*range(1, 67)], np.array([[[1, 0]]] * 66, F32))
     (k if at == "key" else v)[65, 0, 40] = bad
     q, x, y = np.zeros((66, 64), F32), k[:, 0].copy(), v[:, 0].copy()
-    op = op_record("rope_store_q8_0", q, 256, x, y, 256, 1, 1, 64, 2, 0, shape.layer_bytes, per_row=1)
+    op = store_record(shape, q, x, y, rope_dim=2)
     run_op(op, rows.record, 66, attention_scratch(64))
     result = attend(shape, pages, [table] * 2, [65, 66], np.ones((2, 1, 64), F32), 1.0)[:, 0]
     assert np.isfinite(result[0]).all()

@@ -20,6 +20,7 @@ from kquants.layout import (
     quantized_bytes,
     super_quantized_bytes,
 )
+from kquants.records import KeepOutputs, Norm, Quantize, SwiGLU
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -32,15 +33,15 @@ class Targets:
 
     def __init__(self, rows: int, n: int) -> None:
         self.shape = rows, n
-        self.q = self._room(quantized_bytes(n)) if n % 32 == 0 else 0
-        self.super_q = self._room(super_quantized_bytes(n)) if n % 256 == 0 else 0
+        self.q8 = self._room(quantized_bytes(n)) if n % 32 == 0 else 0
+        self.super_q8 = self._room(super_quantized_bytes(n)) if n % 256 == 0 else 0
 
     def _room(self, row_bytes: int) -> Array:
         return guarded((self.shape[0] * row_bytes + 12,), np.uint8)
 
     def check(self, x: Array) -> None:
         """That they hold the rows of x, to the byte but for padding, and for what a NaN for a scale makes useless."""
-        for buffer, kind in ((self.q, BlockRows), (self.super_q, SuperRows)):
+        for buffer, kind in ((self.q8, BlockRows), (self.super_q8, SuperRows)):
             if isinstance(buffer, int):
                 continue
             wanted = kind.of(x).groups()
@@ -66,7 +67,8 @@ class Targets:
 def quantize(x: Array) -> Targets:
     rows, n = x.shape
     to, pieces = Targets(rows, n), -(-n // PIECE)
-    run_op(op_record("quantize", x, x[0].nbytes, n, to.q, to.super_q), batch_record(rows), rows * pieces)
+    given = Quantize(x=x, x_bytes=x[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
+    run_op(op_record("quantize", given), batch_record(rows), rows * pieces)
     return to
 
 
@@ -90,7 +92,7 @@ def test_ties_go_to_even_and_extremes_stay_inside(n: int) -> None:
     x[1] = np.where(np.arange(n) % 2, 3e38, -3.4028235e38)
     x[3] = -0.0
     to = quantize(x)
-    q = to.q[: 4 * quantized_bytes(n)].reshape(4, -1)[:, :n].view(np.int8)
+    q = to.q8[: 4 * quantized_bytes(n)].reshape(4, -1)[:, :n].view(np.int8)
     assert q[0].reshape(-1, 32)[:, :8].tolist() == [ROUNDED] * (n // 32)
     assert set(q[1].tolist()) == {-127, 112}
     assert not q[2:].any()
@@ -101,8 +103,8 @@ def test_ties_of_super_blocks_go_to_even() -> None:
     x = np.zeros((1, 256), F32)
     x[0].reshape(-1, 32)[:, :8] = [LARGEST_X, *TIES[1:-1], 0.5 - LARGEST_X]
     to = quantize(x)
-    assert to.super_q[256:260].view(F32) == 1 / 8, "else there are no ties"
-    assert to.super_q[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [[120, *ROUNDED[1:-1], -120]] * 8
+    assert to.super_q8[256:260].view(F32) == 1 / 8, "else there are no ties"
+    assert to.super_q8[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [[120, *ROUNDED[1:-1], -120]] * 8
     to.check(x)
 
 
@@ -110,7 +112,7 @@ def test_the_largest_of_super_blocks_is_120() -> None:
     x = np.zeros((2, 256), F32)
     x[0, ::64], x[1, 1::64] = 3e38, -3e-30  # few enough for their sum not to matter
     to = quantize(x)
-    q = to.super_q[: 2 * SUPER_GROUP_BYTES].view(np.int8).reshape(2, -1)[:, :256]
+    q = to.super_q8[: 2 * SUPER_GROUP_BYTES].view(np.int8).reshape(2, -1)[:, :256]
     assert set(q[0].tolist()) == {0, 120} and set(q[1].tolist()) == {0, -120}
     to.check(x)
 
@@ -156,9 +158,18 @@ def rms_norm(x: Array, weight: Array, eps: float, wants_floats: bool = True) -> 
     count, n = x.shape
     buffer = padded_rows(x)
     h, to = guarded((count, buffer.shape[1]), F32), Targets(count, n)
-    bits = int(np.array(eps, F32).view(np.uint32))
-    arguments = (buffer, buffer[0].nbytes, weight, n, bits, h if wants_floats else 0, h[0].nbytes, to.q, to.super_q)
-    run_op(op_record("rms_norm", *arguments, per_row=1), batch_record(count), count, -(-4 * n // 64) * 64)
+    given = Norm(
+        x=buffer,
+        x_bytes=buffer[0].nbytes,
+        weight=weight,
+        n=n,
+        eps=eps,
+        h=h if wants_floats else 0,
+        h_bytes=h[0].nbytes,
+        q8=to.q8,
+        super_q8=to.super_q8,
+    )
+    run_op(op_record("rms_norm", given, per_row=1), batch_record(count), count, -(-4 * n // 64) * 64)
     return h, to
 
 
@@ -185,7 +196,7 @@ def test_rms_norm(n: int, eps: float) -> None:
 def test_wanted_rows_are_kept(wanted: list[int], n: int, chunk: int) -> None:
     rows, outputs = np.random.default_rng(n).standard_normal((6, n)).astype(F32), np.array([*wanted, 99], np.int32)
     x, units = rows.copy(), -(-n // PIECE)
-    op = op_record("keep_outputs", x, x[0].nbytes, units=units, outputs=True)
+    op = op_record("keep_outputs", KeepOutputs(x=x, x_bytes=x[0].nbytes), units=units, outputs=True)
     run_op(op, batch_record(6, len(wanted), output_rows=outputs), units, chunk=chunk)
     assert same_bits(x[: len(wanted)], rows[wanted])
     assert same_bits(x[len(wanted) :], rows[len(wanted) :]), "nothing else was written"
@@ -194,14 +205,15 @@ def test_wanted_rows_are_kept(wanted: list[int], n: int, chunk: int) -> None:
 def swiglu(gate: Array, up: Array, n: int) -> Array:
     rows, pieces = len(gate), -(-n // PIECE)
     gate, up = padded_rows(gate), padded_rows(up)
-    run_op(op_record("swiglu", gate, up, gate[0].nbytes, n, 0, 0), batch_record(rows), rows * pieces)
+    given = SwiGLU(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=0, super_q8=0)
+    run_op(op_record("swiglu", given), batch_record(rows), rows * pieces)
     return gate
 
 
 def quantized_swiglu(gate: Array, up: Array, n: int) -> Targets:
     to, pieces = Targets(len(gate), n), -(-n // PIECE)
-    op = op_record("swiglu", gate, up, gate[0].nbytes, n, to.q, to.super_q)
-    run_op(op, batch_record(len(gate)), len(gate) * pieces, 4 * PIECE)
+    given = SwiGLU(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
+    run_op(op_record("swiglu", given), batch_record(len(gate)), len(gate) * pieces, 4 * PIECE)
     return to
 
 

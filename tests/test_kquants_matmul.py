@@ -26,6 +26,7 @@ from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
 from kquants.compiler.cpu import is_wide_zen_4
 from kquants.layout import FLOAT_ROWS, LARGEST_SUM, LARGEST_X, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 from kquants.products.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
+from kquants.records import Product
 from kquants.simd import HAS_BF16_PAIRS
 
 F32 = np.float32
@@ -52,8 +53,18 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
         untouched = y[:, rows:].copy()
         if before is not None:
             y[:, :rows] = before
-        arguments = (w, rows, columns, w[0].nbytes, x, x_bytes, y, y[0].nbytes, int(before is not None))
-        op = op_record(f"matmul_{name.lower()}", *arguments, units=tiles)
+        arguments = Product(
+            w=w,
+            rows=rows,
+            columns=columns,
+            row_bytes=w[0].nbytes,
+            x=x,
+            x_bytes=x_bytes,
+            y=y,
+            y_bytes=y[0].nbytes,
+            accumulate=int(before is not None),
+        )
+        op = op_record(f"matmul_{name.lower()}", arguments, units=tiles)
         run_op(op, batch_record(tokens), tiles, matmul_scratch(columns, name), chunk)
         assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
         results.append(y[:, :rows].copy())
@@ -261,7 +272,7 @@ def extremes(name: str) -> Rows:
         return BlockRows(signs, np.ones((4, 16), F32))
     half = np.array([LARGEST_X] * 8 + [63] + [0] * 7)
     assert half.sum() == LARGEST_SUM
-    # All words that `kquants.products.winograd` adds.
+    # All words that `kquants.formats.winograd` adds.
     two_by_two = np.hstack([half, half, np.roll(half, 8), np.roll(half, 4)])
     even = np.array([64] * 15 + [63])
     words = np.array([LARGEST_X, LARGEST_X, 0, 0] * 8)  # bytes of words that share an int16
@@ -384,7 +395,8 @@ def test_only_the_rows_of_the_outputs_are_computed() -> None:
     # An op over the outputs reads their count from the batch, here 2 of 5 rows.
     w, values = float_weights("F32", np.arange(16 * 16).reshape(16, 16) % 7)
     x, y = np.eye(5, 16, dtype=F32), guarded((5, 16), F32)
-    op = op_record("matmul_f32", w, 16, 16, 64, x, 64, y, 64, 0, units=1, outputs=True)
+    given = Product(w=w, rows=16, columns=16, row_bytes=64, x=x, x_bytes=64, y=y, y_bytes=64, accumulate=0)
+    op = op_record("matmul_f32", given, units=1, outputs=True)
     run_op(op, batch_record(5, outputs=2), 1, matmul_scratch(16, "F32"))
     assert np.array_equal(y[:2], values.T[:2])
     assert same_bits(y[2:].copy(), guarded((3, 16), F32))

@@ -26,7 +26,7 @@ from kquants.products import floats, requests, tiled, tiled_decode, tiled_prefil
 from kquants.products.float_products import float_product
 from kquants.products.multiply import multiply_tile, sums_of
 from kquants.products.unpacked import store_tile
-from kquants.records import FIRST_ARGUMENT, OpHead, Product, record_of_op
+from kquants.records import FIRST_ARGUMENT, FOLLOWING, OpHead, Product, record_of_op
 from kquants.simd import ask, define, memory, store_i64
 
 
@@ -236,7 +236,7 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
 def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
     """An op without a kernel, whose other arguments are 0."""
     given = Product(**{**dict.fromkeys(Product._fields, 0), **arguments})
-    return np.array(record_of_op(OpHead(kernel=0, units=units, units_per_row=0, rows=0, meet=0), given), np.int64)
+    return np.array(record_of_op(OpHead(kernel=0, units=units, units_per_row=0, outputs=0, meet=0), given), np.int64)
 
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
@@ -294,7 +294,7 @@ def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:
         op, order = cpu._ops[2], []  # after the embeddings and a norm
         for _ in range(16):
             order.append(weights[int(op[FIRST_ARGUMENT])].removesuffix(".weight"))
-            op = places[int(op[FIRST_ARGUMENT + Product._fields.index("following")])]
+            op = places[int(op[FOLLOWING])]
         engine.close()
     layer = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
     head = [order[14]]

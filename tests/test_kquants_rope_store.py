@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels import GUARD, Array, op_record, run_op, same_bits
-from kv_pages import EXTRA, F32, KINDS, Pages, Rows, Shape
+from kernels import GUARD, Array, run_op, same_bits
+from kv_pages import EXTRA, F32, KINDS, Pages, Rows, Shape, store_record
 
 from kquants.layout import PAGE, attention_scratch
 
@@ -41,8 +41,7 @@ def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]],
     before = [x.copy() for x in (q, k, v)]
     pages = Pages(shape, 1 + max(page for table in tables for page in table))
     rows = Rows(pages, tables, [p + 1 for p in positions], rotations)
-    sizes = (shape.heads, shape.kv_heads, shape.head_dim, rope_dim, int(neox), shape.layer_bytes)
-    op = op_record(f"rope_store_{shape.kv}", q, q[0].nbytes, k, v, k[0].nbytes, *sizes, per_row=shape.kv_heads)
+    op = store_record(shape, q, k, v, rope_dim, neox)
     run_op(op, rows.record, n * shape.kv_heads, attention_scratch(shape.head_dim))
     for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):
         width = heads * shape.head_dim
@@ -77,7 +76,7 @@ def test_values_round_to_half_as_numpy_rounds(value: float) -> None:
     pages, q = Pages(shape, 1), np.zeros((1, 8), F32)
     k, v = np.full((1, 8), value, F32), np.full((1, 8), value, F32)
     rows = Rows(pages, [[0]], [1], np.array([[[1, 0]]], F32))
-    op = op_record("rope_store_f16", q, 32, k, v, 32, 1, 1, 8, 2, 0, shape.layer_bytes, per_row=1)
+    op = store_record(shape, q, k, v, rope_dim=2)
     run_op(op, rows.record, 1)
     with np.errstate(over="ignore"):
         half: Any = np.array([value], F32).astype(np.float16)

@@ -16,10 +16,10 @@ from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants import FORMATS
 from kquants.ggml import NAMED_TYPES
-from kquants.records import OP_WORDS
+from kquants.records import OP_WORDS, OpHead
 
-MEET = 4
-"""Word of an op record, see `kquants.team.interpreter`."""
+MEET = OpHead._fields.index("meet")
+"""Word of an op's record."""
 
 
 def test_speeds_are_measured() -> None:

@@ -12,7 +12,7 @@ from conftest import ModelFile
 from fuzz_gguf import damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernels import batch_record, fenced, float_bits, guarded, op_record, padded_rows, run_op, same_bits
+from kernels import batch_record, fenced, guarded, op_record, padded_rows, run_op, same_bits
 from make_gguf import write_model
 from numpy.typing import NDArray
 from oracle import llama_cpp_greedy
@@ -20,6 +20,7 @@ from oracle import llama_cpp_greedy
 from edgellm import Model
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from kquants.layout import PIECE
+from kquants.records import AddBias, NormHeads
 
 F32 = np.float32
 EPSILON = 2.0**-24
@@ -36,8 +37,9 @@ IDS = [1, *map(int, np.random.default_rng(4).integers(3, 320, 99))]
 def test_a_bias_is_added_once_and_padding_stays_zero(n: int) -> None:
     rng = np.random.default_rng(n)
     x, bias = rng.standard_normal((3, n)).astype(F32), rng.standard_normal(n).astype(F32)
-    y, given, units = padded_rows(x), fenced(bias), 3 * -(-n // PIECE)
-    run_op(op_record("add_bias", y, y[0].nbytes, given, n), batch_record(3), units)
+    y, units = padded_rows(x), 3 * -(-n // PIECE)
+    given = AddBias(y=y, y_bytes=y[0].nbytes, bias=fenced(bias), n=n)
+    run_op(op_record("add_bias", given), batch_record(3), units)
     assert same_bits(y, padded_rows(x + bias))
 
 
@@ -48,8 +50,8 @@ def test_each_head_is_normed_for_itself(heads: int, head_dim: int) -> None:
     weight, eps = rng.standard_normal(head_dim).astype(F32), 1e-6
     rows = guarded((3, heads * head_dim + 8), F32)
     rows[:, : heads * head_dim] = x.reshape(3, -1)
-    given = (rows, rows[0].nbytes, fenced(weight), head_dim, heads, float_bits(eps))
-    run_op(op_record("norm_heads", *given), batch_record(3), 3)
+    given = NormHeads(x=rows, x_bytes=rows[0].nbytes, weight=fenced(weight), head_dim=head_dim, heads=heads, eps=eps)
+    run_op(op_record("norm_heads", given), batch_record(3), 3)
     wide = x.astype(np.float64)
     exact = wide / np.sqrt((wide**2).mean(axis=2, keepdims=True) + np.array(eps, F32)) * weight
     # head_dim / 16 fused steps and four sums, halved by the root; then a handful of single roundings.

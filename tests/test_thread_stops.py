@@ -19,6 +19,7 @@ from thread_chains import F32, OPS, Chain, new_pool
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
 from kquants.layout import SHARE_BYTES
+from kquants.records import Product
 
 
 def test_who_learns_late_of_a_stop_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +114,10 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_op(any_pool: ThreadPool) -> None
     # Every row of W is the same memory, and an op takes seconds.
     units, columns = 400_000, 8192
     w, x, y = np.ones(columns, F32), np.ones(columns, F32), np.full(16 * units, np.nan, F32)
-    op = op_record("matmul_f32", w, 16 * units, columns, 0, x, x.nbytes, y, y.nbytes, 0, units=units)
+    given = Product(
+        w=w, rows=16 * units, columns=columns, row_bytes=0, x=x, x_bytes=x.nbytes, y=y, y_bytes=y.nbytes, accumulate=0
+    )
+    op = op_record("matmul_f32", given, units=units)
     batch = batch_record(1)
     interrupter = threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
     interrupter.start()

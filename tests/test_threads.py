@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from kernels import addresses, batch_record, guarded, op_record
+from numpy.typing import NDArray
 from thread_chains import F32, Chain, new_pool
 
 from edgellm.engine import threads as module
 from edgellm.engine.threads import ThreadPool
 from kquants.layout import SHARE_BYTES, THREAD, THREADS, matmul_scratch
+from kquants.records import Product
 
 
 @pytest.fixture
@@ -96,9 +98,15 @@ def test_ops_that_need_not_meet() -> None:
     rng = np.random.default_rng(0)
     w = rng.integers(-3, 4, (4, 512, 512)).astype(F32)
     x, y, z = rng.integers(-3, 4, 512).astype(F32), guarded((3, 512), F32), guarded((512,), F32)
-    shape = (512, 512, 2048)
-    ops = [op_record("matmul_f32", w[i], *shape, x, 2048, y[i], 2048, 0, units=32, meet=i == 0) for i in range(3)]
-    ops.append(op_record("matmul_f32", w[3], *shape, y[2], 2048, z, 2048, 0, units=32))
+    line = 2048
+
+    def op(i: int, given: NDArray[np.float32], to: NDArray[np.float32], meet: bool) -> NDArray[np.int64]:
+        arguments = Product(
+            w=w[i], rows=512, columns=512, row_bytes=line, x=given, x_bytes=line, y=to, y_bytes=line, accumulate=0
+        )
+        return op_record("matmul_f32", arguments, units=32, meet=meet)
+
+    ops = [op(0, x, y[0], True), op(1, x, y[1], False), op(2, x, y[2], False), op(3, y[2], z, True)]
     program, batch = np.stack(ops), batch_record(1)
     pool = ThreadPool(3, addresses(), 4, matmul_scratch(512, "F32"))
     for _ in range(50):
@@ -113,7 +121,10 @@ def test_every_unit_is_done_once(pool: ThreadPool) -> None:
     # Accumulating, a unit that is done twice shows as much as one that is left out.
     for tiles in (1, 2, 15, 16, 17, 100, 1001):
         w, x, y = np.ones((16 * tiles, 1), F32), np.ones((1, 16), F32), np.zeros((1, 16 * tiles), F32)
-        op = op_record("matmul_f32", w, 16 * tiles, 1, 4, x, 64, y, y[0].nbytes, 1, units=tiles)
+        given = Product(
+            w=w, rows=16 * tiles, columns=1, row_bytes=4, x=x, x_bytes=64, y=y, y_bytes=y[0].nbytes, accumulate=1
+        )
+        op = op_record("matmul_f32", given, units=tiles)
         batch = batch_record(1)
         for _ in range(20):
             assert pool.run(op.ctypes.data, 1, batch.ctypes.data)

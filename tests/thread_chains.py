@@ -5,6 +5,7 @@ from kernels import addresses, batch_record, op_record
 
 from edgellm.engine.threads import ThreadPool
 from kquants.layout import MOST_TOKENS, matmul_scratch
+from kquants.records import Product
 
 F32 = np.float32
 WIDTH = 64
@@ -34,8 +35,11 @@ class Chain:
             self.kept.append(w)
             self.results.append(self.results[-1] @ w.T)
             x, y = self.buffers[i % 2], self.buffers[1 - i % 2]
-            arguments = (w, WIDTH, WIDTH, 4 * WIDTH, x, 4 * WIDTH, y, 4 * WIDTH, 0)
-            records.append(op_record("matmul_f32", *arguments, units=FOREVER if i == endless else units))
+            line = 4 * WIDTH
+            given = Product(
+                w=w, rows=WIDTH, columns=WIDTH, row_bytes=line, x=x, x_bytes=line, y=y, y_bytes=line, accumulate=0
+            )
+            records.append(op_record("matmul_f32", given, units=FOREVER if i == endless else units))
         self.expected = self.results[-1]
         self.ops = np.stack(records)
 

@@ -15,7 +15,7 @@ from edgellm.engine.rotations import Rotations
 from kquants.records import BatchRecord
 
 
-class Record(NamedTuple):
+class HeldRecord(NamedTuple):
     """The batch's BatchRecord, int64, and what it points to: `tables` are int64, `numbers` int32."""
 
     words: "array[int]"
@@ -60,7 +60,7 @@ class Batch:
         del state["_table"]
         return state
 
-    def record(self, pages: int) -> Record:
+    def record(self, pages: int) -> HeldRecord:
         """The record; `pages` is the address of the addresses of the KV pages.
 
         Arrays of Python's own: NumPy's code would come from memory anew for each token, after all weights went through
@@ -70,18 +70,18 @@ class Batch:
         numbers = array("i", self.tokens + self.visible + self.wanted + ids)
         tokens = numbers.buffer_info()[0]
         visible, wanted, table = tokens + 4 * n, tokens + 8 * n, tokens + 8 * n + 4 * self.outputs
-        tables = array("q")
+        table_of_row = array("q")
         for length, pages_of_one in zip(self.lengths, self.tables, strict=True):
-            tables.extend([table] * length)
+            table_of_row.extend([table] * length)
             table += 4 * len(pages_of_one)
         record = BatchRecord(
             rows=n,
             outputs=self.outputs,
             tokens=tokens,
-            tables=tables.buffer_info()[0],
+            tables=table_of_row.buffer_info()[0],
             visible=visible,
             output_rows=wanted,
             rotations=self._table.address,
             pages=pages,
         )
-        return Record(array("q", record), tables, numbers)
+        return HeldRecord(array("q", record), table_of_row, numbers)

@@ -1,6 +1,5 @@
 """The CPU as a device: it holds a program's buffers and KV pages, and runs its ops on all threads."""
 
-import struct
 from collections.abc import Sequence
 from ctypes import addressof, c_char
 from pathlib import Path
@@ -20,7 +19,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
 from kquants.layout import FEW_ROWS, MOST_TOKENS
-from kquants.records import FIRST_ARGUMENT, OP_WORDS, OpHead, Product, record_of_op
+from kquants.records import FIRST_ARGUMENT, FOLLOWING, OP_WORDS, OpHead, record_of_op
 
 
 class CPUDevice:
@@ -54,7 +53,7 @@ class CPUDevice:
         self._program_at = int(self._ops.ctypes.data)
         products = program.products
         for i, following in zip(products, products[1:] + products[:1], strict=True):
-            self._ops[i, FIRST_ARGUMENT + Product._fields.index("following")] = self._ops[following].ctypes.data
+            self._ops[i, FOLLOWING] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
         self._vocab, self._logits_at, self._used = vocab, None, tuple[object, ...]()
         if program.logits in program.buffers:  # the output head is the last op
@@ -111,16 +110,15 @@ class CPUDevice:
 
     def _record(self, op: Op) -> Sequence[int]:
         head = OpHead(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet))
-        return record_of_op(head, [self._word(argument) for argument in op.arguments])
+        return record_of_op(head, type(op.arguments)(*map(self._address, op.arguments)))
 
-    def _word(self, argument: int | float | Tensor | Buffer | None) -> int:
+    def _address(self, argument: float | Tensor | Buffer | None) -> float:
+        """Where a tensor or a buffer lies; a number stays what it is."""
         match argument:
             case Tensor():
                 return int(argument.data.ctypes.data)
             case Buffer():
                 return 0 if argument == self._program.logits else int(self._buffers[argument].ctypes.data)
-            case float():
-                return int.from_bytes(struct.pack("<f", argument), "little")
             case None:
                 return 0
         return argument

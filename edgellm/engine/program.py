@@ -5,7 +5,6 @@ Ops name kernels, tensors and buffers; they hold no address. A device lowers the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
@@ -47,7 +46,7 @@ class Op:
     """
 
     kernel: str
-    arguments: tuple[Any, ...]
+    arguments: records.Arguments
     units: int = 0
     per_row: int = 0
     outputs: bool = False
@@ -176,7 +175,9 @@ class _Builder:
         self.block = block
         return self.placement[block] == CPU
 
-    def add(self, kernel: str, arguments: tuple[Any, ...], units: int = 0, per_row: int = 0, meet: bool = True) -> None:
+    def add(
+        self, kernel: str, arguments: records.Arguments, units: int = 0, per_row: int = 0, meet: bool = True
+    ) -> None:
         self.program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, meet))
 
     def need(self, scratch_bytes: int) -> None:
@@ -245,7 +246,7 @@ class _Builder:
         q8, super_q8 = mixed.quantized([block.output])
         if q8 or super_q8:
             arguments = records.Quantize(
-                x=mixed.f32, x_bytes=mixed.f32.row_bytes, n=mixed.width, q=q8, super_q=super_q8
+                x=mixed.f32, x_bytes=mixed.f32.row_bytes, n=mixed.width, q8=q8, super_q8=super_q8
             )
             self.add("quantize", arguments, per_row=-(-mixed.width // PIECE))
         self.linear(mixed, (block.output, self.x), accumulate=True)
@@ -256,7 +257,7 @@ class _Builder:
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
         q8, super_q8 = gate.quantized([block.down])
         self.need(4 * PIECE)
-        arguments = records.SwiGLU(gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q=q8, super_q=super_q8)
+        arguments = records.SwiGLU(gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q8=q8, super_q8=super_q8)
         self.add("swiglu", arguments, per_row=-(-gate.width // PIECE))
         self.linear(gate, (block.down, self.x), accumulate=True)
 
@@ -272,8 +273,8 @@ class _Builder:
             eps=model.eps,
             h=f32,
             h_bytes=h.f32.row_bytes,
-            q=q8,
-            super_q=super_q8,
+            q8=q8,
+            super_q8=super_q8,
         )
         self.add("rms_norm", arguments, per_row=1)
 

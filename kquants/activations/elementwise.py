@@ -30,8 +30,8 @@ from kquants.simd import (
 )
 from kquants.team.interpreter import arguments_of, batch_row, row_count
 
-_norm, _norm_heads, _keep_outputs = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
-_add_bias, _quantized, _swiglu = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)
+_norm_of, _norm_heads_of, _outputs_of = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
+_bias_of, _quantize_of, _swiglu_of = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)
 
 
 @inline
@@ -83,25 +83,22 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 
 
 @kernel("rms_norm")
-def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """RMSNorm, one row a unit.
-
-    Arguments: Norm. Where h is null, it passes through scratch: n float32, whole vectors.
-    """
-    given, rows = _norm(op), row_count(op, batch)
+def rms_norm_of(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Arguments: Norm; a row a unit. Where h is null, it passes through scratch: n float32, whole vectors."""
+    given, rows = _norm_of(op), row_count(op, batch)
     for t in range(first, last):
         h = given.h + t * given.h_bytes if given.h != 0 else scratch
         _norm_row(given.x + t * given.x_bytes, given.weight, given.n, given.eps, h)
-        _quantize(h, 0, given.n, t, rows, given.q, given.super_q)
+        _quantize(h, 0, given.n, t, rows, given.q8, given.super_q8)
 
 
 @kernel("keep_outputs")
 def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """The rows of x whose logits are wanted become its first rows, in their order; one piece of all of them a unit.
+    """Arguments: KeepOutputs; a piece of all rows a unit.
 
-    Arguments: KeepOutputs. None is written before it was read, as outputs come in the order of the rows.
+    None is written before it was read, as outputs come in the order of the rows.
     """
-    given, start = _keep_outputs(op), first * 4 * PIECE
+    given, start = _outputs_of(op), first * 4 * PIECE
     x, row_bytes = given.x + start, given.x_bytes
     nbytes = min(last * 4 * PIECE, row_bytes) - start
     for t in range(row_count(op, batch)):
@@ -112,8 +109,8 @@ def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
 
 @kernel("norm_heads")
 def norm_heads(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """RMSNorm of each head of x in place, one row a unit. Arguments: NormHeads."""
-    given = _norm_heads(op)
+    """Arguments: NormHeads; a row a unit."""
+    given = _norm_heads_of(op)
     for t in range(first, last):
         for h in range(given.heads):
             x = given.x + t * given.x_bytes + 4 * h * given.head_dim
@@ -122,8 +119,9 @@ def norm_heads(op: int, batch: int, first: int, last: int, scratch: int) -> None
 
 @kernel("add_bias")
 def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """y = y + bias, one piece of a row a unit. Arguments: AddBias."""
-    given, n = _add_bias(op), _add_bias(op).n
+    """Arguments: AddBias; a piece of a row a unit."""
+    given = _bias_of(op)
+    n = given.n
     pieces = (n + PIECE - 1) // PIECE
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
@@ -135,24 +133,23 @@ def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
 
 @kernel("quantize")
 def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Quantize rows of x, one piece of a row a unit. Arguments: Quantize."""
-    given, n = _quantized(op), _quantized(op).n
+    """Arguments: Quantize; a piece of a row a unit."""
+    given = _quantize_of(op)
+    n = given.n
     pieces = (n + PIECE - 1) // PIECE
     for unit in range(first, last):
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
         x, rows = given.x + t * given.x_bytes, row_count(op, batch)
-        _quantize(x, start, stop, t, rows, given.q, given.super_q)
+        _quantize(x, start, stop, t, rows, given.q8, given.super_q8)
 
 
 @kernel("swiglu")
 def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """gate = silu(gate) · up with silu(z) = z / (1 + exp(-z)), one piece of a row a unit.
-
-    Arguments: SwiGLU. Where the result is quantized, that is by way of scratch: PIECE float32.
-    """
-    given, n, row_bytes = _swiglu(op), _swiglu(op).n, _swiglu(op).row_bytes
-    as_floats = given.q == 0 and given.super_q == 0
+    """Arguments: SwiGLU; a piece of a row a unit. What is quantized passes through scratch: PIECE float32."""
+    given = _swiglu_of(op)
+    n, row_bytes = given.n, given.row_bytes
+    as_floats = given.q8 == 0 and given.super_q8 == 0
     pieces = (n + PIECE - 1) // PIECE
     one, zero = splat_f32(nb.float32(1)), splat_f32(nb.float32(0))
     for unit in range(first, last):
@@ -165,4 +162,4 @@ def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
             silu = div_f32(z, add_f32(one, exp(sub_f32(zero, z))))
             store_f32x16(to + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
         if not as_floats:
-            _quantize(to, start, stop, t, row_count(op, batch), given.q, given.super_q)
+            _quantize(to, start, stop, t, row_count(op, batch), given.q8, given.super_q8)

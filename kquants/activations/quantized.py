@@ -18,8 +18,8 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
+from kquants.activations.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.compiler.decorators import inline
-from kquants.formats.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.formats.quads import Value
 from kquants.layout import X_BLOCK_BYTES, X_GROUP
 from kquants.simd import (

@@ -14,7 +14,7 @@ side by side, so that a product finds them at constant distances:
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
 (`kquants.simd.dot4`), an int32 of these is two int16: of bytes 0 and 1 of the half's four words of four bytes, and of
 bytes 2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in
-`kquants.products.winograd`, and left out where that is not used.
+`kquants.formats.winograd`, and left out where that is not used.
 
 x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
 
@@ -37,10 +37,10 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 
-from kquants.formats.halves import largest_of_blocks, of_both, of_each, store_scaled
+from kquants.activations.halves import largest_of_blocks, of_both, of_each, store_scaled
 from kquants.formats.quads import Value
+from kquants.formats.winograd import WINOGRAD, minus_x
 from kquants.layout import LARGEST_SUM, LARGEST_X, X_GROUP
-from kquants.products.winograd import WINOGRAD, minus_x
 from kquants.simd import (
     F32,
     I8_64,

@@ -146,8 +146,9 @@ def _define(name: str) -> None:
 
         Arguments: Attention. Units: kv heads · (rows of the op + MOST_SHARES).
         """
-        rows, heads, kv_heads = row_count(op, batch), attention_of(op).heads, attention_of(op).kv_heads
-        together = max(1, ATTENTION_QUERIES // (heads // kv_heads))
+        rows, given = row_count(op, batch), attention_of(op)
+        kv_heads = given.kv_heads
+        together = max(1, ATTENTION_QUERIES // (given.heads // kv_heads))
         tiles, most = (rows + together - 1) // together, _shared_spans(op, batch)
         shares = max(1, min(min(MOST_SHARES, most), (rows + MOST_SHARES) // tiles))
         used, units = tiles * kv_heads * shares, kv_heads * (rows + MOST_SHARES)
@@ -167,8 +168,9 @@ def attention_merge(op: int, batch: int, first: int, last: int, scratch: int) ->
 
     Arguments: Attention. Units: kv heads · MOST_SHARED_ROWS.
     """
-    rows, kv_heads, head_dim = row_count(op, batch), attention_of(op).kv_heads, attention_of(op).head_dim
-    most, group, width = _shared_spans(op, batch), attention_of(op).heads // kv_heads, head_width(head_dim)
+    rows, given, most = row_count(op, batch), attention_of(op), _shared_spans(op, batch)
+    kv_heads, head_dim = given.kv_heads, given.head_dim
+    group, width = given.heads // kv_heads, head_width(head_dim)
     used, units = rows * kv_heads if most else 0, kv_heads * MOST_SHARED_ROWS
     for unit in range(first * used // units, last * used // units):
         t, g = unit // kv_heads, unit % kv_heads

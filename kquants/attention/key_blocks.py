@@ -9,7 +9,7 @@ from kquants.activations.quantized import MINUS_OFFSET_SUM
 from kquants.attention.lanes import QUERIES, broadcasts
 from kquants.compiler.cpu import has
 from kquants.layout import PAGE
-from kquants.simd import F32, I8_64, I32, at_strides, define, fma, half_to_float, pack, pointer, unpack
+from kquants.simd import F32, I8_64, I32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer
 from kquants.simd.dot4 import SIGNED_OFFSET, start_dot4
 
 _INT, _LONG, _HALVES = ir.IntType(32), ir.IntType(64), ir.VectorType(ir.IntType(16), 16)
@@ -45,6 +45,8 @@ def add_key_block(quads: int) -> Any:
         d_keys = [half_to_float(b, load(a, _HALVES)) for a in at_strides(b, key_scales, _LONG(32), KEYS)]
         d = [b.fmul(d_key, d_q) for d_q in broadcasts(b, q_scales, stride, QUERIES) for d_key in d_keys]
         totals = [b.sitofp(dot.total(), F32.vector) for dot in dots]
-        return pack(b, [fma(b, total, scale, s) for total, scale, s in zip(totals, d, unpack(b, sums), strict=True)])
+        return as_tuple(
+            b, [fma(b, total, scale, s) for total, scale, s in zip(totals, d, of_tuple(b, sums), strict=True)]
+        )
 
     return add

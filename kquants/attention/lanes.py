@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.compiler.cpu import has
-from kquants.simd import F32, at_strides, define, fma, half_to_float, pack, pointer, splat, unpack
+from kquants.simd import F32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer, splat
 
 QUERIES = 4
 """Queries of a bundle: so many heads, or twice as many, often share a KV head."""
@@ -66,23 +66,23 @@ def operations(n: int, queries: int = QUERIES) -> Operations:
     @define(bundle, types.int64, types.int64)
     def load(b: ir.IRBuilder, address: Any, stride: Any) -> Any:
         places = [p for a in at_strides(b, address, stride, queries) for p in _vectors_at(b, a, n)]
-        return pack(b, [b.load(p, align=1) for p in places])
+        return as_tuple(b, [b.load(p, align=1) for p in places])
 
     @define(types.none, types.int64, bundle, types.int64)
     def store(b: ir.IRBuilder, address: Any, sums: Any, stride: Any) -> None:
         places = [p for a in at_strides(b, address, stride, queries) for p in _vectors_at(b, a, n)]
-        for place, v in zip(places, unpack(b, sums), strict=True):
+        for place, v in zip(places, of_tuple(b, sums), strict=True):
             b.store(v, place, align=1)
 
     @define(vectors, types.int64)
     def load_f16(b: ir.IRBuilder, address: Any) -> Any:
         places = at_strides(b, address, _LONG(32), n)
         halves = [b.load(pointer(b, a, ir.VectorType(_SHORT, 16)), align=1) for a in places]
-        return pack(b, [half_to_float(b, v) for v in halves])
+        return as_tuple(b, [half_to_float(b, v) for v in halves])
 
     @define(vectors, types.int64)
     def load_f32(b: ir.IRBuilder, address: Any) -> Any:
-        return pack(b, [b.load(p, align=1) for p in _vectors_at(b, address, n)])
+        return as_tuple(b, [b.load(p, align=1) for p in _vectors_at(b, address, n)])
 
     @define(vectors, types.int64, types.int64)
     def load_q8(b: ir.IRBuilder, address: Any, scales: Any) -> Any:
@@ -90,23 +90,23 @@ def operations(n: int, queries: int = QUERIES) -> Operations:
         whole = [b.load(pointer(b, a, ir.VectorType(_BYTE, 16)), align=1) for a in places]
         halves = [b.load(pointer(b, a, _SHORT), align=1) for a in at_strides(b, scales, _LONG(2), -(-n // 2))]
         d = [splat(b, half_to_float(b, half)) for half in halves]
-        return pack(b, [b.fmul(b.sitofp(v, _VF), d[i // 2]) for i, v in enumerate(whole)])
+        return as_tuple(b, [b.fmul(b.sitofp(v, _VF), d[i // 2]) for i, v in enumerate(whole)])
 
     def products(b: ir.IRBuilder, sums: Any, v: Any, x: Any, stride: Any) -> list[tuple[Any, Any, Any]]:
         """For each sum: what it was, the query's factor, what it becomes."""
-        old, shared = unpack(b, sums), unpack(b, v)
+        old, shared = of_tuple(b, sums), of_tuple(b, v)
         pairs = [(factor, w) for factor in broadcasts(b, x, stride, queries) for w in shared]
         fused = [fma(b, w, f, s) for s, (f, w) in zip(old, pairs, strict=True)]
         return [(s, f, new) for s, (f, _), new in zip(old, pairs, fused, strict=True)]
 
     @define(bundle, bundle, vectors, types.int64, types.int64)
     def add(b: ir.IRBuilder, sums: Any, v: Any, x: Any, stride: Any) -> Any:
-        return pack(b, [new for _, _, new in products(b, sums, v, x, stride)])
+        return as_tuple(b, [new for _, _, new in products(b, sums, v, x, stride)])
 
     @define(bundle, bundle, vectors, types.int64, types.int64)
     def add_seen(b: ir.IRBuilder, sums: Any, v: Any, x: Any, stride: Any) -> Any:
         zero = ir.Constant(_VF, None)
         changes = products(b, sums, v, x, stride)
-        return pack(b, [b.select(b.fcmp_ordered("<", factor, zero), old, new) for old, factor, new in changes])
+        return as_tuple(b, [b.select(b.fcmp_ordered("<", factor, zero), old, new) for old, factor, new in changes])
 
     return Operations(zero, load, store, load_f16, load_f32, load_q8, add, add_seen)

@@ -44,7 +44,7 @@ from kquants.simd.dot4 import SIGNED_OFFSET
 from kquants.team.interpreter import arguments_of, batch_of
 
 head_width = inline(padded)
-_stored = arguments_of(RopeStore)
+_stored_of = arguments_of(RopeStore)
 
 
 @inline
@@ -129,12 +129,12 @@ def _define_store(name: str) -> None:
 
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
-        given = _stored(op)
+        given = _stored_of(op)
         return page_address(batch, t, cell // PAGE) + given.page_offset + g * key_bytes(given.head_dim)
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
-        given = _stored(op)
+        given = _stored_of(op)
         return keys_at(op, batch, t, given.kv_heads, cell) + g * value_bytes(head_width(given.head_dim))
 
     @inline
@@ -142,16 +142,13 @@ def _define_store(name: str) -> None:
         """Ask for the cache lines of a key: there is one for each element."""
         cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
         step = element * PAGE
-        count = (key_bytes(_stored(op).head_dim) + step - 1) // step
+        count = (key_bytes(_stored_of(op).head_dim) + step - 1) // step
         fetch_lines(keys + element * (cell % PAGE), count, step)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        """Rotate q and k in place and write k and v into the row's own cell; a unit is a KV head of a row.
-
-        Arguments: RopeStore.
-        """
-        given = _stored(op)
+        """Arguments: RopeStore; a KV head of a row a unit."""
+        given = _stored_of(op)
         kv_heads, head_dim, rope_dim, neox = given.kv_heads, given.head_dim, given.rope_dim, given.neox
         group = given.heads // kv_heads
         for unit in range(first, last):

@@ -139,8 +139,8 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def take_queries(op: int, batch: int, tile: QueryTile) -> None:
         """Bring the queries together, times scale and log2 e; the last bundles are filled up with zeros."""
-        given, head_dim = attention_of(op), attention_of(op).head_dim
-        width = head_width(head_dim)
+        given = attention_of(op)
+        head_dim, width = given.head_dim, head_width(given.head_dim)
         room = _room(tile, width)
         scale = splat_f32(given.scale * _LOG2_E)
         queries = tile.rows * tile.heads

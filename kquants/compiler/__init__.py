@@ -1,1 +1,5 @@
-"""From a kernel in Python to machine code for this CPU. `kquants.jit` loads what is compiled here."""
+"""From a kernel in Python to machine code for this CPU, which `cpu` describes.
+
+`decorators` marks kernels and their parts, `target` is how Numba compiles them, `compile` makes object files of them in
+processes that `compilers` starts. `kquants.jit` keeps and loads these.
+"""

@@ -1,7 +1,7 @@
 """`python -m kquants.compiler.compile FOLDER`: compile kernels to object files.
 
-A child of `kquants.compiler.compilers`. Their names come in, one a line; each goes out again when its kernel is in the
-folder.
+A child of `kquants.compiler.compilers`. Names of kernels come in, one a line; each goes out again when its kernel is in
+the folder.
 """
 
 import gc
@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from kquants import jit
-from kquants.compiler.kernels import KERNELS
+from kquants.kernels import KERNELS
 
 _STACK = 64
 """Bytes to which kernels align the stack: the largest vector."""
@@ -53,7 +53,7 @@ def _align_stack(module: Any, function: str, name: str, arguments: int) -> None:
     pointer, long = ir.IntType(8).as_pointer(), ir.IntType(64)
     kind = ir.FunctionType(ir.IntType(32), [pointer, pointer, *[long] * arguments])
     outer, inner = ir.Function(entry, kind, name), ir.Function(entry, kind, function)
-    # As all functions have it: see `kquants.compiler.target`. (Without a word llvmlite leaves out the alignment, too.)
+    # As all functions have it: see `kquants.compiler.target`. (Without one llvmlite leaves out the alignment, too.)
     set.add(outer.attributes, "null_pointer_is_valid")
     outer.attributes.alignstack = _STACK
     b = ir.IRBuilder(outer.append_basic_block())

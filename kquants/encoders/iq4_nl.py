@@ -10,7 +10,7 @@ from kquants.compiler.decorators import Vector, inline
 from kquants.encoders.lanes import choose, smaller_f32
 from kquants.encoders.signed import define_levels
 from kquants.formats.iq4_nl import BLOCK_BYTES, VALUES
-from kquants.simd import F32, I8_64, I32, abs_f32, add_f32, define, fma_f32, larger_f32, look_up, pack, splat_f32
+from kquants.simd import F32, I8_64, I32, abs_f32, add_f32, as_tuple, define, fma_f32, larger_f32, look_up, splat_f32
 
 # A curve on which the middles between neighbours are one apart, within 0.07, each in a unit of its own.
 _SLOPE, _BEND, _SHIFT = nb.float32(0.0895), nb.float32(-0.00023), nb.float32(7.839)
@@ -28,7 +28,7 @@ def _around(b: ir.IRBuilder, place: Any) -> Any:
     both = b.add(b.mul(i, every(0x101)), every(0x100))  # i and i + 1, in two bytes: one look-up for both
     found = b.bitcast(look_up(b, VALUES, b.bitcast(both, I8_64.vector)), I32.vector)
     low, high = (b.ashr(b.shl(found, every(up)), every(24)) for up in (24, 16))
-    return pack(b, [b.sitofp(v, F32.vector) for v in (i, low, high)])
+    return as_tuple(b, [b.sitofp(v, F32.vector) for v in (i, low, high)])
 
 
 @inline

@@ -11,7 +11,7 @@ from kquants.records import Embed
 from kquants.simd import load_i32, store_f32x16, store_f32x16_part
 from kquants.team.interpreter import arguments_of, batch_of
 
-_embed = arguments_of(Embed)
+_embed_of = arguments_of(Embed)
 
 
 def _define(name: str, row_to_f32: Any) -> None:
@@ -19,8 +19,8 @@ def _define(name: str, row_to_f32: Any) -> None:
 
     @kernel(f"embed_{name}")
     def embed(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        """The embeddings of a row's token: one row of the batch a unit. Arguments: Embed."""
-        given, tokens = _embed(op), batch_of(batch).tokens
+        """Arguments: Embed; a row of the batch a unit."""
+        given, tokens = _embed_of(op), batch_of(batch).tokens
         for t in range(first, last):
             source = given.table + load_i32(tokens + 4 * t) * given.row_bytes
             row_to_f32(source, given.columns, given.x + t * given.x_bytes)

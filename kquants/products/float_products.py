@@ -22,6 +22,7 @@ from kquants.simd import (
     HAS_BF16_PAIRS,
     add_bf16_products,
     add_bf16_products_part,
+    as_tuple,
     at,
     at_strides,
     define,
@@ -32,8 +33,7 @@ from kquants.simd import (
     half_to_float,
     load,
     load_f32x16,
-    pack,
-    unpack,
+    of_tuple,
 )
 
 Value = Any
@@ -90,10 +90,10 @@ def _add_registers(
     @define(Registers, Registers, *[types.int64] * 3)
     def add(b: ir.IRBuilder, registers: Value, w: Value, x: Value, x_bytes: Value) -> Value:
         of_x = [load(b, row, x_kind) for row in at_strides(b, x, x_bytes, X_ROWS)]
-        old, new = unpack(b, registers), list[Value]()
+        old, new = of_tuple(b, registers), list[Value]()
         for r in range(W_ROWS):
             of_w = widen(b, load(b, at(b, w, PACKED_BYTES * r), w_kind))
             new += [multiply(b, old[X_ROWS * r + t], of_w, v) for t, v in enumerate(of_x)]
-        return pack(b, new)
+        return as_tuple(b, new)
 
     return add

@@ -34,6 +34,7 @@ from kquants.layout import (
     in_odd_lines,
 )
 from kquants.products.float_products import PACKED_BYTES, FloatProduct, float_product
+from kquants.products.groups import product_of
 from kquants.products.sums import (
     REGISTER_LANES,
     SUMS_BYTES,
@@ -56,7 +57,7 @@ from kquants.simd import (
     store_f32x16,
     store_i64,
 )
-from kquants.team.interpreter import product_of, row_count
+from kquants.team.interpreter import row_count
 
 assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
 
@@ -152,8 +153,8 @@ def _x_of(product: FloatProduct) -> Any:
 
     @inline
     def x_of(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
-        given, n = product_of(op), product_of(op).columns
-        row_bytes = _in_odd_lines(2 * n)
+        given = product_of(op)
+        n, row_bytes = given.columns, _in_odd_lines(2 * given.columns)
         if load_i64(scratch + PREPARED) == 0:
             for t in range(rows):
                 x = given.x + t * given.x_bytes

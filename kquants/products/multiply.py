@@ -15,6 +15,7 @@ from kquants.compiler.cpu import has, lowering
 from kquants.formats.pieces import BLOCK_WEIGHTS, NOTHING, RAISED, Format, Part, Values, Whole
 from kquants.formats.quads import Value
 from kquants.formats.tiles import Tile, tile_at
+from kquants.formats.winograd import STEPS, both_sides, by_winograd
 from kquants.layout import X_GROUP
 from kquants.products.pairs import is_in_pairs, multiply_pairs
 from kquants.products.parts import Apart, Spread
@@ -23,7 +24,6 @@ from kquants.products.row_by_row import is_row_by_row, multiply_rows
 from kquants.products.scaling import Scaling, scaling_of, units_of
 from kquants.products.super_blocks import IntegerScales
 from kquants.products.unpacked import FACTORS_AT, U_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
-from kquants.products.winograd import STEPS, both_sides, by_winograd
 from kquants.simd import F32, I8_64, I32, at, define, load, pointer, store_vectors, times
 from kquants.simd.dot4 import TAKES_BYTES, Dot2, Dot4, start_dot4
 
@@ -239,7 +239,7 @@ def _add_by_winograd(
     x_scales: list[Spread],
     unit: Value,
 ) -> Value:
-    """The sums of rows of x with the products of a unit of some tiles, see `kquants.products.winograd`."""
+    """The sums of rows of x with the products of a unit of some tiles, see `kquants.formats.winograd`."""
     rows = len(x)
     for i in range(scaling.SPANS):
         # An int16, and above it what follows: only the lower half of sums counts.

@@ -17,10 +17,10 @@ and what a super-block adds to a lane is below 2^28.
 
 from llvmlite import ir
 
+from kquants.activations.halves import of_each
 from kquants.activations.super_quantized import EXPONENTS_TWICE, HALF_SUMS
 from kquants.compiler.cpu import is_wide_zen_4, lowering
 from kquants.formats import q6_k
-from kquants.formats.halves import of_each
 from kquants.formats.pieces import Format, Values
 from kquants.formats.quads import Value
 from kquants.formats.tiles import Row, Tile, load_side_by_side

@@ -18,18 +18,18 @@ from kquants.simd import (
     F32,
     VectorType,
     add_f32,
+    as_tuple,
     at,
     define,
     load,
     load_f32x16,
     load_f32x16_part,
-    pack,
+    of_tuple,
     pick,
     pointer,
     splat_f32,
     store_f32x16,
     store_f32x16_part,
-    unpack,
 )
 
 REGISTER_LANES = 16 if has("avx512f") else 8 if has("avx") else 4
@@ -70,19 +70,19 @@ def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
 @define(Registers)
 def no_registers(b: ir.IRBuilder) -> Any:
     """A register tile of zeros."""
-    return pack(b, [ir.Constant(Register.vector, None)] * (W_ROWS * X_ROWS))
+    return as_tuple(b, [ir.Constant(Register.vector, None)] * (W_ROWS * X_ROWS))
 
 
 @define(Registers, types.int64)
 def load_registers(b: ir.IRBuilder, sums: Any) -> Any:
     """The register tile whose first sum begins at an address."""
-    return pack(b, [load(b, place, Register.vector) for place in _places(b, sums)])
+    return as_tuple(b, [load(b, place, Register.vector) for place in _places(b, sums)])
 
 
 @define(types.none, types.int64, Registers)
 def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
     """Store one there."""
-    for place, v in zip(_places(b, sums), unpack(b, registers), strict=True):
+    for place, v in zip(_places(b, sums), of_tuple(b, registers), strict=True):
         b.store(v, pointer(b, place, v.type), align=4 * REGISTER_LANES)
 
 

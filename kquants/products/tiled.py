@@ -19,13 +19,13 @@ from typing import Any
 from kquants.compiler.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
-from kquants.products.groups import tile_address
+from kquants.products.groups import product_of, tile_address
 from kquants.products.parts import parts_of
 from kquants.products.sums import put
 from kquants.products.tiled_decode import decode_of, reads_on, rows_of, spread_of
 from kquants.products.tiled_prefill import UNPACKED, prefill_of, sum_bytes
 from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
-from kquants.team.interpreter import product_of, row_count
+from kquants.team.interpreter import row_count
 
 CLAIMED = 64
 """Tiles whose y decode asks for together: their y is as long as a page of memory."""
@@ -54,7 +54,8 @@ def _define(name: str, fmt: Any) -> None:
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        rows, given, row_bytes = row_count(op, batch), product_of(op), product_of(op).row_bytes
+        rows, given = row_count(op, batch), product_of(op)
+        row_bytes = given.row_bytes
         parts, (end, onward) = in_parts(given.columns, row_bytes), reads_on(op, scratch)
         few = whole_few if parts == 1 else few_in_parts
         sums = scratch + SHARE_BYTES + 63 & ~63

@@ -15,15 +15,15 @@ from typing import Any
 
 from kquants.compiler.cpu import decode_rows
 from kquants.compiler.decorators import inline
+from kquants.formats.winograd import by_winograd
 from kquants.layout import SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X_GROUP
-from kquants.products.groups import GROUP, in_groups, of_x, tile_address
+from kquants.products.groups import GROUP, in_groups, of_x, product_of, tile_address
 from kquants.products.multiply import multiply_tile, sums_of
 from kquants.products.parts import add_parts, choices, interleave
 from kquants.products.row_by_row import is_row_by_row
 from kquants.products.scaling import scaling_of
-from kquants.products.winograd import by_winograd
 from kquants.simd import copy, load_i64
-from kquants.team.interpreter import head_of, product_of, share_start
+from kquants.team.interpreter import head_of, share_start
 
 
 @inline

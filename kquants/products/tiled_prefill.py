@@ -1,6 +1,6 @@
 """Many rows of x times a strip of tiles of W, which are unpacked for them eight blocks at a time.
 
-That is into scratch that stays in the first-level cache, or nearly (29 KB by `kquants.products.winograd`, without VNNI
+That is into scratch that stays in the first-level cache, or nearly (29 KB by `kquants.formats.winograd`, without VNNI
 27 to 37 KB); all rows of x pass by. Where rows of W come in parts (see `kquants.products.parts`), the sums of each are
 added to those of the parts before it. Scratch holds
 
@@ -16,7 +16,7 @@ from kquants.compiler.decorators import inline
 from kquants.formats.pieces import BLOCK_WEIGHTS, Several
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS, UNPACKED_BYTES
 from kquants.products.amx import AMX, configure, multiply_rows, release
-from kquants.products.groups import GROUP, in_groups, of_x
+from kquants.products.groups import GROUP, in_groups, of_x, product_of
 from kquants.products.multiply import TILES, TOGETHER, begin_and_end, bytes_of_x, multiply_unit, widen_x
 from kquants.products.parts import parts_of
 from kquants.products.scaling import scaling_of, units_of
@@ -24,7 +24,6 @@ from kquants.products.sums import clear
 from kquants.products.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
 from kquants.simd import add_f32, fetch_lines, load_f32x16, store_f32x16
 from kquants.simd.dot4 import VIA_INT16
-from kquants.team.interpreter import product_of
 
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES

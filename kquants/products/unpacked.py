@@ -3,7 +3,7 @@
 weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
 scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; behind them,
                                where formats may have some, room for factors [8][64], and for U of both blocks
-                               [2][64], see `kquants.products.winograd`
+                               [2][64], see `kquants.formats.winograd`
 whole      [2][64]             float32: d, then -dmin, where a super-block has them
 """
 
@@ -25,10 +25,10 @@ from kquants.formats.pieces import (
 )
 from kquants.formats.quads import Value
 from kquants.formats.tiles import tile_at
+from kquants.formats.winograd import WINOGRAD, UnpackedBlock, by_winograd
 from kquants.products.requests import Requests, beyond, prefill_ahead
 from kquants.products.scaling import units_of
 from kquants.products.super_blocks import FACTORS, IntegerScales
-from kquants.products.winograd import WINOGRAD, UnpackedBlock, by_winograd
 from kquants.simd import VectorType, at, define, load, store_vectors, times
 from kquants.simd.dot4 import VIA_INT16
 
@@ -57,7 +57,7 @@ def has_factors(fmt: Format) -> bool:
 
     Where they pass through int16, that is while they are widened. A Zen 4 with AVX2 alone multiplies Q4_K and Q5_K 8 %
     faster so, Q2_K 12, Q3_K 16, Q6_K 22 %. With AVX-512 it takes more multiplications, but fewer instructions: that
-    gains where there are few of the former (`kquants.products.winograd`), and nothing elsewhere.
+    gains where there are few of the former (`kquants.formats.winograd`), and nothing elsewhere.
     """
     return by_winograd(fmt) or (VIA_INT16 and has_integer_scales(fmt) and not is_signed(fmt))
 

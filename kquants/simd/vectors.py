@@ -51,19 +51,6 @@ def define(result: types.Type, *arguments: types.Type) -> Callable[[Emit], Any]:
     return decorate
 
 
-def pack(b: ir.IRBuilder, values: list[Any]) -> Any:
-    """Vectors as the tuple of them."""
-    array: Any = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
-    for i, value in enumerate(values):
-        array = b.insert_value(array, value, i)
-    return array
-
-
-def unpack(b: ir.IRBuilder, array: Any) -> list[Any]:
-    """The vectors of a tuple."""
-    return [b.extract_value(array, i) for i in range(array.type.count)]
-
-
 def _with_arity(typer: Callable[..., Any], n: int, name: str) -> Any:
     """Numba binds an intrinsic's arguments by their names: give `typer` the `n` parameters it expects."""
     wrappers: tuple[Callable[..., Any], ...] = (
@@ -160,3 +147,16 @@ def lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
     """Whether each lane is one of the first `count`, an int64."""
     few = b.trunc(call(b, "llvm.smin.i64", _LONG, count, _LONG(lanes)), _INT)
     return b.icmp_signed("<", ir.Constant(ir.VectorType(_INT, lanes), list(range(lanes))), splat(b, few, lanes))
+
+
+def as_tuple(b: ir.IRBuilder, values: list[Any]) -> Any:
+    """Vectors as the tuple of them."""
+    array: Any = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
+    for i, value in enumerate(values):
+        array = b.insert_value(array, value, i)
+    return array
+
+
+def of_tuple(b: ir.IRBuilder, array: Any) -> list[Any]:
+    """The vectors of a tuple."""
+    return [b.extract_value(array, i) for i in range(array.type.count)]

@@ -23,17 +23,19 @@ from numba.extending import intrinsic
 
 from kquants.compiler.decorators import inline
 from kquants.layout import FEW_ROWS, PREPARED, SHARE_END, STOP, STRIP, THREAD, THREADS
-from kquants.records import FIRST_ARGUMENT, BatchRecord, OpHead, Product
-from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, load_i64, store_i64
+from kquants.records import FIRST_ARGUMENT, BatchRecord, OpHead, are_floats
+from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, store_i64
 from kquants.team.waiting import is_past
 
 _I32, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
 def record_at(kind: Any, words: int = 0) -> Any:
-    """`read(address) -> kind`: the record of `kquants.records` that begins so many words on. What of it nobody uses is
-    not read."""
-    floats = [annotation is float for annotation in kind.__annotations__.values()]
+    """`read(address) -> kind`: the record of `kquants.records` that begins so many words on.
+
+    The compiler leaves out what of it nobody uses.
+    """
+    floats = are_floats(kind)
     result = types.NamedTuple([types.float32 if is_float else types.int64 for is_float in floats], kind)
 
     @define(result, types.int64)
@@ -52,19 +54,19 @@ def arguments_of(kind: Any) -> Any:
     return record_at(kind, FIRST_ARGUMENT)
 
 
-head_of, batch_of, product_of = record_at(OpHead), record_at(BatchRecord), arguments_of(Product)
+head_of, batch_of = record_at(OpHead), record_at(BatchRecord)
 
 
 @inline
 def row_count(op: int, batch: int) -> int:
     """How many rows of the batch an op works on."""
-    return load_i64(batch + 8 * head_of(op).rows)
+    return int(batch_of(batch).outputs if head_of(op).outputs else batch_of(batch).rows)
 
 
 @inline
 def batch_row(op: int, batch: int, t: int) -> int:
     """Which row of the batch is row t of those that an op works on."""
-    return int(load_i32(batch_of(batch).output_rows + 4 * t)) if head_of(op).rows else t
+    return int(load_i32(batch_of(batch).output_rows + 4 * t)) if head_of(op).outputs else t
 
 
 @intrinsic  # type: ignore[untyped-decorator]
