@@ -83,7 +83,7 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 
 
 @kernel("rms_norm")
-def rms_norm_of(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Arguments: Norm; a row a unit. Where h is null, it passes through scratch: n float32, whole vectors."""
     given, rows = _norm_of(op), row_count(op, batch)
     for t in range(first, last):
