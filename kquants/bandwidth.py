@@ -4,6 +4,7 @@ They run as ops of a program, so that the same threads are measured in the same 
 is of no use; it is stored so that nothing of it can be left out.
 """
 
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -13,7 +14,7 @@ from kquants.compiler.cpu import lowering
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import PEAK_PRODUCTS
 from kquants.records import Int8Peak, ReadSum
-from kquants.simd import I8_64, I32, define, fold, pointer, prefetch_once, store_i32
+from kquants.simd import I8_64, I32, as_tuple, define, fold, of_tuple, pointer, prefetch_once, store_i32
 from kquants.simd.dot4 import start_dot4
 from kquants.team.interpreter import arguments_of
 
@@ -95,10 +96,7 @@ def _load(b: ir.IRBuilder, address: Any, index: int) -> Any:
 
 @define(_FACTORS, types.int64)
 def _load_factors(b: ir.IRBuilder, address: Any) -> Any:
-    factors: Any = ir.Constant(ir.ArrayType(I8_64.vector, _SUMS), ir.Undefined)
-    for i in range(_SUMS):
-        factors = b.insert_value(factors, _load(b, address, 1 + i), i)
-    return factors
+    return as_tuple(b, [_load(b, address, 1 + i) for i in range(_SUMS)])
 
 
 @define(_ALL)
@@ -109,7 +107,7 @@ def _zeros(b: ir.IRBuilder) -> Any:
 @define(_ALL, _ALL, _FACTORS, types.int64)
 def _products(b: ir.IRBuilder, sums: Any, factors: Any, address: Any) -> Any:
     """PEAK_PRODUCTS products of 64 int8, in turn added to the sums."""
-    dots = [start_dot4(b, b.extract_value(sums, i), _BITS) for i in range(_SUMS)]
+    dots, unsigned = [start_dot4(b, total, _BITS) for total in of_tuple(b, sums)], of_tuple(b, factors)
     for i in range(PEAK_PRODUCTS):
         place = i % _SUMS
         if place == 0:
@@ -117,18 +115,13 @@ def _products(b: ir.IRBuilder, sums: Any, factors: Any, address: Any) -> Any:
             # for each product the CPU was at a third of its peak.
             _forget_memory(b)
             signed = _load(b, address, 0)
-        dots[place].add(b.extract_value(factors, place), signed)
-    for i, dot in enumerate(dots):
-        sums = b.insert_value(sums, dot.total(), i)
-    return sums
+        dots[place].add(unsigned[place], signed)
+    return as_tuple(b, [dot.total() for dot in dots])
 
 
 @define(types.int32, _ALL)
 def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
-    total = b.extract_value(sums, 0)
-    for i in range(1, _SUMS):
-        total = b.add(total, b.extract_value(sums, i))
-    return fold(b, total, b.add)
+    return fold(b, reduce(b.add, of_tuple(b, sums)), b.add)
 
 
 @kernel("int8_peak")

@@ -1,5 +1,4 @@
-"""Rows of quantized activations as `kquants.activations.quantized` and `kquants.activations.super_quantized` document
-them, in NumPy."""
+"""Rows of quantized activations in NumPy, as `kquants.activations` documents them: `quantized`, `super_quantized`."""
 
 from dataclasses import dataclass
 from typing import Any, Self

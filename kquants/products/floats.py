@@ -34,7 +34,7 @@ from kquants.layout import (
     in_odd_lines,
 )
 from kquants.products.float_products import PACKED_BYTES, FloatProduct, float_product
-from kquants.products.groups import product_of
+from kquants.products.groups import product_of, tile_address
 from kquants.products.sums import (
     REGISTER_LANES,
     SUMS_BYTES,
@@ -218,8 +218,7 @@ def _define(name: str, fmt: Any) -> None:
 
     @inline
     def decode(op: int, rows: int, unit: int, x: int, x_bytes: int, sums: int) -> None:
-        (start, count), row_bytes = _tile(op, unit), product_of(op).row_bytes
-        w = product_of(op).w + start * row_bytes
+        (_, count), row_bytes, w = _tile(op, unit), product_of(op).row_bytes, tile_address(op, unit)
         for r in range(0, count, 4):
             for t in range(rows):
                 place = sums + t * SUMS_BYTES + 64 * r

@@ -1,4 +1,4 @@
-"""How products of quantized formats see W and x: columns in groups of 256."""
+"""How products see W and x: tiles of rows, and of quantized formats columns in groups of 256."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ from kquants.products.row_by_row import is_row_by_row, multiply_rows
 from kquants.products.scaling import Scaling, scaling_of, units_of
 from kquants.products.super_blocks import IntegerScales
 from kquants.products.unpacked import FACTORS_AT, U_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
-from kquants.simd import F32, I8_64, I32, at, define, load, pointer, store_vectors, times
+from kquants.simd import F32, I8_64, I32, as_tuple, at, define, load, of_tuple, pointer, store_vectors, times
 from kquants.simd.dot4 import TAKES_BYTES, Dot2, Dot4, start_dot4
 
 _WIDE = lowering() == "AVX-512 VNNI"
@@ -72,7 +72,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         all_x, all_scales = (
             [spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
         )
-        before = [b.extract_value(y, t) for t in range(rows)]
+        before = of_tuple(b, y)
         sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), NOTHING
         asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, parts)), end, onward)
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS)
@@ -84,9 +84,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         else:
             scales, whole = _add_products(b, fmt, tile, sums, all_x, all_scales, requests)
         requests.end()
-        for t, v in enumerate(scaling.end(b, sums, before, scales, lambda: whole, all_scales)):
-            y = b.insert_value(y, v, t)
-        return y
+        return as_tuple(b, list(scaling.end(b, sums, before, scales, lambda: whole, all_scales)))
 
     return multiply
 
@@ -218,12 +216,11 @@ def _add_scaled(
     """The sums of rows of x with the products of a tile's unit, which come to them scaled."""
     scaling, span_weights = IntegerScales(fmt), BLOCK_WEIGHTS // fmt.SPANS
     for i in range(scaling.SPANS):
-        before = [b.extract_value(sums, t) for t in range(len(x))]
-        dots = [scaling.start_scaled(b, y, factors, row, unit, i) for y, row in zip(before, x_scales, strict=True)]
+        before = zip(of_tuple(b, sums), x_scales, strict=True)
+        dots = [scaling.start_scaled(b, y, factors, row, unit, i) for y, row in before]
         for k in range(span_weights * i, span_weights * (i + 1), 64):
             _add(dots, load(b, at(b, weights, k), I8_64.vector), _fours(b, x, k // 16))
-        for t, dot in enumerate(dots):
-            sums = b.insert_value(sums, dot.total(), t)
+        sums = as_tuple(b, [dot.total() for dot in dots])
     return sums
 
 
@@ -291,12 +288,8 @@ def begin_and_end(fmt: Format, tiles: int, tile_bytes: int) -> tuple[Any, Any]:
 
     @define(sums_type, *[types.int64] * 2)
     def begin(b: ir.IRBuilder, y: Value, y_bytes: Value) -> Value:
-        sums: Value = ir.Constant(ir.ArrayType(scaling.SUMS.vector, tiles * rows), ir.Undefined)
-        for tile in range(tiles):
-            for t in range(rows):
-                before = load(b, place(b, y, y_bytes, tile, t), F32.vector)
-                sums = b.insert_value(sums, scaling.begin(b, before), rows * tile + t)
-        return sums
+        places = [place(b, y, y_bytes, tile, t) for tile in range(tiles) for t in range(rows)]
+        return as_tuple(b, [scaling.begin(b, load(b, to_y, F32.vector)) for to_y in places])
 
     @define(types.none, sums_type, *[types.int64] * 4)
     def end(b: ir.IRBuilder, sums: Value, y: Value, y_bytes: Value, scales: Value, x_scales: Value) -> None:
