@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 from typing import IO
@@ -18,7 +19,18 @@ def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # Backtraces say nothing to a person, and for one of its own ggml has a debugger look at the process.
     env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1", "RUST_BACKTRACE": "0"}
-    return subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
+    process = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
+    assert process.stdout
+    _widen(process.stdout)
+    return process
+
+
+def _widen(pipe: IO[bytes]) -> None:
+    """Let a pipe hold a reply with logits, where a system can be asked to: both sides wake for each 64 KiB otherwise."""
+    with suppress(ImportError, AttributeError, OSError):
+        from fcntl import F_SETPIPE_SZ, fcntl
+
+        fcntl(pipe, F_SETPIPE_SZ, 1 << 20)
 
 
 def said(log: IO[bytes]) -> str:
