@@ -151,7 +151,7 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPU) -> None:
     source = shader(["batch", lanes(gpu), "matvec"], told(NORMED=True, GATHERED=True, BIASED=True), names, 6)
     to, sizes = put(gpu, np.zeros((2, 210), np.float32)), shape(gpu, COLUMNS, 210, rows=3 * ROWS)
     given = [sizes, batch, put(gpu, x), put(gpu, norm), put(gpu, bias), to, *tensors]
-    gpu.submit([gpu.dispatch(source, given, (53, 2, 1))])
+    gpu.submit([gpu.dispatch(source, given, (54, 2, 1))])
     near(get(gpu, to, (2, 210)), normed(x, norm)[[0, 2]] @ np.concatenate(weights).T + bias)
     source = shader(["batch", lanes(gpu), "matvec"], told(GATED=True), names[:2], 6)
     to = put(gpu, np.zeros((3, 200), np.float32))

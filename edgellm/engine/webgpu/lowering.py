@@ -92,7 +92,8 @@ class Lowering(Products):
             "EPS": model.eps,
         }
         subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
-        attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets}
+        queries = 4 if single and group <= 4 else QUERIES
+        attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets, "QUERIES": queries}
         load, store = ["piece", f"cells_{self.kv_type}"], [f"store_{self.kv_type}", "heads"]
         known, norms, made = [s.batch, s.tables], block.head_norms or s.nothing, [s.mixed.buffer, s.parts]
         grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")

@@ -77,7 +77,7 @@ class Products:
                 "matvec",
                 constants,
                 [self._shape(run, x, y), *buffers, *(piece.buffer for _, piece in run.pieces)],
-                (-(-run.rows // _TILE), rows, 1),
+                (self._tiles(run, gated), rows, 1),
                 formats=[matrix.format for matrix, _ in run.pieces],
             )
             for run in runs(matrices, gated=gated)
@@ -130,6 +130,11 @@ class Products:
     def _tile_type(self, run: Run) -> str:
         """How unpacked weights wait in workgroup memory: weights of few bits lose nothing that counts as f16."""
         return "f16" if "f16" in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS else "f32"
+
+    def _tiles(self, run: Run, gated: bool) -> int:
+        """Workgroups of matrix × vector: each has rows of one tensor, or of a gate and what is beside it."""
+        pieces = run.pieces[:1] if gated else run.pieces
+        return sum(-(-piece.rows // _TILE) for _, piece in pieces)
 
     def _shape(self, run: Run, x: Activation, y: Activation) -> Buffer:
         """What `shaders/shape.wgsl` says."""

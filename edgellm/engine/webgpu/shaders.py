@@ -19,13 +19,6 @@ CELLS = ("f16", "f32", "q8_0")
 
 _FOLDER = Path(__file__).parent / "shaders"
 
-_STACKED = {
-    "matvec": ("product", "i: u32, h: ptr<function, array<vec4<f32>, 8>>, sum: f32) -> f32", "i, h, sum"),
-    "matmul": ("unpack", "i: u32) -> array<vec4<f32>, 8>", "i"),
-    "matmul_packed": ("block", "i: u32) -> Block", "i"),
-}
-"""What a product's shader asks of the tensors below each other that W is, with its further parameters and arguments."""
-
 Constant = bool | int | float | str
 
 
@@ -44,15 +37,14 @@ def shader(
 ) -> str:
     """The source of a shader: constants, then what unpacks its weights, then the files `parts`.
 
-    The tensors that make up W, of these formats, are bound from `first_binding` on, and rows are counted through all of
-    them (see `_STACKED`).
+    The tensors that make up W, of these formats, are bound from `first_binding` on and known as w0, w1, …
     """
     unpacking = [text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
         source = "".join(text(f"formats/{file}") for file in _files(name))
         unpacking.append(source.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
     if formats:
-        unpacking.append(_stacked(parts[-1], len(formats)))
+        unpacking.append(_products(len(formats)))
     told = [_constant(name, value) for name, value in constants.items()]
     return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
 
@@ -60,19 +52,18 @@ def shader(
 def _files(name: str) -> list[str]:
     """What unpacks a format, one file building on the other."""
     if name in _QUADS:
-        return ["quads", name.lower(), "minima", "blocks"]
+        return ["quads", name.lower(), "minima", "blocks", "rows"]
     more = ["blocks"] if name in QUANTIZED_FORMATS else ["halves", "floats"] if name in _HALVES else ["floats"]
-    return ["words", name.lower(), *more]
+    return ["words", name.lower(), *more, "rows"]
 
 
-def _stacked(kernel: str, tensors: int) -> str:
-    """The function that finds the tensor of a row of W."""
-    name, parameters, arguments = _STACKED[kernel]
-    rows = ["row", *(f"row - shape.below_{i}" for i in range(tensors - 1))]
-    calls = [f"return {name}_w{i}({row}, {arguments});" for i, row in enumerate(rows)]
-    lines = [f"    if (row < shape.below_{i}) {{ {call} }}" for i, call in enumerate(calls[:-1])]
-    lines.append(f"    {calls[-1]}")
-    return "\n".join([f"fn {name}(row: u32, {parameters} {{", *lines, "}"])
+def _products(tensors: int) -> str:
+    """The function that asks one of the tensors for products (see `shaders/matvec.wgsl`)."""
+    calls = [f"return products_w{i}(row, rows, i, h, sum);" for i in range(tensors)]
+    lines = [f"    if (tensor == {i}u) {{ {call} }}" for i, call in enumerate(calls[:-1])]
+    parameters = "tensor: u32, row: u32, rows: u32, i: u32, h: Values, sum: f32"
+    head = f"fn products({parameters}) -> vec4<f32> {{"
+    return "\n".join([_constant("TENSORS", tensors), head, *lines, f"    {calls[-1]}", "}"])
 
 
 def _constant(name: str, value: Constant) -> str:

@@ -1,36 +1,45 @@
 // Attention over KV pages with an online softmax.
 //
-// Up to QUERIES queries that share a KV head go through the pages together: a tile, the heads of a group in a few
-// consecutive rows of one sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). In each page
-// lane j makes the scores of key j; then lanes share out (quad of the head, queries) and add up values.
+// Up to QUERIES (4 or 8) queries that share a KV head go through the pages together: a tile, the heads of a group in a
+// few consecutive rows of one sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). In each
+// page lane j makes the scores of key j; then lanes share out (quad of the head, tokens) and add up values. Four keys or
+// values are asked for before the first is used: what takes time here is the way to them.
 //
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
 //     parts  [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
 //
 // Where a layer's pages lie in several pieces, each is gone through on its own, from where the one before has left off.
 //
-// TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · QUADS lanes add up values.
+// TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · QUADS lanes add up values; SUBSETS is a
+// power of two up to 8.
 
-const QUERIES: u32 = 8u;
 const QUADS: u32 = HEAD_DIM / 4u;
 const GROUP: u32 = HEADS / KV_HEADS;
 const TOGETHER: u32 = min(GROUP, QUERIES);
 const CHUNKS: u32 = (GROUP + TOGETHER - 1u) / TOGETHER;
-const EACH: u32 = QUERIES / SUBSETS;        // queries of a lane that adds up values
+const FOURS: u32 = QUERIES / 4u;
+const SHARE: u32 = LANES / QUERIES;         // lanes that weigh the scores of a query
 const MASKED: f32 = -1e30;
 
-var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;
-var<workgroup> scores: array<f32, QUERIES * PAGE>;      // then the weights
+var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums, on their way to another lane
+var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: there is no such query
+var<workgroup> scores: array<vec4<f32>, PAGE * FOURS>;          // [key][FOURS]: of four queries; then the weights
 var<workgroup> reduced: array<f32, LANES>;
 var<workgroup> tops: array<f32, QUERIES>;
 var<workgroup> totals: array<f32, QUERIES>;
-var<workgroup> factors: array<f32, QUERIES>;            // by which a page's new top shrinks what was before it
+var<workgroup> factors: array<vec4<f32>, FOURS>;                // by which a page's new top shrinks what was before it
 
 struct Tile {
     first: u32,     // row
     rows: u32,
     g: u32,         // KV head
     chunk: u32,
+}
+
+// A quad of the head for each of eight queries.
+struct Sums {
+    first: mat4x4<f32>,
+    last: mat4x4<f32>,
 }
 
 // The row of query i of the tile, its head, and whether there is one.
@@ -46,55 +55,122 @@ fn is_query(tile: Tile, i: u32) -> bool {
     return i < tile.rows * TOGETHER && tile.chunk * TOGETHER + i % TOGETHER < GROUP;
 }
 
+// What a quad of a key adds to its scores for four queries from i on.
+fn add_quad(i: u32, d4: u32, key: vec4<f32>) -> vec4<f32> {
+    let at = i * QUADS + d4;
+    let a = dot(queries[at], key);
+    let b = dot(queries[at + QUADS], key);
+    let c = dot(queries[at + 2u * QUADS], key);
+    let d = dot(queries[at + 3u * QUADS], key);
+    return vec4<f32>(a, b, c, d);
+}
+
+fn add_quads(i: u32, d4: u32, keys: mat4x4<f32>) -> vec4<f32> {
+    let half = add_quad(i, d4, keys[0]) + add_quad(i, d4 + 1u, keys[1]);
+    return half + add_quad(i, d4 + 2u, keys[2]) + add_quad(i, d4 + 3u, keys[3]);
+}
+
+fn put_scores(four: u32, key: u32, cell: u32, made: vec4<f32>) {
+    let i = 4u * four;
+    let seen = vec4<u32>(cell) < vec4<u32>(visible[i], visible[i + 1u], visible[i + 2u], visible[i + 3u]);
+    scores[key * FOURS + four] = select(vec4<f32>(MASKED), made, seen);
+}
+
 // The scores of a page whose first cell is `cell`: lane j has key j.
 fn score(tile: Tile, page: u32, cell: u32) {
-    var sums: array<f32, QUERIES>;
-    for (var d4 = 0u; d4 < QUADS; d4++) {
-        let key = load_quad(page, tile.g, false, d4, lane);
-        for (var i = 0u; i < QUERIES; i++) {
-            sums[i] += dot(queries[i * QUADS + d4], key);
+    var first = vec4<f32>();
+    var last = vec4<f32>();
+    var d4 = 0u;
+    for (; d4 + 4u <= QUADS; d4 += 4u) {
+        let keys = mat4x4<f32>(
+            load_quad(page, tile.g, false, d4, lane),
+            load_quad(page, tile.g, false, d4 + 1u, lane),
+            load_quad(page, tile.g, false, d4 + 2u, lane),
+            load_quad(page, tile.g, false, d4 + 3u, lane),
+        );
+        first += add_quads(0u, d4, keys);
+        if (FOURS == 2u) {
+            last += add_quads(4u, d4, keys);
         }
     }
-    for (var i = 0u; i < QUERIES; i++) {
-        let seen = is_query(tile, i) && cell + lane < batch.row[row_of(tile, i)].visible;
-        scores[i * PAGE + lane] = select(MASKED, sums[i], seen);
+    for (; d4 < QUADS; d4++) {
+        let key = load_quad(page, tile.g, false, d4, lane);
+        first += add_quad(0u, d4, key);
+        if (FOURS == 2u) {
+            last += add_quad(4u, d4, key);
+        }
+    }
+    put_scores(0u, lane, cell + lane, first);
+    if (FOURS == 2u) {
+        put_scores(1u, lane, cell + lane, last);
     }
     workgroupBarrier();
 }
 
-// Scores become weights relative to the top score so far; eight lanes for each query.
+// Scores become weights relative to the top score so far; SHARE lanes for each query.
 fn weigh() {
-    let i = lane / 8u;
-    let start = i * PAGE + lane % 8u * 8u;
+    let i = lane / SHARE;
+    let start = i * SHARE;
     var top = MASKED;
-    for (var j = start; j < start + 8u; j++) {
-        top = max(top, scores[j]);
+    for (var j = lane - start; j < PAGE; j += SHARE) {
+        top = max(top, scores[j * FOURS + i / 4u][i % 4u]);
     }
     reduced[lane] = top;
     workgroupBarrier();
     top = tops[i];
-    for (var j = 8u * i; j < 8u * i + 8u; j++) {
+    for (var j = start; j < start + SHARE; j++) {
         top = max(top, reduced[j]);
     }
     var total = 0.0;
-    for (var j = start; j < start + 8u; j++) {
-        let weight = select(exp(scores[j] - top), 0.0, scores[j] == MASKED);
-        scores[j] = weight;
+    for (var j = lane - start; j < PAGE; j += SHARE) {
+        let made = scores[j * FOURS + i / 4u][i % 4u];
+        let weight = select(exp(made - top), 0.0, made == MASKED);
+        scores[j * FOURS + i / 4u][i % 4u] = weight;
         total += weight;
     }
     workgroupBarrier();
     reduced[lane] = total;
     workgroupBarrier();
-    if (lane % 8u == 0u) {
+    if (lane == start) {
         total = 0.0;
-        for (var j = lane; j < lane + 8u; j++) {
+        for (var j = start; j < start + SHARE; j++) {
             total += reduced[j];
         }
-        factors[i] = exp(tops[i] - top);
-        totals[i] = totals[i] * factors[i] + total;
+        let factor = exp(tops[i] - top);
+        factors[i / 4u][i % 4u] = factor;
+        totals[i] = totals[i] * factor + total;
         tops[i] = top;
     }
     workgroupBarrier();
+}
+
+// A quad of values for each of four queries, by their weights.
+fn weighted(four: u32, j: u32, value: vec4<f32>) -> mat4x4<f32> {
+    let w = scores[j * FOURS + four];
+    return mat4x4<f32>(w.x * value, w.y * value, w.z * value, w.w * value);
+}
+
+fn shrunk(sums: mat4x4<f32>, by: vec4<f32>) -> mat4x4<f32> {
+    return mat4x4<f32>(by.x * sums[0], by.y * sums[1], by.z * sums[2], by.w * sums[3]);
+}
+
+// Add the values of each SUBSETS-th token of a page from j on; those behind the last token have no weight.
+fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, tokens: u32) -> Sums {
+    var made = sums;
+    for (var j = from_token; j < tokens; j += 4u * SUBSETS) {
+        let j1 = j + SUBSETS;
+        let j2 = j1 + SUBSETS;
+        let j3 = j2 + SUBSETS;
+        let a = load_quad(page, tile.g, true, d4, j);
+        let b = load_quad(page, tile.g, true, d4, min(j1, tokens - 1u));
+        let c = load_quad(page, tile.g, true, d4, min(j2, tokens - 1u));
+        let d = load_quad(page, tile.g, true, d4, min(j3, tokens - 1u));
+        made.first += weighted(0u, j, a) + weighted(0u, j1, b) + weighted(0u, j2, c) + weighted(0u, j3, d);
+        if (FOURS == 2u) {
+            made.last += weighted(1u, j, a) + weighted(1u, j1, b) + weighted(1u, j2, c) + weighted(1u, j3, d);
+        }
+    }
+    return made;
 }
 
 // Where in `parts` query i has the sums of span s.
@@ -102,13 +178,35 @@ fn part_of(tile: Tile, s: u32, i: u32) -> u32 {
     return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (QUADS + 1u);
 }
 
+// What an earlier piece has left of query i.
+fn taken(tile: Tile, s: u32, i: u32, d4: u32) -> vec4<f32> {
+    if (is_query(tile, i)) {
+        return parts[part_of(tile, s, i) + d4];
+    }
+    return vec4<f32>();
+}
+
+fn take_four(tile: Tile, s: u32, i: u32, d4: u32) -> mat4x4<f32> {
+    return mat4x4<f32>(
+        taken(tile, s, i, d4),
+        taken(tile, s, i + 1u, d4),
+        taken(tile, s, i + 2u, d4),
+        taken(tile, s, i + 3u, d4),
+    );
+}
+
 // The result of query i, or that of its span s as far as it goes.
 fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
+    if (!is_query(tile, i)) {
+        return;
+    }
     if (batch.spans == 1u && piece.goes_on == 0u) {
         let quad = sum / totals[i];
-        for (var c = 0u; c < 4u; c++) {
-            mixed[row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4 + c] = quad[c];
-        }
+        let at = row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4;
+        mixed[at] = quad.x;
+        mixed[at + 1u] = quad.y;
+        mixed[at + 2u] = quad.z;
+        mixed[at + 3u] = quad.w;
     } else {
         let at = part_of(tile, s, i);
         parts[at + d4] = sum;
@@ -116,6 +214,26 @@ fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
             parts[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
         }
     }
+}
+
+fn put_four(tile: Tile, s: u32, i: u32, d4: u32, sums: mat4x4<f32>) {
+    put(tile, s, i, d4, sums[0]);
+    put(tile, s, i + 1u, d4, sums[1]);
+    put(tile, s, i + 2u, d4, sums[2]);
+    put(tile, s, i + 3u, d4, sums[3]);
+}
+
+fn hand_over(i: u32, d4: u32, sums: mat4x4<f32>) {
+    let at = i * QUADS + d4;
+    queries[at] = sums[0];
+    queries[at + QUADS] = sums[1];
+    queries[at + 2u * QUADS] = sums[2];
+    queries[at + 3u * QUADS] = sums[3];
+}
+
+fn handed(i: u32, d4: u32) -> mat4x4<f32> {
+    let at = i * QUADS + d4;
+    return mat4x4<f32>(queries[at], queries[at + QUADS], queries[at + 2u * QUADS], queries[at + 3u * QUADS]);
 }
 
 fn tile_of(group: vec3<u32>) -> Tile {
@@ -129,20 +247,23 @@ fn attend(tile: Tile, s: u32) {
     let end = min((s + 1u) * batch.span_pages, (cells_seen + PAGE - 1u) / PAGE);
     let d4 = lane % QUADS;
     let subset = lane / QUADS;
-    var sums: array<vec4<f32>, EACH>;
+    var sums: Sums;
     if (lane < QUERIES) {
         var before = vec4<f32>(MASKED, 0.0, 0.0, 0.0);
-        if (piece.continues == 1u && is_query(tile, lane)) {
-            before = parts[part_of(tile, s, lane) + QUADS];
+        visible[lane] = 0u;
+        if (is_query(tile, lane)) {
+            visible[lane] = batch.row[row_of(tile, lane)].visible;
+            if (piece.continues == 1u) {
+                before = parts[part_of(tile, s, lane) + QUADS];
+            }
         }
         tops[lane] = before.x;
         totals[lane] = before.y;
     }
-    if (piece.continues == 1u && subset < SUBSETS) {
-        for (var e = 0u; e < EACH; e++) {
-            if (is_query(tile, subset * EACH + e)) {
-                sums[e] = parts[part_of(tile, s, subset * EACH + e) + d4];
-            }
+    if (piece.continues == 1u && subset == 0u) {
+        sums.first = take_four(tile, s, 0u, d4);
+        if (FOURS == 2u) {
+            sums.last = take_four(tile, s, 4u, d4);
         }
     }
     workgroupBarrier();
@@ -154,24 +275,34 @@ fn attend(tile: Tile, s: u32) {
         score(tile, page, p * PAGE);
         weigh();
         if (subset < SUBSETS) {
-            for (var e = 0u; e < EACH; e++) {
-                sums[e] *= factors[subset * EACH + e];
+            sums.first = shrunk(sums.first, factors[0]);
+            if (FOURS == 2u) {
+                sums.last = shrunk(sums.last, factors[1u % FOURS]);
             }
-            let tokens = min(PAGE, cells_seen - p * PAGE);
-            for (var j = 0u; j < tokens; j++) {
-                let value = load_quad(page, tile.g, true, d4, j);
-                for (var e = 0u; e < EACH; e++) {
-                    sums[e] = fma(vec4<f32>(scores[(subset * EACH + e) * PAGE + j]), value, sums[e]);
-                }
+            sums = add_values(sums, tile, page, d4, subset, min(PAGE, cells_seen - p * PAGE));
+        }
+        workgroupBarrier();
+    }
+    for (var other = 1u; other < SUBSETS; other++) {
+        if (subset == other) {
+            hand_over(0u, d4, sums.first);
+            if (FOURS == 2u) {
+                hand_over(4u, d4, sums.last);
+            }
+        }
+        workgroupBarrier();
+        if (subset == 0u) {
+            sums.first += handed(0u, d4);
+            if (FOURS == 2u) {
+                sums.last += handed(4u, d4);
             }
         }
         workgroupBarrier();
     }
-    if (subset < SUBSETS) {
-        for (var e = 0u; e < EACH; e++) {
-            if (is_query(tile, subset * EACH + e)) {
-                put(tile, s, subset * EACH + e, d4, sums[e]);
-            }
+    if (subset == 0u) {
+        put_four(tile, s, 0u, d4, sums.first);
+        if (FOURS == 2u) {
+            put_four(tile, s, 4u, d4, sums.last);
         }
     }
 }

@@ -5,54 +5,45 @@
 //
 // HALVES pairs value i of a head with i + ROPE_DIM / 2, otherwise neighbours 2i and 2i + 1. HEAD_NORMS: there are norms.
 
+const PAIRS: u32 = ROPE_DIM / 2u;
+
 var<workgroup> head: array<f32, HEAD_DIM>;
 
-fn norm_head(weights: u32) {
+// What RMSNorm multiplies the head with that begins at `start`.
+fn head_scale(start: u32) -> f32 {
     var squares = 0.0;
     for (var d = lane; d < HEAD_DIM; d += LANES) {
-        squares += head[d] * head[d];
+        squares += qkv[start + d] * qkv[start + d];
     }
-    let scale = 1.0 / sqrt(sum_lanes(vec4<f32>(squares, 0.0, 0.0, 0.0)).x / f32(HEAD_DIM) + EPS);
-    for (var d = lane; d < HEAD_DIM; d += LANES) {
-        head[d] *= scale * norms[weights + d];
-    }
-    workgroupBarrier();
-}
-
-fn rotate(t: u32) {
-    for (var i = lane; i < ROPE_DIM / 2u; i += LANES) {
-        let a = select(2u * i, i, HALVES);
-        let b = select(2u * i + 1u, i + ROPE_DIM / 2u, HALVES);
-        let turn = rotations[t * (ROPE_DIM / 2u) + i];
-        let before = vec2<f32>(head[a], head[b]);
-        head[a] = before.x * turn.x - before.y * turn.y;
-        head[b] = before.x * turn.y + before.y * turn.x;
-    }
-    workgroupBarrier();
-}
-
-// The largest absolute value of the 32 among which value d of the head is.
-fn largest_around(d: u32) -> f32 {
-    var largest = 0.0;
-    for (var e = d / 32u * 32u; e < min(d / 32u * 32u + 32u, HEAD_DIM); e++) {
-        largest = max(largest, abs(head[e]));
-    }
-    return largest;
+    return inverseSqrt(sum_lanes(vec4<f32>(squares, 0.0, 0.0, 0.0)).x / f32(HEAD_DIM) + EPS);
 }
 
 // Take head h of row t, counted through q, k and v, and norm and rotate what is of q or k.
 fn take_head(t: u32, h: u32) {
+    let start = t * QKV_STRIDE + h * HEAD_DIM;
+    let turns = h < HEADS + KV_HEADS;
+    let weights = select(0u, HEAD_DIM, h >= HEADS);
+    var scale = 1.0;
+    if (HEAD_NORMS && turns) {
+        scale = head_scale(start);
+    }
     workgroupBarrier();     // the head before may still be read
-    for (var d = lane; d < HEAD_DIM; d += LANES) {
-        head[d] = qkv[t * QKV_STRIDE + h * HEAD_DIM + d];
+    for (var i = lane; i < HEAD_DIM / 2u; i += LANES) {
+        let halved = HALVES && i < PAIRS;
+        let a = select(2u * i, i, halved);
+        let b = select(2u * i + 1u, i + PAIRS, halved);
+        var pair = vec2<f32>(qkv[start + a], qkv[start + b]);
+        if (HEAD_NORMS && turns) {
+            pair *= scale * vec2<f32>(norms[weights + a], norms[weights + b]);
+        }
+        if (turns && i < PAIRS) {
+            let turn = rotations[t * PAIRS + i];
+            pair = vec2<f32>(pair.x * turn.x - pair.y * turn.y, pair.x * turn.y + pair.y * turn.x);
+        }
+        head[a] = pair.x;
+        head[b] = pair.y;
     }
     workgroupBarrier();
-    if (h < HEADS + KV_HEADS) {
-        if (HEAD_NORMS) {
-            norm_head(select(0u, HEAD_DIM, h >= HEADS));
-        }
-        rotate(t);
-    }
 }
 
 // Put the head into the cell of row t, as the key or the value of KV head g, if that is in this piece.
@@ -64,6 +55,6 @@ fn store_head(t: u32, g: u32, values: bool) {
     }
     for (var d = 4u * lane; d < HEAD_DIM; d += 4u * LANES) {
         let quad = vec4<f32>(head[d], head[d + 1u], head[d + 2u], head[d + 3u]);
-        store_quad(page, g, values, d / 4u, cell % PAGE, quad, largest_around(d));
+        store_quad(page, g, values, d / 4u, cell % PAGE, quad);
     }
 }

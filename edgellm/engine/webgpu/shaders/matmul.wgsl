@@ -18,12 +18,21 @@ const X_SIDE: u32 = SIDE + 1u;      // so that what one row of x brings goes to 
 var<workgroup> w_tile: array<vec4<W_TYPE>, 8u * SIDE>;      // [quads of columns][rows of W]
 var<workgroup> x_tile: array<vec4<f32>, 8u * X_SIDE>;       // [quads of columns][rows of x]
 
+fn put_quad(k: u32, quad: vec4<f32>) {
+    w_tile[k * SIDE + lane] = vec4<W_TYPE>(quad);
+}
+
 fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     if (lane < SIDE) {
-        var w = unpack(min(row + lane, shape.rows - 1u), i);
-        for (var k = 0u; k < 8u; k++) {
-            w_tile[k * SIDE + lane] = vec4<W_TYPE>(w[k]);
-        }
+        let w = unpack_w0(min(row + lane, shape.rows - 1u), i);
+        put_quad(0u, w.first[0]);
+        put_quad(1u, w.first[1]);
+        put_quad(2u, w.first[2]);
+        put_quad(3u, w.first[3]);
+        put_quad(4u, w.last[0]);
+        put_quad(5u, w.last[1]);
+        put_quad(6u, w.last[2]);
+        put_quad(7u, w.last[3]);
     } else {
         for (var n = lane - SIDE; n < 8u * SIDE; n += SIDE) {       // neighbours take what is side by side in x
             let k = n % 8u;
@@ -32,27 +41,35 @@ fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     }
 }
 
+// Products of four columns of four rows of W with 4 rows of x.
+fn of_rows(k: u32, row: u32, v: mat4x4<f32>) -> mat4x4<f32> {
+    let at = k * SIDE + row;
+    return mat4x4<f32>(
+        vec4<f32>(w_tile[at]) * v,
+        vec4<f32>(w_tile[at + 1u]) * v,
+        vec4<f32>(w_tile[at + 2u]) * v,
+        vec4<f32>(w_tile[at + 3u]) * v,
+    );
+}
+
 fn kernel(group: vec3<u32>) {
     let rows = select(batch.rows, batch.outputs, COUNT == 1u);
     let row = group.x * SIDE;
     let t = group.y * SIDE;
     let own = place();
-    var sums: array<vec4<f32>, 8>;      // of 8 rows of W, each for 4 rows of x
+    var upper = mat4x4<f32>();      // sums of 4 rows of W, each for 4 rows of x
+    var lower = mat4x4<f32>();      // and of the 4 below
     for (var i = 0u; i < (shape.columns + 31u) / 32u; i++) {
         workgroupBarrier();
         fetch(row, t, i, rows);
         workgroupBarrier();
         for (var k = 0u; k < 8u; k++) {
             let at = k * X_SIDE + own.t;
-            let a = x_tile[at];
-            let b = x_tile[at + APART];
-            let c = x_tile[at + 2u * APART];
-            let d = x_tile[at + 3u * APART];
-            for (var r = 0u; r < 8u; r++) {
-                let w = vec4<f32>(w_tile[k * SIDE + own.row + r]);
-                sums[r] += vec4<f32>(dot(w, a), dot(w, b), dot(w, c), dot(w, d));
-            }
+            let v = mat4x4<f32>(x_tile[at], x_tile[at + APART], x_tile[at + 2u * APART], x_tile[at + 3u * APART]);
+            upper += of_rows(k, own.row, v);
+            lower += of_rows(k, own.row + 4u, v);
         }
     }
-    put_sums(row + own.row, t + own.t, rows, sums);
+    put_sums(row + own.row, t + own.t, rows, upper);
+    put_sums(row + own.row + 4u, t + own.t, rows, lower);
 }

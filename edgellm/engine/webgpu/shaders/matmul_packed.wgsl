@@ -22,9 +22,9 @@ var<workgroup> x_scales: array<vec2<f32>, SIDE>;
 
 fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     if (lane < SIDE) {
-        var w = block(min(row + lane, shape.rows - 1u), i);
-        w_tile[lane] = vec4<u32>(w.q[0], w.q[1], w.q[2], w.q[3]);
-        w_tile[SIDE + lane] = vec4<u32>(w.q[4], w.q[5], w.q[6], w.q[7]);
+        let w = block_w0(min(row + lane, shape.rows - 1u), i);
+        w_tile[lane] = w.first;
+        w_tile[SIDE + lane] = w.last;
         w_scales[lane] = vec3<f32>(w.d, w.m);
     } else {
         let side = lane - SIDE;
@@ -35,9 +35,33 @@ fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     }
 }
 
+// Half of 32 columns of 4 rows of x.
+struct Four {
+    a: vec4<u32>,
+    b: vec4<u32>,
+    c: vec4<u32>,
+    d: vec4<u32>,
+}
+
+fn four_rows(half: u32, t: u32) -> Four {
+    let at = half * SIDE + t;
+    return Four(x_tile[at], x_tile[at + APART], x_tile[at + 2u * APART], x_tile[at + 3u * APART]);
+}
+
 // The sum of the products of 16 int8 each.
 fn product(w: vec4<u32>, v: vec4<u32>) -> i32 {
     return dot4I8Packed(w.x, v.x) + dot4I8Packed(w.y, v.y) + dot4I8Packed(w.z, v.z) + dot4I8Packed(w.w, v.w);
+}
+
+fn four_products(w: vec4<u32>, v: Four) -> vec4<f32> {
+    return vec4<f32>(vec4<i32>(product(w, v.a), product(w, v.b), product(w, v.c), product(w, v.d)));
+}
+
+// Products of 32 columns of a row of W with 4 rows of x.
+fn of_row(row: u32, first: Four, last: Four, x_scale: vec4<f32>, x_sum: vec4<f32>) -> vec4<f32> {
+    let scales = w_scales[row];
+    let both = scales.x * four_products(w_tile[row], first) + scales.y * four_products(w_tile[SIDE + row], last);
+    return both * x_scale - scales.z * x_sum;
 }
 
 fn kernel(group: vec3<u32>) {
@@ -45,7 +69,8 @@ fn kernel(group: vec3<u32>) {
     let row = group.x * SIDE;
     let t = group.y * SIDE;
     let own = place();
-    var sums: array<vec4<f32>, 8>;      // of 8 rows of W, each for 4 rows of x
+    var upper = mat4x4<f32>();      // sums of 4 rows of W, each for 4 rows of x
+    var lower = mat4x4<f32>();      // and of the 4 below
     for (var i = 0u; i < shape.columns / 32u; i++) {
         workgroupBarrier();
         fetch(row, t, i, rows);
@@ -56,18 +81,21 @@ fn kernel(group: vec3<u32>) {
         let d = x_scales[own.t + 3u * APART];
         let x_scale = vec4<f32>(a.x, b.x, c.x, d.x);
         let x_sum = vec4<f32>(a.y, b.y, c.y, d.y);
-        for (var half = 0u; half < 2u; half++) {
-            let at = half * SIDE + own.t;
-            let v = array(x_tile[at], x_tile[at + APART], x_tile[at + 2u * APART], x_tile[at + 3u * APART]);
-            for (var r = 0u; r < 8u; r++) {
-                let w = w_tile[half * SIDE + own.row + r];
-                let whole = vec4<i32>(product(w, v[0]), product(w, v[1]), product(w, v[2]), product(w, v[3]));
-                sums[r] += w_scales[own.row + r][half] * x_scale * vec4<f32>(whole);
-            }
-        }
-        for (var r = 0u; r < 8u; r++) {
-            sums[r] -= w_scales[own.row + r].z * x_sum;
-        }
+        let first = four_rows(0u, own.t);
+        let last = four_rows(1u, own.t);
+        upper += mat4x4<f32>(
+            of_row(own.row, first, last, x_scale, x_sum),
+            of_row(own.row + 1u, first, last, x_scale, x_sum),
+            of_row(own.row + 2u, first, last, x_scale, x_sum),
+            of_row(own.row + 3u, first, last, x_scale, x_sum),
+        );
+        lower += mat4x4<f32>(
+            of_row(own.row + 4u, first, last, x_scale, x_sum),
+            of_row(own.row + 5u, first, last, x_scale, x_sum),
+            of_row(own.row + 6u, first, last, x_scale, x_sum),
+            of_row(own.row + 7u, first, last, x_scale, x_sum),
+        );
     }
-    put_sums(row + own.row, t + own.t, rows, sums);
+    put_sums(row + own.row, t + own.t, rows, upper);
+    put_sums(row + own.row + 4u, t + own.t, rows, lower);
 }

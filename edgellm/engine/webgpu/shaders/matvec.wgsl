@@ -1,7 +1,8 @@
 // Matrix × vector, for few rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1.
 //
 // A workgroup makes TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum up.
-// W may be several tensors below each other: `product(r, i, &h, sum)` is that of h with weights 32i … of row r.
+// W may be several tensors below each other, of which a tile has rows of one: `products(tensor, r, rows, i, h, sum)`
+// are those of h with weights 32i … of rows r … r + 3 of it.
 //
 //     NORMED    x is normed first (RMSNorm with weight `norm`): each workgroup does it again, as x is small
 //     GATHERED  the rows of x are those whose logits are wanted
@@ -18,86 +19,99 @@
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
 
 const TILE: u32 = 4u;
-const PARTS: u32 = select(1u, 2u, GATED);       // the gate, then the up projection
 const STRIDE: u32 = LANES + 1u;                 // one more than there are lanes: then neighbours are in different banks
 
 var<workgroup> values: array<vec4<f32>, 8u * STRIDE>;       // [8][lane]: 32 values of x for each lane
+
+struct Place {
+    tensor: u32,
+    row: u32,       // of the tensor
+    rows: u32,      // that it has
+    before: u32,    // rows of the tensors above it
+}
+
+fn place_of(tile: u32) -> Place {
+    let tiles_0 = (shape.below_0 + TILE - 1u) / TILE;
+    if (GATED || TENSORS == 1u || tile < tiles_0) {
+        return Place(0u, TILE * tile, shape.below_0, 0u);
+    }
+    let rows_1 = shape.below_1 - shape.below_0;
+    let tiles_1 = tiles_0 + (rows_1 + TILE - 1u) / TILE;
+    if (TENSORS == 2u || tile < tiles_1) {
+        return Place(1u, TILE * (tile - tiles_0), rows_1, shape.below_0);
+    }
+    return Place(2u, TILE * (tile - tiles_1), shape.rows - shape.below_1, shape.below_1);
+}
 
 fn silu(z: vec4<f32>) -> vec4<f32> {
     return z / (1.0 + exp(min(-z, vec4<f32>(80.0))));      // not infinite, which some adapters do not reckon with
 }
 
-// What RMSNorm multiplies a row of x with, which begins at `row`.
-fn norm_scale(row: u32) -> f32 {
-    var squares = vec4<f32>();
-    for (var k = lane; k < shape.x_quads; k += LANES) {
-        squares += x[row + k] * x[row + k];
+// Fetch quad k of the row for whoever needs it; what it adds to the sum of the row's squares.
+fn fetch(row: u32, i: u32, n: u32) -> vec4<f32> {
+    let k = min(8u * i + n, shape.x_quads - 1u);
+    let quad = x[row + k];
+    if (NORMED) {
+        values[n % 8u * STRIDE + n / 8u] = quad * norm[k];
+    } else {
+        values[n % 8u * STRIDE + n / 8u] = quad;
     }
-    let sum = dot(sum_lanes(squares), vec4<f32>(1.0));
-    return 1.0 / sqrt(sum / f32(shape.columns) + EPS);
+    return select(vec4<f32>(), quad * quad, 8u * i + n < shape.x_quads);
 }
 
-// Fetch the values of x from group i on, neighbours by neighbouring lanes.
-fn fetch(row: u32, i: u32, scale: f32) {
-    for (var n = lane; n < 8u * LANES; n += LANES) {
-        let k = 8u * i + n;
-        if (k < shape.x_quads) {
-            var v = x[row + k];
-            if (NORMED) {
-                v *= scale * norm[k];
-            }
-            values[n % 8u * STRIDE + n / 8u] = v;
-        }
-    }
+fn four_of(k: u32) -> mat4x4<f32> {
+    let at = k * STRIDE + lane;
+    return mat4x4<f32>(values[at], values[at + STRIDE], values[at + 2u * STRIDE], values[at + 3u * STRIDE]);
 }
 
 fn kernel(group: vec3<u32>) {
     let t = group.y;
-    let first = group.x * TILE;
+    let place = place_of(group.x);
     var row = t;
     if (GATHERED) {
         row = batch.row[batch.first_output + t].output;
     }
     row *= shape.x_quads;
-    var scale = 1.0;
-    if (NORMED) {
-        scale = norm_scale(row);
-    }
     let groups = (shape.columns + 31u) / 32u;
-    var sums: array<vec4<f32>, PARTS>;
+    var squares = vec4<f32>();
+    var sums = vec4<f32>();
+    var ups = vec4<f32>();
     for (var start = 0u; start < groups; start += LANES) {
         workgroupBarrier();
-        fetch(row, start, scale);
+        squares += fetch(row, start, lane) + fetch(row, start, lane + LANES);
+        squares += fetch(row, start, lane + 2u * LANES) + fetch(row, start, lane + 3u * LANES);
+        squares += fetch(row, start, lane + 4u * LANES) + fetch(row, start, lane + 5u * LANES);
+        squares += fetch(row, start, lane + 6u * LANES) + fetch(row, start, lane + 7u * LANES);
         workgroupBarrier();
         let i = start + lane;
         if (i < groups) {
-            var h: array<vec4<f32>, 8>;
-            var sum = vec4<f32>();
-            for (var k = 0u; k < 8u; k++) {
-                h[k] = values[k * STRIDE + lane];
-                sum += h[k];
-            }
-            for (var part = 0u; part < PARTS; part++) {
-                for (var r = 0u; r < TILE; r++) {
-                    let of_w = part * shape.rows + min(first + r, shape.rows - 1u);
-                    sums[part][r] += product(of_w, i, &h, dot(sum, vec4<f32>(1.0)));
-                }
+            let h = Values(four_of(0u), four_of(4u));
+            let four = h.first[0] + h.first[1] + h.first[2] + h.first[3] + h.last[0] + h.last[1] + h.last[2] + h.last[3];
+            let sum = dot(four, vec4<f32>(1.0));
+            sums += products(place.tensor, place.row, place.rows, i, h, sum);
+            if (GATED) {
+                ups += products(1u, place.row, place.rows, i, h, sum);
             }
         }
     }
-    var made = sum_lanes(sums[0]);
-    if (GATED) {
-        made = silu(made) * sum_lanes(sums[PARTS - 1u]);
+    var scale = 1.0;
+    if (NORMED) {
+        scale = inverseSqrt(dot(sum_lanes(squares), vec4<f32>(1.0)) / f32(shape.columns) + EPS);
     }
-    if (lane < TILE && first + lane < shape.rows) {
-        let to = t * shape.y_stride + shape.first + first + lane;
+    var made = scale * sum_lanes(sums);
+    if (GATED) {
+        made = silu(made) * (scale * sum_lanes(ups));
+    }
+    if (lane < TILE && place.row + lane < place.rows) {
+        let to = shape.first + place.before + place.row + lane;
+        let at = t * shape.y_stride + to;
         var value = made[lane];
         if (BIASED) {
-            value += bias[shape.first + first + lane];
+            value += bias[to];
         }
         if (ADDED) {
-            value += y[to];
+            value += y[at];
         }
-        y[to] = value;
+        y[at] = value;
     }
 }

@@ -14,23 +14,32 @@ fn place() -> Place {
     return Place(lane / APART * 8u, lane % APART);
 }
 
-// Put the sums of 8 rows of W from `row` on, each for 4 rows of x from `t` on, where they belong in y.
-fn put_sums(row: u32, t: u32, rows: u32, made: array<vec4<f32>, 8>) {
-    var sums = made;
-    for (var r = 0u; r < 8u; r++) {
-        for (var c = 0u; c < 4u; c++) {
-            if (row + r < shape.rows && t + APART * c < rows) {
-                let to = shape.first + row + r;
-                let at = (t + APART * c) * shape.y_stride + to;
-                var value = sums[r][c];
-                if (BIASED) {
-                    value += bias[to];
-                }
-                if (ADDED) {
-                    value += y[at];
-                }
-                y[at] = value;
-            }
+// Put the sums of four rows of W from `row` on, each for 4 rows of x from `t` on, where they belong in y.
+fn put_sums(row: u32, t: u32, rows: u32, sums: mat4x4<f32>) {
+    put_row(row, t, rows, sums[0]);
+    put_row(row + 1u, t, rows, sums[1]);
+    put_row(row + 2u, t, rows, sums[2]);
+    put_row(row + 3u, t, rows, sums[3]);
+}
+
+fn put_row(row: u32, t: u32, rows: u32, sums: vec4<f32>) {
+    put_sum(row, t, rows, sums.x);
+    put_sum(row, t + APART, rows, sums.y);
+    put_sum(row, t + 2u * APART, rows, sums.z);
+    put_sum(row, t + 3u * APART, rows, sums.w);
+}
+
+fn put_sum(row: u32, t: u32, rows: u32, sum: f32) {
+    if (row < shape.rows && t < rows) {
+        let to = shape.first + row;
+        let at = t * shape.y_stride + to;
+        var value = sum;
+        if (BIASED) {
+            value += bias[to];
         }
+        if (ADDED) {
+            value += y[at];
+        }
+        y[at] = value;
     }
 }

@@ -1,5 +1,15 @@
-// `largest` is the largest absolute value of the 32; where it is Inf the scale is, too.
-fn store_quad(page: u32, g: u32, values: bool, d4: u32, j: u32, quad: vec4<f32>, largest: f32) {
+// The largest absolute value of the 32 of the head among which quad d4 is; where it is Inf the scale is, too.
+fn largest_around(d4: u32) -> f32 {
+    let start = d4 / 8u * 32u;
+    var largest = 0.0;
+    for (var d = start; d < min(start + 32u, HEAD_DIM); d++) {
+        largest = max(largest, abs(head[d]));
+    }
+    return largest;
+}
+
+fn store_quad(page: u32, g: u32, values: bool, d4: u32, j: u32, quad: vec4<f32>) {
+    let largest = largest_around(d4);
     let inverse = select(0.0, 127.0 / largest, largest >= 1e-36);
     let q = vec4<u32>(vec4<i32>(round(quad * inverse))) & vec4<u32>(255u);
     cells[quad_at(page, g, values, d4, j)] = q.x | q.y << 8u | q.z << 16u | q.w << 24u;

@@ -1,18 +1,14 @@
 
-fn unpack_WEIGHTS(row: u32, i: u32) -> array<vec4<f32>, 8> {
-    var block = block_WEIGHTS(row, i);
-    var w: array<vec4<f32>, 8>;
-    for (var k = 0u; k < 8u; k++) {
-        w[k] = block.d[k / 4u] * signed_bytes(block.q[k]) - block.m;
-    }
-    return w;
+fn unpack_WEIGHTS(row: u32, i: u32) -> Values {
+    let block = block_WEIGHTS(row, i);
+    let column = vec4<f32>(block.m);
+    let m = mat4x4<f32>(column, column, column, column);
+    return Values(block.d.x * sixteen_bytes(block.first) - m, block.d.y * sixteen_bytes(block.last) - m);
 }
 
-fn product_WEIGHTS(row: u32, i: u32, h: ptr<function, array<vec4<f32>, 8>>, sum: f32) -> f32 {
-    var block = block_WEIGHTS(row, i);
-    var halves = vec2<f32>();
-    for (var k = 0u; k < 8u; k++) {
-        halves[k / 4u] += dot(signed_bytes(block.q[k]), (*h)[k]);
-    }
-    return dot(block.d, halves) - block.m * sum;
+fn product_WEIGHTS(row: u32, i: u32, h: Values, sum: f32) -> f32 {
+    let block = block_WEIGHTS(row, i);
+    let first = dot_sixteen(sixteen_bytes(block.first), h.first);
+    let last = dot_sixteen(sixteen_bytes(block.last), h.last);
+    return block.d.x * first + block.d.y * last - block.m * sum;
 }

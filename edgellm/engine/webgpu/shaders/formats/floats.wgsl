@@ -1,9 +1,35 @@
 
-fn product_WEIGHTS(row: u32, i: u32, h: ptr<function, array<vec4<f32>, 8>>, sum: f32) -> f32 {
-    var w = unpack_WEIGHTS(row, i);
-    var products = vec4<f32>();
-    for (var k = 0u; k < 8u; k++) {
-        products = fma(w[k], (*h)[k], products);
+// 32 weights of a row from column 32i on; what is behind the last column counts as 0.
+fn unpack_WEIGHTS(row: u32, i: u32) -> Values {
+    let column = 32u * i;
+    if (shape.columns % 32u == 0u) {
+        let at = row * shape.columns + column;
+        return Values(sixteen_WEIGHTS(at), sixteen_WEIGHTS(at + 16u));
     }
-    return dot(products, vec4<f32>(1.0));
+    return Values(ragged_sixteen_WEIGHTS(row, column), ragged_sixteen_WEIGHTS(row, column + 16u));
+}
+
+fn sixteen_WEIGHTS(at: u32) -> mat4x4<f32> {
+    return mat4x4<f32>(quad_WEIGHTS(at), quad_WEIGHTS(at + 4u), quad_WEIGHTS(at + 8u), quad_WEIGHTS(at + 12u));
+}
+
+fn ragged_sixteen_WEIGHTS(row: u32, column: u32) -> mat4x4<f32> {
+    return mat4x4<f32>(
+        ragged_WEIGHTS(row, column),
+        ragged_WEIGHTS(row, column + 4u),
+        ragged_WEIGHTS(row, column + 8u),
+        ragged_WEIGHTS(row, column + 12u),
+    );
+}
+
+fn ragged_WEIGHTS(row: u32, column: u32) -> vec4<f32> {
+    let columns = vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u);
+    let at = vec4<u32>(row * shape.columns) + min(columns, vec4<u32>(shape.columns - 1u));
+    let found = vec4<f32>(weight_WEIGHTS(at.x), weight_WEIGHTS(at.y), weight_WEIGHTS(at.z), weight_WEIGHTS(at.w));
+    return select(vec4<f32>(), found, columns < vec4<u32>(shape.columns));
+}
+
+fn product_WEIGHTS(row: u32, i: u32, h: Values, sum: f32) -> f32 {
+    let w = unpack_WEIGHTS(row, i);
+    return dot_sixteen(w.first, h.first) + dot_sixteen(w.last, h.last);
 }

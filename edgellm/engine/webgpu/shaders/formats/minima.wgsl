@@ -10,16 +10,10 @@ fn block_WEIGHTS(row: u32, i: u32) -> Block {
     let at = (shape.columns / 256u * row + i / 8u) * (9u + FIFTH_WEIGHTS);
     let j = i % 8u;
     let head = WEIGHTS[at];
+    let low = at + 1u + FIFTH_WEIGHTS + 2u * (j / 2u);
+    let nibble = vec4<u32>(4u * (j % 2u));
+    let first = WEIGHTS[low] >> nibble & vec4<u32>(0x0F0F0F0Fu) | fifth_WEIGHTS(at, j, 0u);
+    let last = WEIGHTS[low + 1u] >> nibble & vec4<u32>(0x0F0F0F0Fu) | fifth_WEIGHTS(at, j, 1u);
     let times = unpack2x16float(head.x) * scale_and_minimum(head.yzw, j);
-    var block: Block;
-    block.d = vec2<f32>(times.x);
-    block.m = times.y;
-    for (var half = 0u; half < 2u; half++) {
-        let both = WEIGHTS[at + 1u + FIFTH_WEIGHTS + 2u * (j / 2u) + half];
-        let q = both >> vec4<u32>(4u * (j % 2u)) & vec4<u32>(0x0F0F0F0Fu) | fifth_WEIGHTS(at, j, half);
-        for (var k = 0u; k < 4u; k++) {
-            block.q[4u * half + k] = q[k];
-        }
-    }
-    return block;
+    return Block(first, last, vec2<f32>(times.x), times.y);
 }

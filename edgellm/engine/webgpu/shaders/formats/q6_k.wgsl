@@ -10,14 +10,19 @@ fn block_WEIGHTS(row: u32, i: u32) -> Block {
     let at = row * (shape.columns / 256u * 210u) + i / 8u * 210u;
     let n = i % 8u / 4u;
     let g = i % 4u;
+    let low = at + 64u * n + 32u * (g % 2u);
+    let high = at + 128u + 32u * n;
     let scales = signed_bytes(word_WEIGHTS(at + 192u + 8u * n + g / 2u * 4u));
-    var block: Block;
-    block.d = half_WEIGHTS(at + 208u) * select(scales.xy, scales.zw, g % 2u == 1u);
-    var low = eight_words_WEIGHTS(at + 64u * n + 32u * (g % 2u));
-    var high = eight_words_WEIGHTS(at + 128u + 32u * n);
-    for (var k = 0u; k < 8u; k++) {
-        let bits = low[k] >> (4u * (g / 2u)) & 0x0F0F0F0Fu;
-        block.q[k] = minus(bits | (high[k] >> (2u * g) & 0x03030303u) << 4u, 32u);
-    }
-    return block;
+    return Block(
+        six_bits_WEIGHTS(low, high, g),
+        six_bits_WEIGHTS(low + 16u, high + 16u, g),
+        half_WEIGHTS(at + 208u) * select(scales.xy, scales.zw, g % 2u == 1u),
+        0.0,
+    );
+}
+
+fn six_bits_WEIGHTS(low: u32, high: u32, g: u32) -> vec4<u32> {
+    let bits = words_WEIGHTS(low) >> vec4<u32>(4u * (g / 2u)) & vec4<u32>(0x0F0F0F0Fu);
+    let above = words_WEIGHTS(high) >> vec4<u32>(2u * g) & vec4<u32>(0x03030303u);
+    return minus(bits | above << vec4<u32>(4u), 32u);
 }

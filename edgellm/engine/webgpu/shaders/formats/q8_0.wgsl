@@ -4,8 +4,5 @@
 //           [ d f16 | q0 q1 … q31 (int8) ]
 fn block_WEIGHTS(row: u32, i: u32) -> Block {
     let at = row * (shape.columns / 32u * 34u) + 34u * i;
-    var block: Block;
-    block.d = vec2<f32>(half_WEIGHTS(at));
-    block.q = eight_words_WEIGHTS(at + 2u);
-    return block;
+    return Block(words_WEIGHTS(at + 2u), words_WEIGHTS(at + 18u), vec2<f32>(half_WEIGHTS(at)), 0.0);
 }
