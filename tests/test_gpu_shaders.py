@@ -81,7 +81,8 @@ def near(found: Array, wanted: Array) -> None:
 
 def told(**given: Any) -> dict[str, Any]:
     """The constants of a matrix × vector shader."""
-    return {"LANES": 64, "EPS": 1e-5} | dict.fromkeys(("NORMED", "BIASED", "ADDED", "GATED", "GATHERED"), False) | given
+    flags = dict.fromkeys(("NORMED", "BIASED", "ADDED", "GATED", "GATHERED"), False)
+    return {"LANES": 64, "EACH": 1, "EPS": 1e-5} | flags | given
 
 
 def shape(gpu: GPU, columns: int, y_stride: int, first: int = 0, rows: int = ROWS) -> Buffer:
@@ -94,13 +95,27 @@ def test_matrix_times_vector(gpu: GPU, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y = random(2, columns), random(2, 200, seed=1)
-    source = shader(["batch", lanes(gpu), "matvec"], told(ADDED=True), [name], 6)
+    source = shader(["batch", lanes(gpu), "matvec"], told(ADDED=True, EACH=4), [name], 6)
     to, nothing, sizes = put(gpu, y), put(gpu, np.zeros(4, np.uint32)), shape(gpu, columns, 200, first=100)
     buffers = [sizes, put(gpu, rows(2, [])), put(gpu, padded(x)), nothing, nothing, to, put(gpu, stored)]
-    gpu.submit([gpu.dispatch(source, buffers, (18, 2, 1))])
+    gpu.submit([gpu.dispatch(source, buffers, (5, 2, 1))])
     wanted = y.copy()
     wanted[:, 100 : 100 + ROWS] += (x @ weights.T).astype(np.float32)
     near(get(gpu, to, (2, 200)), wanted)
+
+
+@pytest.mark.parametrize("name", ["F32", "Q4_K"])
+@pytest.mark.parametrize("columns", [2048, 4608], ids="{} columns".format)
+def test_long_rows(gpu: GPU, name: str, columns: int) -> None:
+    """Rows of x that are fetched at once, or in parts; for several tiles, and a gate beside them."""
+    (gate, of_gate), (up, of_up) = (matrix(name, columns, seed) for seed in (0, 1))
+    x, norm = random(1, columns), random(columns, seed=1) / np.float32(columns)
+    source = shader(["batch", lanes(gpu), "matvec"], told(NORMED=True, GATED=True, EACH=4), [name, name], 6)
+    to, batch, nothing = put(gpu, np.zeros(ROWS, np.float32)), put(gpu, rows(1, [])), put(gpu, np.zeros(4))
+    given = [shape(gpu, columns, ROWS), batch, put(gpu, x), put(gpu, norm), nothing, to, put(gpu, gate), put(gpu, up)]
+    gpu.submit([gpu.dispatch(source, given, (5, 1, 1))])
+    gates, ups = (normed(x, norm) @ weights.T for weights in (of_gate, of_up))
+    near(get(gpu, to, (1, ROWS)), gates / (1 + np.exp(-gates)) * ups)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.lowering import FEW_ROWS, HowMany, Lowering
 from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
 from edgellm.engine.webgpu.scratch import Scratch
+
+_SOON_S = 0.05
+"""How long a GPU works on a large batch before it is asked whether to stop, if its blocks are no longer themselves."""
 
 
 class GPUDevice:
@@ -56,7 +60,7 @@ class GPUDevice:
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._alive = partial(uploaded, 0)
-        self._stop = False
+        self._stop, self._together = False, 1
 
     def _steps(self, block: int, rows: HowMany) -> list[Dispatch]:
         """The dispatches of a block, made when first needed: compiling them takes time."""
@@ -91,17 +95,26 @@ class GPUDevice:
             pending = [step for block in layers for step in self._steps(block, rows)]
         else:
             pending = []
-            for block in layers:  # one by one, and waiting, so that a stop is seen soon
-                self.gpu.submit(self._steps(block, "many"), self._sizes)
-                self.gpu.wait()
-                self._alive()
-                self._check()
+            self._run_many(layers)
         if self._head in blocks:
             return self._logits(batch, pending)
         nbytes = 4 * batch.rows * self._scratch.x.width
         found = self.gpu.fetch(pending, self._sizes, self._scratch.x.buffer, nbytes, again=bool(pending))
         hidden[:] = found.reshape(batch.rows, -1)[:, : self._model.width]
         return None
+
+    def _run_many(self, layers: range) -> None:
+        """Run blocks for many rows, as many at a time as take so long that a stop is seen soon."""
+        while layers:
+            steps = [step for block in layers[: self._together] for step in self._steps(block, "many")]
+            layers = layers[self._together :]
+            started = perf_counter()
+            self.gpu.submit(steps, self._sizes)
+            self.gpu.wait()
+            self._alive()
+            self._check()
+            soon = perf_counter() - started < _SOON_S
+            self._together = min(2 * self._together, self._head) if soon else max(1, self._together // 2)
 
     def _send(self, batch: Batch, hidden: NDArray[np.float32]) -> None:
         """The hidden state, and the batch unless it is there."""

@@ -68,10 +68,10 @@ class GPU:
         self.work.transfer_s += perf_counter() - started
 
     def buffer(self, nbytes: int, what: str) -> Buffer:
-        """A buffer of zeros for shaders."""
+        """A buffer of zeros for shaders, of whole vec4."""
         if nbytes > self.binding:
             raise DeviceFault(f"{self.name}: {what} of {nbytes >> 20} MiB does not fit a binding")
-        return self._make(max(16, nbytes + 3 & ~3), "STORAGE | COPY_DST | COPY_SRC")
+        return self._make(max(16, nbytes + 15 & ~15), "STORAGE | COPY_DST | COPY_SRC")
 
     def free(self, buffer: Buffer) -> None:
         """Let go of a buffer; what was submitted still has it."""

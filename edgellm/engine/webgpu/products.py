@@ -10,13 +10,16 @@ from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.rows import SIDE
 from edgellm.engine.webgpu.scratch import Activation, Scratch
 from edgellm.engine.webgpu.shaders import Constant, shader
-from edgellm.engine.webgpu.weights import Matrix, Run, runs
+from edgellm.engine.webgpu.weights import Matrix, Piece, Run, runs
 from kquants import QUANTIZED_FORMATS
 
 LANES = 64
 """Threads of a workgroup."""
 
 _TILE, _SQUARE_LANES = 4, 128
+
+_ENOUGH, _MOST_TILES = 1024, 8
+"""Workgroups that keep a GPU busy: matrix × vector has several tiles in each where there are more."""
 
 
 class Products:
@@ -72,16 +75,20 @@ class Products:
         }
         s, rows = self.scratch, "outputs" if gathered else "rows"
         buffers = [s.batch, x.buffer, norm or s.nothing, bias or s.nothing, y.buffer]
-        return [
-            self.dispatch(
-                "matvec",
-                constants,
-                [self._shape(run, x, y), *buffers, *(piece.buffer for _, piece in run.pieces)],
-                (self._tiles(run, gated), rows, 1),
-                formats=[matrix.format for matrix, _ in run.pieces],
+        steps = []
+        for run in runs(matrices, gated=gated):
+            tiles = _tiles(run.pieces[:1] if gated else run.pieces)
+            each = max(1, min(_MOST_TILES, tiles // _ENOUGH))
+            steps.append(
+                self.dispatch(
+                    "matvec",
+                    constants | {"EACH": each},
+                    [self._shape(run, x, y), *buffers, *(piece.buffer for _, piece in run.pieces)],
+                    (-(-tiles // each), rows, 1),
+                    formats=[matrix.format for matrix, _ in run.pieces],
+                )
             )
-            for run in runs(matrices, gated=gated)
-        ]
+        return steps
 
     def matmul(
         self,
@@ -131,11 +138,6 @@ class Products:
         """How unpacked weights wait in workgroup memory: weights of few bits lose nothing that counts as f16."""
         return "f16" if "f16" in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS else "f32"
 
-    def _tiles(self, run: Run, gated: bool) -> int:
-        """Workgroups of matrix × vector: each has rows of one tensor, or of a gate and what is beside it."""
-        pieces = run.pieces[:1] if gated else run.pieces
-        return sum(-(-piece.rows // _TILE) for _, piece in pieces)
-
     def _shape(self, run: Run, x: Activation, y: Activation) -> Buffer:
         """What `shaders/shape.wgsl` says."""
         below = list(accumulate(piece.rows for _, piece in run.pieces))
@@ -170,3 +172,8 @@ class Products:
         parts = ["batch", self._lanes, *files, name]
         source = shader(parts, {"LANES": lanes, **constants}, formats, len(buffers) - len(formats), enable)
         return self.gpu.dispatch(source, buffers, grid)
+
+
+def _tiles(pieces: Sequence[tuple[Matrix, Piece]]) -> int:
+    """Tiles of matrix × vector: each has rows of one tensor."""
+    return sum(-(-piece.rows // _TILE) for _, piece in pieces)

@@ -17,8 +17,8 @@ FIRST_OUTPUT = 2
 QUERIES = 8
 """Queries of a tile of attention."""
 
-MOST_SPANS, LEAST_SPAN_PAGES = 32, 4
-"""A sequence is shared out in up to so many spans, none shorter than this but the last."""
+MOST_SPANS = 32
+"""A sequence is shared out in up to so many spans of whole pages."""
 
 SIDE = 64
 """Rows of a square of a matrix product."""
@@ -73,5 +73,5 @@ def _spans(pages: int, shared: bool) -> tuple[int, int]:
     """How many spans so many pages make, and the pages of each."""
     if not shared:
         return 1, pages
-    span_pages = max(LEAST_SPAN_PAGES, -(-pages // MOST_SPANS))
+    span_pages = -(-pages // MOST_SPANS)
     return -(-pages // span_pages), span_pages

@@ -9,10 +9,8 @@ from kquants import QUANTIZED_FORMATS
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
 """Names of the tensor types that there are shaders for."""
 
-_QUADS = ("Q5_K", "Q4_K")
-"""Those whose blocks are whole vec4 of words, and are read so; they have minima, too."""
-
-_HALVES = ("F16", "BF16")
+_MINIMA, _HALVES = ("Q5_K", "Q4_K"), ("F16", "BF16")
+"""Those with minima, whose blocks are whole vec4 of words; and those of half a word."""
 
 CELLS = ("f16", "f32", "q8_0")
 """The types of KV pages that there are shaders for."""
@@ -51,10 +49,10 @@ def shader(
 
 def _files(name: str) -> list[str]:
     """What unpacks a format, one file building on the other."""
-    if name in _QUADS:
-        return ["quads", name.lower(), "minima", "blocks", "rows"]
-    more = ["blocks"] if name in QUANTIZED_FORMATS else ["halves", "floats"] if name in _HALVES else ["floats"]
-    return ["words", name.lower(), *more, "rows"]
+    own = name.lower()
+    if name not in QUANTIZED_FORMATS:
+        return ["quads", own, *(["halves"] if name in _HALVES else []), "floats", "rows"]
+    return ["quads", *([own, "minima"] if name in _MINIMA else ["bytes", own]), "blocks", "rows"]
 
 
 def _products(tensors: int) -> str:

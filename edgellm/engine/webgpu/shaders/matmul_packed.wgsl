@@ -1,7 +1,7 @@
 // Matrix × matrix in integers, for quantized weights: y[t][first + r] = W[r] · x[t] (+ bias), x as quantize.wgsl has it
 // (see square.wgsl).
 //
-// The sums of 16 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in float32.
+// The sums of 16 or 32 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in float32.
 //
 //     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
 //     BIASED    + bias[first + r]
@@ -15,27 +15,27 @@
 @group(0) @binding(4) var<storage, read> bias: array<f32>;
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
 
-var<workgroup> w_tile: array<vec4<u32>, 2u * SIDE>;     // [halves of 32 columns][rows of W]
-var<workgroup> w_scales: array<vec3<f32>, SIDE>;        // d of the first half, of the second, m
-var<workgroup> x_tile: array<vec4<u32>, 2u * SIDE>;     // [halves of 32 columns][rows of x]
-var<workgroup> x_scales: array<vec2<f32>, SIDE>;
+// The tiles: lanes below SIDE bring a row of W each, the others one of x.
+var<workgroup> firsts: array<vec4<u32>, 2u * SIDE>;         // columns 0 … 15 of 32
+var<workgroup> lasts: array<vec4<u32>, 2u * SIDE>;          // columns 16 … 31
+var<workgroup> all_scales: array<vec3<f32>, 2u * SIDE>;     // of W d of the first half, of the last, m
 
-fn fetch(row: u32, t: u32, i: u32, rows: u32) {
-    if (lane < SIDE) {
-        let w = block_w0(min(row + lane, shape.rows - 1u), i);
-        w_tile[lane] = w.first;
-        w_tile[SIDE + lane] = w.last;
-        w_scales[lane] = vec3<f32>(w.d, w.m);
-    } else {
-        let side = lane - SIDE;
-        let start = min(t + side, rows - 1u) * (shape.x_quads / 4u) + 2u * i;
-        x_tile[side] = q[start];
-        x_tile[SIDE + side] = q[start + 1u];
-        x_scales[side] = scales[start / 2u];
-    }
+struct Fetched {
+    first: vec4<u32>,
+    last: vec4<u32>,
+    scales: vec3<f32>,
 }
 
-// Half of 32 columns of 4 rows of x.
+fn fetch(row: u32, t: u32, i: u32, rows: u32) -> Fetched {
+    if (lane < SIDE) {
+        let w = block_w0(min(row + lane, shape.rows - 1u), i);
+        return Fetched(w.first, w.last, vec3<f32>(w.d, w.m));
+    }
+    let at = min(t + lane - SIDE, rows - 1u) * (shape.x_quads / 4u) + 2u * i;
+    return Fetched(q[at], q[at + 1u], vec3<f32>(scales[at / 2u], 0.0));
+}
+
+// 16 columns of four rows of x.
 struct Four {
     a: vec4<u32>,
     b: vec4<u32>,
@@ -43,25 +43,41 @@ struct Four {
     d: vec4<u32>,
 }
 
-fn four_rows(half: u32, t: u32) -> Four {
-    let at = half * SIDE + t;
-    return Four(x_tile[at], x_tile[at + APART], x_tile[at + 2u * APART], x_tile[at + 3u * APART]);
+// The sum of the products of 16 int8 each, on top of `more`.
+fn product(w: vec4<u32>, v: vec4<u32>, more: i32) -> i32 {
+    return dot4I8Packed(w.x, v.x) + dot4I8Packed(w.y, v.y) + dot4I8Packed(w.z, v.z) + dot4I8Packed(w.w, v.w) + more;
 }
 
-// The sum of the products of 16 int8 each.
-fn product(w: vec4<u32>, v: vec4<u32>) -> i32 {
-    return dot4I8Packed(w.x, v.x) + dot4I8Packed(w.y, v.y) + dot4I8Packed(w.z, v.z) + dot4I8Packed(w.w, v.w);
+fn four_products(w: vec4<u32>, v: Four, more: vec4<i32>) -> vec4<i32> {
+    return vec4<i32>(product(w, v.a, more.x), product(w, v.b, more.y), product(w, v.c, more.z), product(w, v.d, more.w));
 }
 
-fn four_products(w: vec4<u32>, v: Four) -> vec4<f32> {
-    return vec4<f32>(vec4<i32>(product(w, v.a), product(w, v.b), product(w, v.c), product(w, v.d)));
+// Integers below 2^22 that were added to WHOLE, as floats: in 1.5 · 2^23 + n the last bits are those of n. Conversions
+// are slow on some GPUs, a quarter of the speed of anything else.
+const WHOLE: vec4<i32> = vec4<i32>(0x4B400000);
+
+fn floats(n: vec4<i32>) -> vec4<f32> {
+    return bitcast<vec4<f32>>(n) - vec4<f32>(12582912.0);
 }
 
-// Products of 32 columns of a row of W with 4 rows of x.
+// Products of 32 columns of a row of W with four rows of x.
 fn of_row(row: u32, first: Four, last: Four, x_scale: vec4<f32>, x_sum: vec4<f32>) -> vec4<f32> {
-    let scales = w_scales[row];
-    let both = scales.x * four_products(w_tile[row], first) + scales.y * four_products(w_tile[SIDE + row], last);
-    return both * x_scale - scales.z * x_sum;
+    let scale = all_scales[row];
+    let half = four_products(firsts[row], first, WHOLE);
+    if (HALVED_w0) {
+        let other = floats(four_products(lasts[row], last, WHOLE));
+        return (scale.x * floats(half) + scale.y * other) * x_scale;
+    }
+    return scale.x * floats(four_products(lasts[row], last, half)) * x_scale - scale.z * x_sum;
+}
+
+fn of_rows(row: u32, first: Four, last: Four, x_scale: vec4<f32>, x_sum: vec4<f32>) -> mat4x4<f32> {
+    return mat4x4<f32>(
+        of_row(row, first, last, x_scale, x_sum),
+        of_row(row + 1u, first, last, x_scale, x_sum),
+        of_row(row + 2u, first, last, x_scale, x_sum),
+        of_row(row + 3u, first, last, x_scale, x_sum),
+    );
 }
 
 fn kernel(group: vec3<u32>) {
@@ -69,32 +85,28 @@ fn kernel(group: vec3<u32>) {
     let row = group.x * SIDE;
     let t = group.y * SIDE;
     let own = place();
-    var upper = mat4x4<f32>();      // sums of 4 rows of W, each for 4 rows of x
-    var lower = mat4x4<f32>();      // and of the 4 below
-    for (var i = 0u; i < shape.columns / 32u; i++) {
+    let groups = shape.columns / 32u;
+    var upper = mat4x4<f32>();      // sums of four rows of W, each for four rows of x
+    var lower = mat4x4<f32>();      // and of the four below
+    var next = fetch(row, t, 0u, rows);
+    for (var i = 0u; i < groups; i++) {
         workgroupBarrier();
-        fetch(row, t, i, rows);
+        firsts[lane] = next.first;
+        lasts[lane] = next.last;
+        all_scales[lane] = next.scales;
         workgroupBarrier();
-        let a = x_scales[own.t];
-        let b = x_scales[own.t + APART];
-        let c = x_scales[own.t + 2u * APART];
-        let d = x_scales[own.t + 3u * APART];
+        next = fetch(row, t, min(i + 1u, groups - 1u), rows);       // on its way while these are multiplied
+        let at = SIDE + own.t;
+        let a = all_scales[at];
+        let b = all_scales[at + APART];
+        let c = all_scales[at + 2u * APART];
+        let d = all_scales[at + 3u * APART];
         let x_scale = vec4<f32>(a.x, b.x, c.x, d.x);
         let x_sum = vec4<f32>(a.y, b.y, c.y, d.y);
-        let first = four_rows(0u, own.t);
-        let last = four_rows(1u, own.t);
-        upper += mat4x4<f32>(
-            of_row(own.row, first, last, x_scale, x_sum),
-            of_row(own.row + 1u, first, last, x_scale, x_sum),
-            of_row(own.row + 2u, first, last, x_scale, x_sum),
-            of_row(own.row + 3u, first, last, x_scale, x_sum),
-        );
-        lower += mat4x4<f32>(
-            of_row(own.row + 4u, first, last, x_scale, x_sum),
-            of_row(own.row + 5u, first, last, x_scale, x_sum),
-            of_row(own.row + 6u, first, last, x_scale, x_sum),
-            of_row(own.row + 7u, first, last, x_scale, x_sum),
-        );
+        let first = Four(firsts[at], firsts[at + APART], firsts[at + 2u * APART], firsts[at + 3u * APART]);
+        let last = Four(lasts[at], lasts[at + APART], lasts[at + 2u * APART], lasts[at + 3u * APART]);
+        upper += of_rows(own.row, first, last, x_scale, x_sum);
+        lower += of_rows(own.row + 4u, first, last, x_scale, x_sum);
     }
     put_sums(row + own.row, t + own.t, rows, upper);
     put_sums(row + own.row + 4u, t + own.t, rows, lower);

@@ -1,6 +1,7 @@
 // Matrix × vector, for few rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1.
 //
-// A workgroup makes TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum up.
+// A workgroup makes EACH times TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum
+// up. A row of x that is fetched at once stays in workgroup memory for all of them.
 // W may be several tensors below each other, of which a tile has rows of one: `products(tensor, r, rows, i, h, sum)`
 // are those of h with weights 32i … of rows r … r + 3 of it.
 //
@@ -64,44 +65,18 @@ fn four_of(k: u32) -> mat4x4<f32> {
     return mat4x4<f32>(values[at], values[at + STRIDE], values[at + 2u * STRIDE], values[at + 3u * STRIDE]);
 }
 
-fn kernel(group: vec3<u32>) {
-    let t = group.y;
-    let place = place_of(group.x);
-    var row = t;
-    if (GATHERED) {
-        row = batch.row[batch.first_output + t].output;
-    }
-    row *= shape.x_quads;
-    let groups = (shape.columns + 31u) / 32u;
-    var squares = vec4<f32>();
-    var sums = vec4<f32>();
-    var ups = vec4<f32>();
-    for (var start = 0u; start < groups; start += LANES) {
-        workgroupBarrier();
-        squares += fetch(row, start, lane) + fetch(row, start, lane + LANES);
-        squares += fetch(row, start, lane + 2u * LANES) + fetch(row, start, lane + 3u * LANES);
-        squares += fetch(row, start, lane + 4u * LANES) + fetch(row, start, lane + 5u * LANES);
-        squares += fetch(row, start, lane + 6u * LANES) + fetch(row, start, lane + 7u * LANES);
-        workgroupBarrier();
-        let i = start + lane;
-        if (i < groups) {
-            let h = Values(four_of(0u), four_of(4u));
-            let four = h.first[0] + h.first[1] + h.first[2] + h.first[3] + h.last[0] + h.last[1] + h.last[2] + h.last[3];
-            let sum = dot(four, vec4<f32>(1.0));
-            sums += products(place.tensor, place.row, place.rows, i, h, sum);
-            if (GATED) {
-                ups += products(1u, place.row, place.rows, i, h, sum);
-            }
-        }
-    }
-    var scale = 1.0;
-    if (NORMED) {
-        scale = inverseSqrt(dot(sum_lanes(squares), vec4<f32>(1.0)) / f32(shape.columns) + EPS);
-    }
-    var made = scale * sum_lanes(sums);
-    if (GATED) {
-        made = silu(made) * (scale * sum_lanes(ups));
-    }
+// Fetch a row of x from group i on; what it adds to the sum of the row's squares.
+fn fetch_all(row: u32, i: u32) -> vec4<f32> {
+    workgroupBarrier();
+    var squares = fetch(row, i, lane) + fetch(row, i, lane + LANES);
+    squares += fetch(row, i, lane + 2u * LANES) + fetch(row, i, lane + 3u * LANES);
+    squares += fetch(row, i, lane + 4u * LANES) + fetch(row, i, lane + 5u * LANES);
+    squares += fetch(row, i, lane + 6u * LANES) + fetch(row, i, lane + 7u * LANES);
+    workgroupBarrier();
+    return squares;
+}
+
+fn put(t: u32, place: Place, made: vec4<f32>) {
     if (lane < TILE && place.row + lane < place.rows) {
         let to = shape.first + place.before + place.row + lane;
         let at = t * shape.y_stride + to;
@@ -113,5 +88,45 @@ fn kernel(group: vec3<u32>) {
             value += y[at];
         }
         y[at] = value;
+    }
+}
+
+fn kernel(group: vec3<u32>) {
+    let t = group.y;
+    var row = t;
+    if (GATHERED) {
+        row = batch.row[batch.first_output + t].output;
+    }
+    row *= shape.x_quads;
+    let groups = (shape.columns + 31u) / 32u;
+    var scale = 1.0;
+    for (var k = 0u; k < EACH; k++) {
+        let place = place_of(group.x * EACH + k);
+        var squares = vec4<f32>();
+        var sums = vec4<f32>();
+        var ups = vec4<f32>();
+        for (var start = 0u; start < groups; start += LANES) {
+            if (k == 0u || groups > LANES) {
+                squares += fetch_all(row, start);
+            }
+            let i = start + lane;
+            if (i < groups) {
+                let h = Values(four_of(0u), four_of(4u));
+                let fours = h.first + h.last;
+                let sum = dot(fours[0] + fours[1] + fours[2] + fours[3], vec4<f32>(1.0));
+                sums += products(place.tensor, place.row, place.rows, i, h, sum);
+                if (GATED) {
+                    ups += products(1u, place.row, place.rows, i, h, sum);
+                }
+            }
+        }
+        if (NORMED && k == 0u) {
+            scale = inverseSqrt(dot(sum_lanes(squares), vec4<f32>(1.0)) / f32(shape.columns) + EPS);
+        }
+        var made = scale * sum_lanes(sums);
+        if (GATED) {
+            made = silu(made) * (scale * sum_lanes(ups));
+        }
+        put(t, place, made);
     }
 }

@@ -4,6 +4,7 @@
 // on some GPUs, where everything that is made of them waits for it.
 
 // 32 weights of a quantized format: w = d · q - m, with four int8 q in a word; d.x is of the first 16, d.y of the last.
+// HALVED: they differ, and m is 0.
 struct Block {
     first: vec4<u32>,
     last: vec4<u32>,
@@ -11,10 +12,33 @@ struct Block {
     m: f32,
 }
 
+// 32 bytes.
+struct Bytes {
+    first: vec4<u32>,
+    last: vec4<u32>,
+}
+
 // 32 values, four in a column.
 struct Values {
     first: mat4x4<f32>,
     last: mat4x4<f32>,
+}
+
+// The 32 bytes of a, b and c from byte `at` % 16 on, which is even: shifted by eight bytes, by four, by two.
+fn shifted(a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, at: u32) -> Bytes {
+    let by_8 = (at & 8u) != 0u;
+    let a_8 = select(a, vec4<u32>(a.zw, b.xy), by_8);
+    let b_8 = select(b, vec4<u32>(b.zw, c.xy), by_8);
+    let c_8 = select(c.xy, c.zw, by_8);
+    let by_4 = (at & 4u) != 0u;
+    let a_4 = select(a_8, vec4<u32>(a_8.yzw, b_8.x), by_4);
+    let b_4 = select(b_8, vec4<u32>(b_8.yzw, c_8.x), by_4);
+    let c_4 = select(c_8.x, c_8.y, by_4);
+    let by_2 = (at & 2u) != 0u;
+    let half = vec4<u32>(16u);
+    let a_2 = select(a_4, a_4 >> half | vec4<u32>(a_4.yzw, b_4.x) << half, by_2);
+    let b_2 = select(b_4, b_4 >> half | vec4<u32>(b_4.yzw, c_4) << half, by_2);
+    return Bytes(a_2, b_2);
 }
 
 fn signed_bytes(word: u32) -> vec4<f32> {

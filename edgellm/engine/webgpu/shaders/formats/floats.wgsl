@@ -9,10 +9,6 @@ fn unpack_WEIGHTS(row: u32, i: u32) -> Values {
     return Values(ragged_sixteen_WEIGHTS(row, column), ragged_sixteen_WEIGHTS(row, column + 16u));
 }
 
-fn sixteen_WEIGHTS(at: u32) -> mat4x4<f32> {
-    return mat4x4<f32>(quad_WEIGHTS(at), quad_WEIGHTS(at + 4u), quad_WEIGHTS(at + 8u), quad_WEIGHTS(at + 12u));
-}
-
 fn ragged_sixteen_WEIGHTS(row: u32, column: u32) -> mat4x4<f32> {
     return mat4x4<f32>(
         ragged_WEIGHTS(row, column),

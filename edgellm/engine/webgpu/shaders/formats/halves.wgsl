@@ -1,10 +1,17 @@
 
 // Weights of half a word each, which `pair` takes apart, and so a row may begin in the middle of one.
-fn quad_WEIGHTS(at: u32) -> vec4<f32> {
-    return vec4<f32>(pair_WEIGHTS(WEIGHTS[at / 2u]), pair_WEIGHTS(WEIGHTS[at / 2u + 1u]));
+fn sixteen_WEIGHTS(at: u32) -> mat4x4<f32> {
+    let a = WEIGHTS[at / 8u];
+    let b = WEIGHTS[at / 8u + 1u];
+    return mat4x4<f32>(
+        vec4<f32>(pair_WEIGHTS(a.x), pair_WEIGHTS(a.y)),
+        vec4<f32>(pair_WEIGHTS(a.z), pair_WEIGHTS(a.w)),
+        vec4<f32>(pair_WEIGHTS(b.x), pair_WEIGHTS(b.y)),
+        vec4<f32>(pair_WEIGHTS(b.z), pair_WEIGHTS(b.w)),
+    );
 }
 
 fn weight_WEIGHTS(at: u32) -> f32 {
-    let pair = pair_WEIGHTS(WEIGHTS[at / 2u]);
+    let pair = pair_WEIGHTS(WEIGHTS[at / 8u][at / 2u % 4u]);
     return select(pair.x, pair.y, at % 2u == 1u);
 }

@@ -6,6 +6,8 @@
 //           [ d f16 | dmin f16 | scales, minima | FIFTH vec4 of fifth bits | low bits of q: 4 groups of 32 bytes ]
 //
 //     group g   low nibbles are block 2g, high nibbles block 2g + 1
+const HALVED_WEIGHTS: bool = false;
+
 fn block_WEIGHTS(row: u32, i: u32) -> Block {
     let at = (shape.columns / 256u * row + i / 8u) * (9u + FIFTH_WEIGHTS);
     let j = i % 8u;

@@ -1,4 +1,3 @@
-// The bytes of a tensor whose blocks are whole vec4 of words.
+// The bytes of a tensor, sixteen at a time.
 
 @group(0) @binding(BINDING_WEIGHTS) var<storage, read> WEIGHTS: array<vec4<u32>>;
-
