@@ -22,7 +22,7 @@ from edgellm.engine.remote import CALL, RAISED, RemoteDevice, packed, unpacked
 from edgellm.engine.worker import Server
 from edgellm.gguf import GGUFFile
 
-PROMPT = "a b c d e f"
+PROMPT, SHORT = "a b c d e f", "a"
 SETTING: dict[str, Any] = {"max_tokens": 12, "temp": 0, "logit_bias": {2: -np.inf}}
 
 
@@ -53,10 +53,10 @@ def workers() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "edgellm.engine.worker" in child.cmdline()]
 
 
-def alone(path: Path) -> list[int]:
+def alone(path: Path, prompt: str = PROMPT) -> list[int]:
     """What the CPU writes."""
     with Model.open(path, threads=1, gpu_layers=0) as model:
-        return model.generate(PROMPT, **SETTING).tokens
+        return model.generate(prompt, **SETTING).tokens
 
 
 def gpu_of(model: Model) -> RemoteDevice:
@@ -71,24 +71,25 @@ def told(model: Model) -> list[tuple[str, int]]:
 
 LOST, FULL = "the device was lost: the CPU computes", r"its memory is full: trying fewer layers \(1\)"
 FAULTS = {
-    "lost when something is submitted": ("vkQueueSubmit,12,-4", LOST),
-    "lost while it computes": ("vkWaitSemaphores,12,-4", LOST),
-    "lost while nobody looks": ("vkGetSemaphoreCounterValue,12,-4", LOST),
-    "no memory to submit": ("vkQueueSubmit,12,-2", FULL),
-    "no memory for commands": ("vkBeginCommandBuffer,12,-2", FULL),
-    "no memory for pipelines": ("vkCreateComputePipelines,9,-2", FULL),
+    "lost when something is submitted": ("vkQueueSubmit,4,-4", LOST),
+    "lost while it computes": ("vkWaitSemaphores,4,-4", LOST),
+    "lost while nobody looks": ("vkGetSemaphoreCounterValue,4,-4", LOST),
+    "no memory to submit": ("vkQueueSubmit,4,-2", FULL),
+    "no memory for commands": ("vkBeginCommandBuffer,4,-2", FULL),
+    "no memory for pipelines": ("vkCreateComputePipelines,1,-2", FULL),
 }
-"""What the driver says, from which submission on; and what a person is told. The ninth is that of the first token."""
+"""What the driver says, from which submission on; and what a person is told. The few tokens of SHORT are the first one,
+and each further token is another."""
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_whatever_the_driver_says(path: Path, wrong: pytest.MonkeyPatch, name: str) -> None:
     """In the middle of a reply."""
     fault, line = FAULTS[name]
-    wanted = alone(path)
+    wanted = alone(path, SHORT)
     wrong.setenv("VULKAN_FAULT", fault)
     with Model.open(path, threads=1, gpu_layers="all") as model:
-        reply = model.stream(PROMPT, **SETTING)
+        reply = model.stream(SHORT, **SETTING)
         first = next(reply)
         wrong.delenv("VULKAN_FAULT")
         with pytest.warns(EdgeLLMWarning, match=line) as notices:
@@ -152,7 +153,7 @@ def test_memory_of_the_gpu_that_is_short(model_file: ModelFile, wrong: pytest.Mo
 
 
 def test_a_slow_gpu_is_not_taken_for_one_that_hangs(path: Path) -> None:
-    """It gives a sign of life after each block of a prompt."""
+    """It gives a sign of life after some blocks of a prompt, first after one."""
     with GGUFFile.open(path) as file:
         engine, signs = engine_on(file, 2), list[bytes]()
         child = engine._runner.gpu._child  # type: ignore[union-attr]
@@ -160,7 +161,7 @@ def test_a_slow_gpu_is_not_taken_for_one_that_hangs(path: Path) -> None:
             patch.setattr(child, "ask", lambda *given, ask=child.ask: ask(*given[:2], signs.append))
             engine.forward([Segment(engine.new_sequence(), some_ids(20))])
         engine.close()
-    assert len(signs) == 4
+    assert 2 <= len(signs) <= 4
 
 
 def test_an_interrupt_leaves_the_process_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

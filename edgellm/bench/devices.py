@@ -15,6 +15,11 @@ class Watch:
         self._engine = engine if isinstance(engine, Engine) and len(engine.devices) > 1 else None
         self._before: list[Work] = []
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether there is anything to look at."""
+        return self._engine is not None
+
     def begin(self) -> None:
         """A half begins now."""
         self._before = self._engine.work if self._engine else []

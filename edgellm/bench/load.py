@@ -89,3 +89,10 @@ def warm_up(side: Timed, setting: Setting) -> None:
         side.prefill(setting.prompt_tokens)
     if setting.tokens:
         side.decode(min(setting.tokens, WARM_STEPS))
+
+
+def keep_busy(side: Timed, seconds: float) -> None:
+    """Decode for so long, untimed."""
+    begin = perf_counter()
+    while perf_counter() - begin < seconds:
+        side.decode(1)
