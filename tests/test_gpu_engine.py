@@ -70,8 +70,8 @@ def test_quantized_files_are_nearer_to_the_truth_than_on_the_cpu(model_file: Mod
     with on(path, 0) as engine:
         cpu = divergence(truth, logits(engine, ids))
     with on(path, "all") as engine:
-        assert divergence(truth, logits(engine, ids)) <= max(1.1 * cpu, 1e-9)
-        assert divergence(truth[:4], logits(engine, ids[:4], step=1)) < 1e-8
+        for step in (256, 1):
+            assert divergence(truth, logits(engine, ids, step)) <= max(1.1 * cpu, 1e-9)
 
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
@@ -225,8 +225,9 @@ def test_without_optional_features(
     with on(path, 0) as engine:
         cpu = divergence(truth, logits(engine, ids))
     with on(path, "all") as engine:
+        exact = "packed dot" in masked  # then x is not rounded
         assert divergence(truth, logits(engine, ids)) <= 1.1 * cpu
-        assert divergence(truth[:4], logits(engine, ids[:4], step=1)) <= 1e-9
+        assert divergence(truth, logits(engine, ids, step=1)) <= (1e-9 if exact else 1.1 * cpu)
         assert not set(gpu_of(engine).gpu.features) & set(masked)
 
 

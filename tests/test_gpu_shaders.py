@@ -70,6 +70,14 @@ def columns_of(name: str) -> int:
     return COLUMNS - 3 if KINDS[name].block == 1 else COLUMNS
 
 
+def whole_numbers(n: int) -> NDArray[np.float32]:
+    """Rows of x that rounding to 127 steps leaves as they are, and so the only error is that of float32."""
+    x = np.random.default_rng(1).integers(-127, 128, (n, COLUMNS)).astype(np.float32)
+    x[:, ::32] = 127
+    x[-1, 32:64] = 0
+    return x
+
+
 def padded(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.pad(x, ((0, 0), (0, -x.shape[1] % 32)))
 
@@ -95,7 +103,7 @@ def test_matrix_times_vector(gpu: GPU, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y = random(2, columns), random(2, 200, seed=1)
-    source = shader(["batch", lanes(gpu), "matvec"], told(ADDED=True, EACH=4), [name], 6)
+    source = shader(["batch", lanes(gpu), "x_values", "matvec"], told(ADDED=True, EACH=4), [name], 6)
     to, nothing, sizes = put(gpu, y), put(gpu, np.zeros(4, np.uint32)), shape(gpu, columns, 200, first=100)
     buffers = [sizes, put(gpu, rows(2, [])), put(gpu, padded(x)), nothing, nothing, to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (5, 2, 1))])
@@ -104,13 +112,25 @@ def test_matrix_times_vector(gpu: GPU, name: str) -> None:
     near(get(gpu, to, (2, 200)), wanted)
 
 
+@pytest.mark.parametrize("name", [name for name in FORMATS if KINDS[name].block > 1])
+def test_matrix_times_vector_in_integers(gpu: GPU, name: str) -> None:
+    """The same with x rounded to 127 steps."""
+    stored, weights = matrix(name, COLUMNS)
+    x = whole_numbers(2)
+    source = shader(["batch", lanes(gpu), "rounding", "x_packed", "matvec"], told(), [name], 6)
+    to, nothing, sizes = put(gpu, np.zeros((2, ROWS))), put(gpu, np.zeros(4, np.uint32)), shape(gpu, COLUMNS, ROWS)
+    buffers = [sizes, put(gpu, rows(2, [])), put(gpu, x), nothing, nothing, to, put(gpu, stored)]
+    gpu.submit([gpu.dispatch(source, buffers, (18, 2, 1))])
+    near(get(gpu, to, (2, ROWS)), x @ weights.T)
+
+
 @pytest.mark.parametrize("name", ["F32", "Q4_K"])
 @pytest.mark.parametrize("columns", [2048, 4608], ids="{} columns".format)
 def test_long_rows(gpu: GPU, name: str, columns: int) -> None:
     """Rows of x that are fetched at once, or in parts; for several tiles, and a gate beside them."""
     (gate, of_gate), (up, of_up) = (matrix(name, columns, seed) for seed in (0, 1))
     x, norm = random(1, columns), random(columns, seed=1) / np.float32(columns)
-    source = shader(["batch", lanes(gpu), "matvec"], told(NORMED=True, GATED=True, EACH=4), [name, name], 6)
+    source = shader(["batch", lanes(gpu), "x_values", "matvec"], told(NORMED=True, GATED=True, EACH=4), [name, name], 6)
     to, batch, nothing = put(gpu, np.zeros(ROWS, np.float32)), put(gpu, rows(1, [])), put(gpu, np.zeros(4))
     given = [shape(gpu, columns, ROWS), batch, put(gpu, x), put(gpu, norm), nothing, to, put(gpu, gate), put(gpu, up)]
     gpu.submit([gpu.dispatch(source, given, (5, 1, 1))])
@@ -135,13 +155,11 @@ def test_matrix_times_matrix(gpu: GPU, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if KINDS[name].block > 1])
 def test_matrix_times_matrix_in_integers(gpu: GPU, name: str) -> None:
-    """The same with x rounded to 127 steps; x is whole numbers here, and so the only error is that of float32."""
+    """The same with x rounded to 127 steps."""
     stored, weights = matrix(name, COLUMNS)
-    x = np.random.default_rng(1).integers(-127, 128, (TOKENS, COLUMNS)).astype(np.float32)
-    x[:, ::32] = 127
-    x[3, 32:64] = 0
+    x = whole_numbers(TOKENS)
     packed, scales = put(gpu, np.zeros((TOKENS, COLUMNS // 4))), put(gpu, np.zeros((TOKENS, COLUMNS // 16)))
-    source = shader([lanes(gpu), "quantize"], {"LANES": 64, "X_QUADS": COLUMNS // 4})
+    source = shader([lanes(gpu), "rounding", "quantize"], {"LANES": 64, "X_QUADS": COLUMNS // 4})
     first = gpu.dispatch(source, [put(gpu, x), packed, scales], (1, TOKENS, 1))
     flags = {"LANES": 128, "BIASED": False, "ADDED": False, "COUNT": 1}
     source = shader(["batch", lanes(gpu), "square", "matmul_packed"], flags, [name], 6)
@@ -163,12 +181,13 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPU) -> None:
     names = ("Q4_K", "Q6_K", "F16")
     stored, weights = zip(*(matrix(name, COLUMNS, seed) for seed, name in enumerate(names)), strict=True)
     tensors, batch, nothing = [put(gpu, each) for each in stored], put(gpu, rows(3, [0, 2])), put(gpu, np.zeros(4))
-    source = shader(["batch", lanes(gpu), "matvec"], told(NORMED=True, GATHERED=True, BIASED=True), names, 6)
+    flags = told(NORMED=True, GATHERED=True, BIASED=True)
+    source = shader(["batch", lanes(gpu), "x_values", "matvec"], flags, names, 6)
     to, sizes = put(gpu, np.zeros((2, 210), np.float32)), shape(gpu, COLUMNS, 210, rows=3 * ROWS)
     given = [sizes, batch, put(gpu, x), put(gpu, norm), put(gpu, bias), to, *tensors]
     gpu.submit([gpu.dispatch(source, given, (54, 2, 1))])
     near(get(gpu, to, (2, 210)), normed(x, norm)[[0, 2]] @ np.concatenate(weights).T + bias)
-    source = shader(["batch", lanes(gpu), "matvec"], told(GATED=True), names[:2], 6)
+    source = shader(["batch", lanes(gpu), "x_values", "matvec"], told(GATED=True), names[:2], 6)
     to = put(gpu, np.zeros((3, 200), np.float32))
     given = [shape(gpu, COLUMNS, 200), batch, put(gpu, x / 8), nothing, nothing, to, *tensors[:2]]
     gpu.submit([gpu.dispatch(source, given, (18, 3, 1))])

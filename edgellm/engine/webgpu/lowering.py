@@ -94,7 +94,7 @@ class Lowering(Products):
         subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
         queries = 4 if single and group <= 4 else QUERIES
         attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets, "QUERIES": queries}
-        load, store = ["piece", f"cells_{self.kv_type}"], [f"store_{self.kv_type}", "heads"]
+        load, store = ["piece", f"cells_{self.kv_type}"], ["rounding", f"store_{self.kv_type}", "heads"]
         known, norms, made = [s.batch, s.tables], block.head_norms or s.nothing, [s.mixed.buffer, s.parts]
         grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")
         each_head = (model.heads + 2 * model.kv_heads, "rows", 1)

@@ -79,12 +79,14 @@ class Products:
         for run in runs(matrices, gated=gated):
             tiles = _tiles(run.pieces[:1] if gated else run.pieces)
             each = max(1, min(_MOST_TILES, tiles // _ENOUGH))
+            packs = all(self._packs(matrix) for matrix, _ in run.pieces)
             steps.append(
                 self.dispatch(
                     "matvec",
                     constants | {"EACH": each},
                     [self._shape(run, x, y), *buffers, *(piece.buffer for _, piece in run.pieces)],
                     (-(-tiles // each), rows, 1),
+                    ["rounding", "x_packed"] if packs else ["x_values"],
                     formats=[matrix.format for matrix, _ in run.pieces],
                 )
             )
@@ -102,7 +104,7 @@ class Products:
     ) -> list[Dispatch]:
         """Matrix × matrix; several matrices are below each other. Where it pays, quantized ones are as integers."""
         own = list(runs(matrices, together=False))
-        packed = [self._packs(run) for run in own]
+        packed = [self._packs(run.pieces[0][0]) for run in own]
         first = [self.quantize(x)] if any(packed) else []
         flags: dict[str, Constant] = {"BIASED": bias is not None, "ADDED": added, "COUNT": int(counted)}
         s, squares = self.scratch, "output squares" if counted else "squares"
@@ -128,11 +130,12 @@ class Products:
         """x as int8, for products of quantized weights."""
         s = self.scratch
         grid = (-(-x.width // (32 * LANES)), "rows", 1)
-        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, [x.buffer, s.packed, s.scales], grid)
+        buffers = [x.buffer, s.packed, s.scales]
+        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, buffers, grid, ["rounding"])
 
-    def _packs(self, run: Run) -> bool:
-        """Whether a product is made of packed integers."""
-        return PACKED_DOT in self.gpu.features and run.pieces[0][0].format in QUANTIZED_FORMATS
+    def _packs(self, matrix: Matrix) -> bool:
+        """Whether products of a matrix are made of packed integers."""
+        return PACKED_DOT in self.gpu.features and matrix.format in QUANTIZED_FORMATS
 
     def _tile_type(self, run: Run) -> str:
         """How unpacked weights wait in workgroup memory: weights of few bits lose nothing that counts as f16."""

@@ -39,27 +39,33 @@ def shader(
     """
     unpacking = [text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
-        source = "".join(text(f"formats/{file}") for file in _files(name))
+        files = [*_unpacking(name), *(_multiplying(name) if "matvec" in parts else [])]
+        source = "".join(text(f"formats/{file}") for file in files)
         unpacking.append(source.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
-    if formats:
+    if "matvec" in parts:
         unpacking.append(_products(len(formats)))
     told = [_constant(name, value) for name, value in constants.items()]
     return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
 
 
-def _files(name: str) -> list[str]:
+def _unpacking(name: str) -> list[str]:
     """What unpacks a format, one file building on the other."""
     own = name.lower()
     if name not in QUANTIZED_FORMATS:
-        return ["quads", own, *(["halves"] if name in _HALVES else []), "floats", "rows"]
-    return ["quads", *([own, "minima"] if name in _MINIMA else ["bytes", own]), "blocks", "rows"]
+        return ["quads", own, *(["halves"] if name in _HALVES else []), "floats"]
+    return ["quads", *([own, "minima"] if name in _MINIMA else ["bytes", own]), "blocks"]
+
+
+def _multiplying(name: str) -> list[str]:
+    """What multiplies 32 weights of a format by x, and does so for four rows."""
+    return ["block_product" if name in QUANTIZED_FORMATS else "float_product", "rows"]
 
 
 def _products(tensors: int) -> str:
     """The function that asks one of the tensors for products (see `shaders/matvec.wgsl`)."""
-    calls = [f"return products_w{i}(row, rows, i, h, sum);" for i in range(tensors)]
+    calls = [f"return products_w{i}(row, rows, i, x);" for i in range(tensors)]
     lines = [f"    if (tensor == {i}u) {{ {call} }}" for i, call in enumerate(calls[:-1])]
-    parameters = "tensor: u32, row: u32, rows: u32, i: u32, h: Values, sum: f32"
+    parameters = "tensor: u32, row: u32, rows: u32, i: u32, x: X"
     head = f"fn products({parameters}) -> vec4<f32> {{"
     return "\n".join([_constant("TENSORS", tensors), head, *lines, f"    {calls[-1]}", "}"])
 

@@ -43,13 +43,12 @@ struct Four {
     d: vec4<u32>,
 }
 
-// The sum of the products of 16 int8 each, on top of `more`.
-fn product(w: vec4<u32>, v: vec4<u32>, more: i32) -> i32 {
-    return dot4I8Packed(w.x, v.x) + dot4I8Packed(w.y, v.y) + dot4I8Packed(w.z, v.z) + dot4I8Packed(w.w, v.w) + more;
-}
-
 fn four_products(w: vec4<u32>, v: Four, more: vec4<i32>) -> vec4<i32> {
-    return vec4<i32>(product(w, v.a, more.x), product(w, v.b, more.y), product(w, v.c, more.z), product(w, v.d, more.w));
+    let a = dot_bytes(w, v.a, more.x);
+    let b = dot_bytes(w, v.b, more.y);
+    let c = dot_bytes(w, v.c, more.z);
+    let d = dot_bytes(w, v.d, more.w);
+    return vec4<i32>(a, b, c, d);
 }
 
 // Integers below 2^22 that were added to WHOLE, as floats: in 1.5 · 2^23 + n the last bits are those of n. Conversions

@@ -2,8 +2,8 @@
 //
 // A workgroup makes EACH times TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum
 // up. A row of x that is fetched at once stays in workgroup memory for all of them.
-// W may be several tensors below each other, of which a tile has rows of one: `products(tensor, r, rows, i, h, sum)`
-// are those of h with weights 32i … of rows r … r + 3 of it.
+// W may be several tensors below each other, of which a tile has rows of one: `products(tensor, r, rows, i, x)` are
+// those of a lane's x (see x_values.wgsl and x_packed.wgsl) with weights 32i … of rows r … r + 3 of it.
 //
 //     NORMED    x is normed first (RMSNorm with weight `norm`): each workgroup does it again, as x is small
 //     GATHERED  the rows of x are those whose logits are wanted
@@ -111,12 +111,10 @@ fn kernel(group: vec3<u32>) {
             }
             let i = start + lane;
             if (i < groups) {
-                let h = Values(four_of(0u), four_of(4u));
-                let fours = h.first + h.last;
-                let sum = dot(fours[0] + fours[1] + fours[2] + fours[3], vec4<f32>(1.0));
-                sums += products(place.tensor, place.row, place.rows, i, h, sum);
+                let own = taken(four_of(0u), four_of(4u));
+                sums += products(place.tensor, place.row, place.rows, i, own);
                 if (GATED) {
-                    ups += products(1u, place.row, place.rows, i, h, sum);
+                    ups += products(1u, place.row, place.rows, i, own);
                 }
             }
         }

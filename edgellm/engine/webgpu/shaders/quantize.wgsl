@@ -17,13 +17,12 @@ fn kernel(group: vec3<u32>) {
             most = max(most, abs(x[at + k]));
         }
         let largest = max(max(most.x, most.y), max(most.z, most.w));
-        let inverse = select(0.0, 127.0 / largest, largest >= 1e-36);
+        let inverse = steps_of(largest);
         var sum = 0;
         for (var k = 0u; k < 8u; k++) {
-            let rounded = vec4<i32>(round(x[at + k] * inverse));
-            let b = vec4<u32>(rounded) & vec4<u32>(255u);
-            q[at + k] = b.x | b.y << 8u | b.z << 16u | b.w << 24u;
-            sum += rounded.x + rounded.y + rounded.z + rounded.w;
+            let word = rounded(x[at + k] * inverse);
+            q[at + k] = word;
+            sum += dot4I8Packed(word, 0x01010101u);
         }
         let d = largest / 127.0;
         scales[at / 8u] = vec2<f32>(d, d * f32(sum));

@@ -53,6 +53,11 @@ fn dot_sixteen(a: mat4x4<f32>, b: mat4x4<f32>) -> f32 {
     return dot(a[0], b[0]) + dot(a[1], b[1]) + dot(a[2], b[2]) + dot(a[3], b[3]);
 }
 
+// The sum of the products of 16 int8 each, on top of `more`.
+fn dot_bytes(a: vec4<u32>, b: vec4<u32>, more: i32) -> i32 {
+    return dot4I8Packed(a.x, b.x) + dot4I8Packed(a.y, b.y) + dot4I8Packed(a.z, b.z) + dot4I8Packed(a.w, b.w) + more;
+}
+
 // Bytes of values below 128, minus `offset` below 128: as int8, without borrows between bytes.
 fn minus(words: vec4<u32>, offset: u32) -> vec4<u32> {
     return ((words | vec4<u32>(0x80808080u)) - vec4<u32>(offset * 0x01010101u)) ^ vec4<u32>(0x80808080u);

@@ -5,10 +5,3 @@ fn unpack_WEIGHTS(row: u32, i: u32) -> Values {
     let m = mat4x4<f32>(column, column, column, column);
     return Values(block.d.x * sixteen_bytes(block.first) - m, block.d.y * sixteen_bytes(block.last) - m);
 }
-
-fn product_WEIGHTS(row: u32, i: u32, h: Values, sum: f32) -> f32 {
-    let block = block_WEIGHTS(row, i);
-    let first = dot_sixteen(sixteen_bytes(block.first), h.first);
-    let last = dot_sixteen(sixteen_bytes(block.last), h.last);
-    return block.d.x * first + block.d.y * last - block.m * sum;
-}

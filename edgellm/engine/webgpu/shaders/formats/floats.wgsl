@@ -24,8 +24,3 @@ fn ragged_WEIGHTS(row: u32, column: u32) -> vec4<f32> {
     let found = vec4<f32>(weight_WEIGHTS(at.x), weight_WEIGHTS(at.y), weight_WEIGHTS(at.z), weight_WEIGHTS(at.w));
     return select(vec4<f32>(), found, columns < vec4<u32>(shape.columns));
 }
-
-fn product_WEIGHTS(row: u32, i: u32, h: Values, sum: f32) -> f32 {
-    let w = unpack_WEIGHTS(row, i);
-    return dot_sixteen(w.first, h.first) + dot_sixteen(w.last, h.last);
-}

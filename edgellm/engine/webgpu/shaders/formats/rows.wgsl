@@ -1,11 +1,11 @@
 
 // Products of four rows from `row` on, of those that the tensor has.
-fn products_WEIGHTS(row: u32, rows: u32, i: u32, h: Values, sum: f32) -> vec4<f32> {
+fn products_WEIGHTS(row: u32, rows: u32, i: u32, x: X) -> vec4<f32> {
     let each = min(vec4<u32>(row) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(rows - 1u));
     return vec4<f32>(
-        product_WEIGHTS(each.x, i, h, sum),
-        product_WEIGHTS(each.y, i, h, sum),
-        product_WEIGHTS(each.z, i, h, sum),
-        product_WEIGHTS(each.w, i, h, sum),
+        product_WEIGHTS(each.x, i, x),
+        product_WEIGHTS(each.y, i, x),
+        product_WEIGHTS(each.z, i, x),
+        product_WEIGHTS(each.w, i, x),
     );
 }
