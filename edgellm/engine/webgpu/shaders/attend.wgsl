@@ -17,17 +17,16 @@ const QUADS: u32 = HEAD_DIM / 4u;
 const GROUP: u32 = HEADS / KV_HEADS;
 const TOGETHER: u32 = min(GROUP, QUERIES);
 const CHUNKS: u32 = (GROUP + TOGETHER - 1u) / TOGETHER;
-const FOURS: u32 = QUERIES / 4u;
 const SHARE: u32 = LANES / QUERIES;         // lanes that weigh the scores of a query
 const MASKED: f32 = -1e30;
 
 var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums, on their way to another lane
 var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: there is no such query
-var<workgroup> scores: array<vec4<f32>, PAGE * FOURS>;          // [key][FOURS]: of four queries; then the weights
+var<workgroup> scores: array<f32, PAGE * QUERIES>;              // [key][query]; then the weights
 var<workgroup> reduced: array<f32, LANES>;
 var<workgroup> tops: array<f32, QUERIES>;
 var<workgroup> totals: array<f32, QUERIES>;
-var<workgroup> factors: array<vec4<f32>, FOURS>;                // by which a page's new top shrinks what was before it
+var<workgroup> factors: array<f32, QUERIES>;                    // by which a page's new top shrinks what was before it
 
 struct Tile {
     first: u32,     // row
@@ -70,10 +69,15 @@ fn add_quads(i: u32, d4: u32, keys: mat4x4<f32>) -> vec4<f32> {
     return half + add_quad(i, d4 + 2u, keys[2]) + add_quad(i, d4 + 3u, keys[3]);
 }
 
-fn put_scores(four: u32, key: u32, cell: u32, made: vec4<f32>) {
-    let i = 4u * four;
-    let seen = vec4<u32>(cell) < vec4<u32>(visible[i], visible[i + 1u], visible[i + 2u], visible[i + 3u]);
-    scores[key * FOURS + four] = select(vec4<f32>(MASKED), made, seen);
+fn put_score(i: u32, cell: u32, made: f32) {
+    scores[lane * QUERIES + i] = select(MASKED, made, cell + lane < visible[i]);
+}
+
+fn put_scores(i: u32, cell: u32, made: vec4<f32>) {
+    put_score(i, cell, made.x);
+    put_score(i + 1u, cell, made.y);
+    put_score(i + 2u, cell, made.z);
+    put_score(i + 3u, cell, made.w);
 }
 
 // The scores of a page whose first cell is `cell`: lane j has key j.
@@ -89,20 +93,20 @@ fn score(tile: Tile, page: u32, cell: u32) {
             load_quad(page, tile.g, false, d4 + 3u, lane),
         );
         first += add_quads(0u, d4, keys);
-        if (FOURS == 2u) {
+        if (QUERIES == 8u) {
             last += add_quads(4u, d4, keys);
         }
     }
     for (; d4 < QUADS; d4++) {
         let key = load_quad(page, tile.g, false, d4, lane);
         first += add_quad(0u, d4, key);
-        if (FOURS == 2u) {
+        if (QUERIES == 8u) {
             last += add_quad(4u, d4, key);
         }
     }
-    put_scores(0u, lane, cell + lane, first);
-    if (FOURS == 2u) {
-        put_scores(1u, lane, cell + lane, last);
+    put_scores(0u, cell, first);
+    if (QUERIES == 8u) {
+        put_scores(4u, cell, last);
     }
     workgroupBarrier();
 }
@@ -113,7 +117,7 @@ fn weigh() {
     let start = i * SHARE;
     var top = MASKED;
     for (var j = lane - start; j < PAGE; j += SHARE) {
-        top = max(top, scores[j * FOURS + i / 4u][i % 4u]);
+        top = max(top, scores[j * QUERIES + i]);
     }
     reduced[lane] = top;
     workgroupBarrier();
@@ -123,9 +127,9 @@ fn weigh() {
     }
     var total = 0.0;
     for (var j = lane - start; j < PAGE; j += SHARE) {
-        let made = scores[j * FOURS + i / 4u][i % 4u];
+        let made = scores[j * QUERIES + i];
         let weight = select(exp(made - top), 0.0, made == MASKED);
-        scores[j * FOURS + i / 4u][i % 4u] = weight;
+        scores[j * QUERIES + i] = weight;
         total += weight;
     }
     workgroupBarrier();
@@ -137,21 +141,26 @@ fn weigh() {
             total += reduced[j];
         }
         let factor = exp(tops[i] - top);
-        factors[i / 4u][i % 4u] = factor;
+        factors[i] = factor;
         totals[i] = totals[i] * factor + total;
         tops[i] = top;
     }
     workgroupBarrier();
 }
 
-// A quad of values for each of four queries, by their weights.
-fn weighted(four: u32, j: u32, value: vec4<f32>) -> mat4x4<f32> {
-    let w = scores[j * FOURS + four];
-    return mat4x4<f32>(w.x * value, w.y * value, w.z * value, w.w * value);
+// A quad of values of token j for each of four queries from i on, by their weights.
+fn weighted(i: u32, j: u32, value: vec4<f32>) -> mat4x4<f32> {
+    let at = j * QUERIES + i;
+    return mat4x4<f32>(scores[at] * value, scores[at + 1u] * value, scores[at + 2u] * value, scores[at + 3u] * value);
 }
 
-fn shrunk(sums: mat4x4<f32>, by: vec4<f32>) -> mat4x4<f32> {
-    return mat4x4<f32>(by.x * sums[0], by.y * sums[1], by.z * sums[2], by.w * sums[3]);
+fn shrunk(i: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
+    return mat4x4<f32>(
+        factors[i] * sums[0],
+        factors[i + 1u] * sums[1],
+        factors[i + 2u] * sums[2],
+        factors[i + 3u] * sums[3],
+    );
 }
 
 // Add the values of each SUBSETS-th token of a page from j on; those behind the last token have no weight.
@@ -166,8 +175,8 @@ fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, token
         let c = load_quad(page, tile.g, true, d4, min(j2, tokens - 1u));
         let d = load_quad(page, tile.g, true, d4, min(j3, tokens - 1u));
         made.first += weighted(0u, j, a) + weighted(0u, j1, b) + weighted(0u, j2, c) + weighted(0u, j3, d);
-        if (FOURS == 2u) {
-            made.last += weighted(1u, j, a) + weighted(1u, j1, b) + weighted(1u, j2, c) + weighted(1u, j3, d);
+        if (QUERIES == 8u) {
+            made.last += weighted(4u, j, a) + weighted(4u, j1, b) + weighted(4u, j2, c) + weighted(4u, j3, d);
         }
     }
     return made;
@@ -262,7 +271,7 @@ fn attend(tile: Tile, s: u32) {
     }
     if (piece.continues == 1u && subset == 0u) {
         sums.first = take_four(tile, s, 0u, d4);
-        if (FOURS == 2u) {
+        if (QUERIES == 8u) {
             sums.last = take_four(tile, s, 4u, d4);
         }
     }
@@ -275,9 +284,9 @@ fn attend(tile: Tile, s: u32) {
         score(tile, page, p * PAGE);
         weigh();
         if (subset < SUBSETS) {
-            sums.first = shrunk(sums.first, factors[0]);
-            if (FOURS == 2u) {
-                sums.last = shrunk(sums.last, factors[1u % FOURS]);
+            sums.first = shrunk(0u, sums.first);
+            if (QUERIES == 8u) {
+                sums.last = shrunk(4u, sums.last);
             }
             sums = add_values(sums, tile, page, d4, subset, min(PAGE, cells_seen - p * PAGE));
         }
@@ -286,14 +295,14 @@ fn attend(tile: Tile, s: u32) {
     for (var other = 1u; other < SUBSETS; other++) {
         if (subset == other) {
             hand_over(0u, d4, sums.first);
-            if (FOURS == 2u) {
+            if (QUERIES == 8u) {
                 hand_over(4u, d4, sums.last);
             }
         }
         workgroupBarrier();
         if (subset == 0u) {
             sums.first += handed(0u, d4);
-            if (FOURS == 2u) {
+            if (QUERIES == 8u) {
                 sums.last += handed(4u, d4);
             }
         }
@@ -301,7 +310,7 @@ fn attend(tile: Tile, s: u32) {
     }
     if (subset == 0u) {
         put_four(tile, s, 0u, d4, sums.first);
-        if (FOURS == 2u) {
+        if (QUERIES == 8u) {
             put_four(tile, s, 4u, d4, sums.last);
         }
     }
