@@ -2,8 +2,8 @@
 //
 // Up to QUERIES (4 or 8) queries that share a KV head go through the pages together: a tile, the heads of a group in a
 // few consecutive rows of one sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). In each
-// page lane j makes the scores of key j; then lanes share out (quad of the head, tokens) and add up values. Four keys or
-// values are asked for before the first is used: what takes time here is the way to them.
+// page lane j makes the scores of key j; then lanes share out (quad of the head, tokens) and add up values. Four keys
+// or values are asked for before the first is used: what takes time here is the way to them.
 //
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
 //     parts  [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total

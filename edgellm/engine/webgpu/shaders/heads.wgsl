@@ -3,7 +3,8 @@
 //     rotations  [rows][ROPE_DIM / 2]: cosine and sine of each pair's angle at the row's position
 //     norms      [2][HEAD_DIM]: the weights for heads of q, and of k
 //
-// HALVES pairs value i of a head with i + ROPE_DIM / 2, otherwise neighbours 2i and 2i + 1. HEAD_NORMS: there are norms.
+// HALVES pairs value i of a head with i + ROPE_DIM / 2, otherwise neighbours 2i and 2i + 1. HEAD_NORMS: there are
+// norms.
 
 const PAIRS: u32 = ROPE_DIM / 2u;
 

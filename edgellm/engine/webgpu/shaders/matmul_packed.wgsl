@@ -1,7 +1,8 @@
 // Matrix × matrix in integers, for quantized weights: y[t][first + r] = W[r] · x[t] (+ bias), x as quantize.wgsl has it
 // (see square.wgsl).
 //
-// The sums of 16 or 32 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in float32.
+// The sums of 16 or 32 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in
+// float32.
 //
 //     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
 //     BIASED    + bias[first + r]
