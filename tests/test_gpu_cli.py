@@ -179,6 +179,7 @@ def test_stats_and_bench_tell_the_devices(model_file: ModelFile, monkeypatch: py
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: 2e9))
     monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
     monkeypatch.setattr(rounds, "keep", lambda *what: None)
+    monkeypatch.setattr(rounds, "_BUSY_S", 0.1)
     monkeypatch.setattr(rounds, "cold_start", lambda *what: 1.0)
     path = str(model_file(**TINY))
     given = [path, "-p", "20", "-n", "4", "--rounds", "1", "--threads", "1", "--gpu-layers", "1"]

@@ -17,7 +17,7 @@ from edgellm import Model
 from edgellm.engine.offload import Offload, Sizes
 from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.engine.webgpu import opening
+from edgellm.engine.webgpu import device, opening, products
 from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.shaders import FORMATS
 from kquants.layout import PAGE
@@ -29,6 +29,10 @@ MODELS: dict[str, dict[str, Any]] = {
     "qwen2": {"arch": "qwen2"},
     "qwen3": {"arch": "qwen3", "head_dim": 40},
     "untied, biases": {"tied": False, "biases": True},
+    "long heads": {"heads": 2, "kv_heads": 1, "head_dim": 128},
+    "longest heads": {"heads": 2, "kv_heads": 1, "head_dim": 256},
+    "short heads": {"heads": 7, "kv_heads": 1, "head_dim": 8},
+    "12 heads for one": {"heads": 12, "kv_heads": 1, "head_dim": 12},
 }
 MASKS = [("subgroups",), ("packed dot",), ("packed dot", "f16"), ("subgroups", "f16", "packed dot")]
 on = contextmanager(opened)
@@ -61,7 +65,7 @@ def test_every_split_computes_the_same(model_file: ModelFile, name: str) -> None
 
 
 @pytest.mark.parametrize("types", [name for name in FORMATS if name not in ("F32", "F16")])
-def test_quantized_files_are_nearer_to_the_truth_than_on_the_cpu(model_file: ModelFile, types: str) -> None:
+def test_quantized_files_are_as_near_to_the_truth_as_on_the_cpu(model_file: ModelFile, types: str) -> None:
     path, ids = (
         model_file(**(TINY | {"types": types, "width": 256, "head_dim": 64, "ffn": 256, "layers": 1})),
         some_ids(40),
@@ -281,6 +285,42 @@ def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> N
                 assert counts.dispatches - before.dispatches == 3 * each + head
                 assert counts.received - before.received == 4 * width
                 assert counts.sent - before.sent < 4 * 64 + 300
+
+
+def test_several_tiles_of_rows_in_a_workgroup(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As large matrices have them."""
+    monkeypatch.setattr(products, "_ENOUGH", 5)
+    path, ids = model_file(**(TINY | {"ffn": 100})), some_ids(6)
+    with on(path, 0) as engine:
+        wanted = logits(engine, ids)
+    with on(path, "all") as engine:
+        assert divergence(wanted, logits(engine, ids, step=1)) < 1e-9
+
+
+@pytest.mark.parametrize(("seconds", "together"), [(0.001, [1, 2, 4, 8, 1]), (0.02, [1, *[2] * 7, 1]), (0.2, [1] * 16)])
+def test_blocks_of_a_prompt_are_submitted_together_while_that_is_quick(
+    model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, seconds: float, together: list[int]
+) -> None:
+    """So that a stop is seen soon: each block takes so many seconds here."""
+    with on(model_file(**(TINY | {"layers": 8})), 8) as engine:
+        gpu, blocks, clock, found = gpu_of(engine), [0], [0.0], list[int]()
+        steps, wait = gpu._steps, gpu.gpu.wait
+
+        def counted(*block: Any) -> Any:
+            blocks[0] += 1
+            return steps(*block)
+
+        def timed() -> None:
+            wait()
+            clock[0] += seconds * blocks[0]
+            found.append(blocks[0])
+            blocks[0] = 0
+
+        monkeypatch.setattr(gpu, "_steps", counted)
+        monkeypatch.setattr(gpu.gpu, "wait", timed)
+        monkeypatch.setattr(device, "perf_counter", lambda: clock[0])
+        engine.forward([Segment(engine.new_sequence(), some_ids(20))])
+        assert found == together
 
 
 def test_a_stop_ends_a_prompt_between_layers(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:

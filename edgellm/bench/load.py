@@ -56,6 +56,13 @@ class Load:
             self._engine.forward([Segment(s, [t], [0]) for s, t in zip(self._sequences, tokens, strict=True)])
         return perf_counter() - begin
 
+    def keep_busy(self, seconds: float) -> None:
+        """Decode in one sequence for so long."""
+        first, begin = self._sequences[0], perf_counter()
+        while perf_counter() - begin < seconds:
+            self._rewind(first)
+            self._read(first, self._tokens(1))
+
     def _rewind(self, sequence: Sequence, steps: int = 0) -> None:
         """Let a sequence hold `depth` tokens, and those of `steps`; those still there are not computed again."""
         wanted = self._depth + steps
@@ -89,10 +96,3 @@ def warm_up(side: Timed, setting: Setting) -> None:
         side.prefill(setting.prompt_tokens)
     if setting.tokens:
         side.decode(min(setting.tokens, WARM_STEPS))
-
-
-def keep_busy(side: Timed, seconds: float) -> None:
-    """Decode for so long, untimed."""
-    begin = perf_counter()
-    while perf_counter() - begin < seconds:
-        side.decode(1)

@@ -14,7 +14,7 @@ from edgellm.arch import describe
 from edgellm.arch.description import Description, tensors_in
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
-from edgellm.bench.load import Load, keep_busy, warm_up
+from edgellm.bench.load import Load, warm_up
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
@@ -38,12 +38,13 @@ _ENOUGH = 3
 TURN, TURN_BYTES = 16, 8 << 30
 """Steps of decoding, at most, after which the memory is measured anew, and each side has another turn: memory that
 others share gives up to twice as much for a second or two, or for parts of one. Steps of small models, which find
-nothing in the caches at first, are as many as read so many bytes. There is one turn with a GPU, which must not rest."""
+nothing in the caches at first, are as many as read so many bytes. There is one turn with a GPU, which works for seconds
+before each."""
 
 _REST_S = 0.05
 """Time in which threads that spin after their work, as OpenMP's do, go to sleep."""
 
-_BUSY_S = 1.5
+_BUSY_S = 2.0
 """How long a GPU works before it is timed: one that rests runs at a fraction of its clock, and up to two seconds pass
 until it is back at the whole of it (an H200 goes from 345 to 1980 MHz)."""
 
@@ -175,9 +176,9 @@ class Bench:
         for name in order:
             side = self._sides[name]
             begin(name)
-            if name == OURS and self._watch.on_gpu:
-                keep_busy(side, _BUSY_S)
-                self._watch.begin()
+            if isinstance(side, Load) and self._watch.on_gpu:
+                side.keep_busy(_BUSY_S)
+                self._watch.begin()  # there is one turn
             seconds[name] = getattr(side, half)(*amounts)
         return seconds
 

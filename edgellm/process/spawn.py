@@ -27,7 +27,7 @@ def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
 
 def _widen(pipe: IO[bytes]) -> None:
     """Let a pipe hold a reply with logits where a system can be asked to: else both wake for each 64 KiB of it."""
-    with suppress(ImportError, AttributeError, OSError):
+    with suppress(ImportError, OSError):
         from fcntl import F_SETPIPE_SZ, fcntl
 
         fcntl(pipe, F_SETPIPE_SZ, 1 << 20)

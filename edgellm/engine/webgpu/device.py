@@ -23,14 +23,14 @@ from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
 from edgellm.engine.webgpu.scratch import Scratch
 
 _SOON_S = 0.05
-"""How long a GPU works on a large batch before it is asked whether to stop, if its blocks are no longer themselves."""
+"""How long a GPU works on a large batch until it looks whether to stop, unless a single block takes longer."""
 
 
 class GPUDevice:
     """The blocks that a placement puts on the GPU, made ready for batches.
 
-    `uploaded` is told the bytes of each step of the upload, and later 0 after each block of a large batch, as a sign of
-    life. Raises DeviceFault, as all methods do.
+    `uploaded` is told the bytes of each step of the upload, and later 0 after some blocks of a large batch, as a sign
+    of life. Raises DeviceFault, as all methods do.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GPUDevice:
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._alive = partial(uploaded, 0)
-        self._stop, self._together = False, 1
+        self._stop = False
 
     def _steps(self, block: int, rows: HowMany) -> list[Dispatch]:
         """The dispatches of a block, made when first needed: compiling them takes time."""
@@ -104,17 +104,18 @@ class GPUDevice:
         return None
 
     def _run_many(self, layers: range) -> None:
-        """Run blocks for many rows, as many at a time as take so long that a stop is seen soon."""
+        """Run blocks for many rows: first one, then up to twice as many at a time, so that a stop is seen soon."""
+        together = 1
         while layers:
-            steps = [step for block in layers[: self._together] for step in self._steps(block, "many")]
-            layers = layers[self._together :]
+            own, layers = layers[:together], layers[together:]
+            steps = [step for block in own for step in self._steps(block, "many")]
             started = perf_counter()
             self.gpu.submit(steps, self._sizes)
             self.gpu.wait()
             self._alive()
             self._check()
-            soon = perf_counter() - started < _SOON_S
-            self._together = min(2 * self._together, self._head) if soon else max(1, self._together // 2)
+            each = (perf_counter() - started) / len(own)
+            together = max(1, min(2 * together, int(_SOON_S / each)))
 
     def _send(self, batch: Batch, hidden: NDArray[np.float32]) -> None:
         """The hidden state, and the batch unless it is there."""

@@ -68,7 +68,7 @@ class GPU:
         self.work.transfer_s += perf_counter() - started
 
     def buffer(self, nbytes: int, what: str) -> Buffer:
-        """A buffer of zeros for shaders, of whole vec4."""
+        """A buffer of zeros for shaders, of whole vec4: what an array of these has no whole one of cannot be read."""
         if nbytes > self.binding:
             raise DeviceFault(f"{self.name}: {what} of {nbytes >> 20} MiB does not fit a binding")
         return self._make(max(16, nbytes + 15 & ~15), "STORAGE | COPY_DST | COPY_SRC")

@@ -2,10 +2,10 @@
 
 For few rows (decode) products are matrix × vector, with the norm before and SwiGLU behind them in the same dispatch;
 for many rows (prefill) they are matrix × matrix, and norms and SwiGLU are on their own. For a token a layer takes five
-dispatches, and one more where its sequence is so long that spans of it are shared out.
+dispatches, and one more where its sequence has several pages, which are shared out.
 
-A GPU does not take over the CPU's list of ops: what that one fuses (quantized activations, meetings of threads) is
-not what saves time here, and a block says in a few tensors what its ops say in many.
+A GPU does not take over the CPU's list of ops: what that one fuses (meetings of threads, passes over memory) is not
+what saves time here, and a block says in a few tensors what its ops say in many.
 """
 
 from collections.abc import Sequence

@@ -130,8 +130,8 @@ class Products:
         """x as int8, for products of quantized weights."""
         s = self.scratch
         grid = (-(-x.width // (32 * LANES)), "rows", 1)
-        buffers = [x.buffer, s.packed, s.scales]
-        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, buffers, grid, ["rounding"])
+        buffers, files = [x.buffer, s.packed, s.scales], ["formats/bits", "rounding", "x_packed"]
+        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, buffers, grid, files)
 
     def _packs(self, matrix: Matrix) -> bool:
         """Whether products of a matrix are made of packed integers."""

@@ -42,7 +42,7 @@ class Matrix:
 def piece_rows(tensor: Tensor, binding: int) -> int:
     """How many rows of a matrix a binding of so many bytes holds. Raises DeviceFault if not even one."""
     row_bytes = tensor.type.row_bytes(tensor.shape[1])
-    rows = min(_MOST_ROWS, (binding - 4) // row_bytes)
+    rows = min(_MOST_ROWS, binding // row_bytes)
     if rows < 1:
         raise DeviceFault(f"a row of {row_bytes} bytes does not fit a binding of {binding}")
     return rows

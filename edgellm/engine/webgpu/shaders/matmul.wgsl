@@ -13,10 +13,13 @@
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
-const X_SIDE: u32 = SIDE + 1u;      // so that what one row of x brings goes to different banks
-
 var<workgroup> w_tile: array<vec4<W_TYPE>, 8u * SIDE>;      // [quads of columns][rows of W]
-var<workgroup> x_tile: array<vec4<f32>, 8u * X_SIDE>;       // [quads of columns][rows of x]
+var<workgroup> x_tile: array<vec4<f32>, 8u * SIDE>;         // [quads of columns][rows of x], see x_at
+
+// Where quad k of row t is. Rows change places, eight by eight, so that what one of them brings goes to different banks.
+fn x_at(k: u32, t: u32) -> u32 {
+    return k * SIDE + (t ^ k);
+}
 
 fn put_quad(k: u32, quad: vec4<f32>) {
     w_tile[k * SIDE + lane] = vec4<W_TYPE>(quad);
@@ -36,7 +39,7 @@ fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     } else {
         for (var n = lane - SIDE; n < 8u * SIDE; n += SIDE) {       // neighbours take what is side by side in x
             let k = n % 8u;
-            x_tile[k * X_SIDE + n / 8u] = x[min(t + n / 8u, rows - 1u) * shape.x_quads + 8u * i + k];
+            x_tile[x_at(k, n / 8u)] = x[min(t + n / 8u, rows - 1u) * shape.x_quads + 8u * i + k];
         }
     }
 }
@@ -64,7 +67,7 @@ fn kernel(group: vec3<u32>) {
         fetch(row, t, i, rows);
         workgroupBarrier();
         for (var k = 0u; k < 8u; k++) {
-            let at = k * X_SIDE + own.t;
+            let at = x_at(k, own.t);
             let v = mat4x4<f32>(x_tile[at], x_tile[at + APART], x_tile[at + 2u * APART], x_tile[at + 3u * APART]);
             upper += of_rows(k, own.row, v);
             lower += of_rows(k, own.row + 4u, v);

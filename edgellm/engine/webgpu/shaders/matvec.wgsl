@@ -48,7 +48,7 @@ fn silu(z: vec4<f32>) -> vec4<f32> {
     return z / (1.0 + exp(min(-z, vec4<f32>(80.0))));      // not infinite, which some adapters do not reckon with
 }
 
-// Fetch quad k of the row for whoever needs it; what it adds to the sum of the row's squares.
+// Fetch quad n from group i on of a row of x, for whoever needs it; what it adds to the sum of the row's squares.
 fn fetch(row: u32, i: u32, n: u32) -> vec4<f32> {
     let k = min(8u * i + n, shape.x_quads - 1u);
     let quad = x[row + k];
@@ -100,6 +100,7 @@ fn kernel(group: vec3<u32>) {
     row *= shape.x_quads;
     let groups = (shape.columns + 31u) / 32u;
     var scale = 1.0;
+    var own: X;
     for (var k = 0u; k < EACH; k++) {
         let place = place_of(group.x * EACH + k);
         var squares = vec4<f32>();
@@ -108,10 +109,10 @@ fn kernel(group: vec3<u32>) {
         for (var start = 0u; start < groups; start += LANES) {
             if (k == 0u || groups > LANES) {
                 squares += fetch_all(row, start);
+                own = x_of(four_of(0u), four_of(4u));
             }
             let i = start + lane;
             if (i < groups) {
-                let own = taken(four_of(0u), four_of(4u));
                 sums += products(place.tensor, place.row, place.rows, i, own);
                 if (GATED) {
                     ups += products(1u, place.row, place.rows, i, own);

@@ -20,7 +20,7 @@ fn kernel(group: vec3<u32>) {
         squares += x[start + k] * x[start + k];
     }
     let sum = dot(sum_lanes(squares), vec4<f32>(1.0));
-    let scale = 1.0 / sqrt(sum / f32(COLUMNS) + EPS);
+    let scale = inverseSqrt(sum / f32(COLUMNS) + EPS);
     for (var k = lane; k < X_QUADS; k += LANES) {
         h[group.x * X_QUADS + k] = x[start + k] * scale * norm[k];
     }

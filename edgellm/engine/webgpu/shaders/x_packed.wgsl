@@ -1,5 +1,5 @@
-// What a lane multiplies weights with: 32 values of x as int8, as in quantize.wgsl. Four products take one
-// instruction, and no weight becomes a float.
+// What a lane multiplies weights with: 32 values of x as int8, x = d · q. Four products take one instruction, and no
+// weight becomes a float.
 
 struct X {
     first: vec4<u32>,
@@ -17,7 +17,7 @@ fn sixteen_rounded(v: mat4x4<f32>) -> vec4<u32> {
     return vec4<u32>(rounded(v[0]), rounded(v[1]), rounded(v[2]), rounded(v[3]));
 }
 
-fn taken(first: mat4x4<f32>, last: mat4x4<f32>) -> X {
+fn x_of(first: mat4x4<f32>, last: mat4x4<f32>) -> X {
     let largest = max(largest_of(first), largest_of(last));
     let inverse = steps_of(largest);
     let d = largest / 127.0;

@@ -6,7 +6,7 @@ struct X {
     sum: f32,
 }
 
-fn taken(first: mat4x4<f32>, last: mat4x4<f32>) -> X {
+fn x_of(first: mat4x4<f32>, last: mat4x4<f32>) -> X {
     let fours = first + last;
     return X(first, last, dot(fours[0] + fours[1] + fours[2] + fours[3], vec4<f32>(1.0)));
 }
