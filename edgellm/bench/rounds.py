@@ -176,7 +176,7 @@ class Bench:
         for name in order:
             side = self._sides[name]
             begin(name)
-            if isinstance(side, Load) and self._watch.on_gpu:
+            if self._watch.on_gpu and isinstance(side, Load):
                 side.keep_busy(_BUSY_S)
                 self._watch.begin()  # there is one turn
             seconds[name] = getattr(side, half)(*amounts)
