@@ -153,15 +153,15 @@ def test_memory_of_the_gpu_that_is_short(model_file: ModelFile, wrong: pytest.Mo
 
 
 def test_a_slow_gpu_is_not_taken_for_one_that_hangs(path: Path) -> None:
-    """It gives a sign of life after some blocks of a prompt, first after one."""
+    """It gives a sign of life after the first block of a prompt, and again after the next."""
     with GGUFFile.open(path) as file:
-        engine, signs = engine_on(file, 2), list[bytes]()
+        engine, signs = engine_on(file, 1), list[bytes]()
         child = engine._runner.gpu._child  # type: ignore[union-attr]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(child, "ask", lambda *given, ask=child.ask: ask(*given[:2], signs.append))
             engine.forward([Segment(engine.new_sequence(), some_ids(20))])
         engine.close()
-    assert 2 <= len(signs) <= 4
+    assert len(signs) == 2
 
 
 def test_an_interrupt_leaves_the_process_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

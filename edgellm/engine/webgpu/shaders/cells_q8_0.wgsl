@@ -20,6 +20,5 @@ fn scale_at(page: u32, g: u32, values: bool, d4: u32, j: u32) -> u32 {
 // Values 4 · d4 … 4 · d4 + 3 of token j of a page, of the key or the value of KV head g.
 fn load_quad(page: u32, g: u32, values: bool, d4: u32, j: u32) -> vec4<f32> {
     let word = cells[quad_at(page, g, values, d4, j)];
-    let q = vec4<i32>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> vec4<u32>(24u);
-    return vec4<f32>(q) * bitcast<f32>(cells[scale_at(page, g, values, d4, j)]);
+    return vec4<f32>(unpack4xI8(word)) * bitcast<f32>(cells[scale_at(page, g, values, d4, j)]);
 }

@@ -76,21 +76,6 @@ fn fetch_all(row: u32, i: u32) -> vec4<f32> {
     return squares;
 }
 
-fn put(t: u32, place: Place, made: vec4<f32>) {
-    if (lane < TILE && place.row + lane < place.rows) {
-        let to = shape.first + place.before + place.row + lane;
-        let at = t * shape.y_stride + to;
-        var value = made[lane];
-        if (BIASED) {
-            value += bias[to];
-        }
-        if (ADDED) {
-            value += y[at];
-        }
-        y[at] = value;
-    }
-}
-
 fn kernel(group: vec3<u32>) {
     let t = group.y;
     var row = t;
@@ -126,6 +111,8 @@ fn kernel(group: vec3<u32>) {
         if (GATED) {
             made = silu(made) * (scale * sum_lanes(ups));
         }
-        put(t, place, made);
+        if (lane < TILE && place.row + lane < place.rows) {
+            put_sum(place.before + place.row + lane, t, made[lane]);
+        }
     }
 }

@@ -12,3 +12,17 @@ struct Shape {
 }
 
 @group(0) @binding(0) var<uniform> shape: Shape;
+
+// Put the sum of a row of W for row t of x where it belongs in y, whose bindings and flags the product has.
+fn put_sum(row: u32, t: u32, sum: f32) {
+    let to = shape.first + row;
+    let at = t * shape.y_stride + to;
+    var value = sum;
+    if (BIASED) {
+        value += bias[to];
+    }
+    if (ADDED) {
+        value += y[at];
+    }
+    y[at] = value;
+}

@@ -23,23 +23,14 @@ fn put_sums(row: u32, t: u32, rows: u32, sums: mat4x4<f32>) {
 }
 
 fn put_row(row: u32, t: u32, rows: u32, sums: vec4<f32>) {
-    put_sum(row, t, rows, sums.x);
-    put_sum(row, t + APART, rows, sums.y);
-    put_sum(row, t + 2u * APART, rows, sums.z);
-    put_sum(row, t + 3u * APART, rows, sums.w);
+    put_inside(row, t, rows, sums.x);
+    put_inside(row, t + APART, rows, sums.y);
+    put_inside(row, t + 2u * APART, rows, sums.z);
+    put_inside(row, t + 3u * APART, rows, sums.w);
 }
 
-fn put_sum(row: u32, t: u32, rows: u32, sum: f32) {
+fn put_inside(row: u32, t: u32, rows: u32, sum: f32) {
     if (row < shape.rows && t < rows) {
-        let to = shape.first + row;
-        let at = t * shape.y_stride + to;
-        var value = sum;
-        if (BIASED) {
-            value += bias[to];
-        }
-        if (ADDED) {
-            value += y[at];
-        }
-        y[at] = value;
+        put_sum(row, t, sum);
     }
 }
