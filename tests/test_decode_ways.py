@@ -7,8 +7,9 @@ CODE = """
 from kquants.formats.quantized import QUANTIZED
 from kquants.products.groups import in_groups
 from kquants.products.pairs import is_in_pairs
+from kquants.products.quarters import is_in_quarters
 from kquants.products.row_by_row import is_row_by_row
-for way in (is_in_pairs, is_row_by_row):
+for way in (is_in_pairs, is_in_quarters, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
     assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4, 8) for parts in (1, 4))
@@ -16,36 +17,38 @@ for way in (is_in_pairs, is_row_by_row):
 ROWS = """
 from kquants.formats import q4_k, q6_k
 from kquants.products.tiled_decode import rows_of
-print(*(rows_of(fmt, in_parts) for fmt in (q4_k, q6_k) for in_parts in (False, True)))
+print(*map(rows_of, (q4_k, q6_k)))
 """
 
 
 def test_ways_of_formats_with_avx2() -> None:
     skip_without(*AVX2)
     ways = python("-c", CODE, **pretended("znver3", AVX2))
-    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "q6_k", ""]
+    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "", "", "q6_k", ""]
 
 
-@pytest.mark.parametrize(("cpu", "row_by_row"), [("znver4", "q6_k"), ("znver5", ""), ("sapphirerapids", "")])
-def test_ways_of_formats_with_avx512(cpu: str, row_by_row: str) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "in_quarters", "row_by_row"), [("znver4", "q4_k", "q6_k"), ("znver5", "", ""), ("sapphirerapids", "", "")]
+)
+def test_ways_of_formats_with_avx512(cpu: str, in_quarters: str, row_by_row: str) -> None:
     skip_without()
     ways = python("-c", CODE, **pretended(cpu, LOWERINGS["AVX-512 VNNI"]))
-    assert ways.splitlines() == ["", "", row_by_row, row_by_row]
+    assert ways.splitlines() == ["", "", in_quarters, "", row_by_row, row_by_row]
 
 
 def test_no_other_way_without() -> None:
     skip_without("sse4.2")
     ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
-    assert ways.splitlines() == ["", "", "", ""]
+    assert ways.splitlines() == [""] * 6
 
 
 @pytest.mark.parametrize(
     ("cpu", "lowering", "rows"),
     [
-        ("znver4", "AVX-512 VNNI", "8 4 4 4"),
-        ("sapphirerapids", "AVX-512 VNNI", "4 4 4 4"),
-        ("x86-64", "AVX-512", "2 2 2 2"),
-        ("znver3", "AVX2", "2 2 2 2"),
+        ("znver4", "AVX-512 VNNI", "8 4"),
+        ("sapphirerapids", "AVX-512 VNNI", "4 4"),
+        ("x86-64", "AVX-512", "2 2"),
+        ("znver3", "AVX2", "2 2"),
     ],
 )
 def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: str, rows: str) -> None:

@@ -150,11 +150,20 @@ def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None
     assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
 
 
-@pytest.mark.parametrize(("cpu", "choices"), [("znver5", "[16, 4]"), ("znver4", "[4]"), ("sapphirerapids", "[16, 4]")])
-def test_in_how_many_parts_rows_of_six_bits_may_come(cpu: str, choices: str) -> None:
-    code = "from kquants.formats import q6_k; from kquants.products.parts import choices; print(choices(q6_k))"
+CHOICES = """
+from kquants.formats import q4_k, q6_k, q8_0
+from kquants.products.parts import choices
+print(*map(choices, (q4_k, q6_k, q8_0)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("cpu", "choices"),
+    [("znver5", "[4] [16, 4] [8, 4]"), ("znver4", "[] [4] []"), ("sapphirerapids", "[4] [16, 4] [8, 4]")],
+)
+def test_in_how_many_parts_rows_may_come(cpu: str, choices: str) -> None:
     features = listed(LOWERINGS["AVX-512 VNNI"])
-    assert python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features).strip() == choices
+    assert python("-c", CHOICES, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features).strip() == choices
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)

@@ -25,7 +25,7 @@ from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
 from kquants.compiler.cpu import is_wide_zen_4
 from kquants.layout import FLOAT_ROWS, LARGEST_SUM, LARGEST_X, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
-from kquants.products.parts import LARGE, WHOLE  # which `test_kquants_cpus` compares with what each CPU wants
+from kquants.products.parts import LARGE, WHOLE  # `test_kquants_cpus` tells how large tiles stay whole on each CPU
 from kquants.records import Product
 from kquants.simd import HAS_BF16_PAIRS
 
@@ -179,7 +179,8 @@ def expression(name: str, w: Array, x: Rows) -> Array:
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
     many = MANY_PARTS.get(name, 4)
     parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
-    if WHOLE or tile_bytes <= LARGE or columns % (256 * parts):
+    whole = WHOLE or (is_wide_zen_4() and name != "Q6_K")
+    if whole or tile_bytes <= LARGE or columns % (256 * parts):
         return expression_of_part(name, w, x)
     width, size = columns // parts, w.shape[1] // parts
     of_w = [np.ascontiguousarray(w[:, i * size : (i + 1) * size]) for i in range(parts)]

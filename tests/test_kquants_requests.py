@@ -111,7 +111,7 @@ def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
 ) -> None:
     monkeypatch.setenv("NUMBA_CPU_NAME", name)
     monkeypatch.setattr(cpu, "is_x86", lambda: True)
-    ahead = requests.decode_ahead(QUANTIZED["q4_k"], 1)
+    ahead = requests.decode_ahead(QUANTIZED["q4_k"], 1, 1)
     assert {(one.distance > 0, one.level) for one in ahead} == {(False, next_tile), (True, beyond)}
     assert {one.level for one in requests.prefill_ahead()} == {read_soon}
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
@@ -176,7 +176,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
-    end, onward, ahead = 1_000_000, 7_000_000, requests.decode_ahead(fmt, parts)
+    end, onward, ahead = 1_000_000, 7_000_000, requests.decode_ahead(fmt, 1, parts)
     distances = [one.distance for one in ahead]
     assert min(distances) == 0, "the next tile is asked for where it is"
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
@@ -188,13 +188,24 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0"])
 def test_where_vectors_are_short_decode_asks_less_often(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "is_intel", lambda: False)
+    for is_it in ("is_intel", "is_wide_zen_4"):
+        monkeypatch.setattr(requests, is_it, lambda: False)
     fmt: Any = QUANTIZED[name.lower()]
     counts = []
     for is_long in (False, True):
         monkeypatch.setattr(requests, "has", lambda feature, is_long=is_long: is_long)
-        counts.append(len(requests.decode_ahead(fmt, 1)))
+        counts.append(len(requests.decode_ahead(fmt, 1, 1)))
     assert counts == [2, 4]
+
+
+def test_a_zen_4_asks_more_often_beside_few_rows_of_four_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"is_intel": False, "is_wide_zen_4": True, "has": True}
+    for name, answer in answers.items():
+        monkeypatch.setattr(requests, name, lambda *_, answer=answer: answer)
+    counts = {
+        name: [len(requests.decode_ahead(QUANTIZED[name], rows, 1)) for rows in (1, 2, 4)] for name in ("q4_k", "q8_0")
+    }
+    assert counts == {"q4_k": [6, 6, 4], "q8_0": [4, 4, 4]}
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:

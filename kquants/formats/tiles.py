@@ -47,13 +47,14 @@ def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile"
 class Tile:
     """A super-block of 16 rows: `size` bytes of each, from its address in `rows` on.
 
-    It is loaded in columns of 16 or 32 bytes of each row, on first use.
+    It is loaded in columns of `width` bytes of each row, 16 or 32, on first use.
     """
 
     b: ir.IRBuilder
     rows: list[Value]
     size: int
     start: int = 0
+    width: int = _COLUMN
     columns: dict[int, list[Value]] = field(default_factory=dict)
 
     def part(self, offset: int) -> "Tile":
@@ -64,6 +65,11 @@ class Tile:
         """16 bytes of each row."""
         words = [self._word(self.start + offset + 4 * k) for k in range(4)]
         return Quads(self.b, [self.b.bitcast(v, _V8) for v in words])
+
+    def quarters(self, first: int, offset: int) -> Quads:
+        """64 bytes of four rows: lane 4c + r of vector k has word 4c + k of row first + r."""
+        rows = [load(self.b, at(self.b, row, self.start + offset), _V32) for row in self.rows[first : first + 4]]
+        return Quads(self.b, [self.b.bitcast(v, _V8) for v in self._quarters_transposed(rows)])
 
     def word(self, offset: int) -> Words:
         """Bytes offset … offset + 3 of each row, as far as the tile has them."""
@@ -97,7 +103,7 @@ class Tile:
 
         The last column ends with the row. It also has what would need two others.
         """
-        width = _COLUMN if self.size >= _COLUMN else 16
+        width = self.width if self.size >= self.width else 16
         last = 16 if self.size % width <= 16 else width
         column = first - first % width
         if column + width > self.size or (first > column + width - 4 and first >= self.size - last):

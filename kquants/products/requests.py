@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from kquants.compiler.cpu import Level, has, is_intel, is_wide_zen_4, level_once, level_soon
+from kquants.formats import q4_k
 from kquants.formats.pieces import Format
 from kquants.formats.quads import Value
 from kquants.layout import TILE_ROWS
@@ -43,8 +44,8 @@ def prefill_ahead() -> list[Ahead]:
     return [Ahead(distance, level_soon()) for distance in (0, 4096)]
 
 
-def decode_ahead(fmt: Format, parts: int) -> list[Ahead]:
-    """From where on decode asks for lines, in this order, if rows come in so many parts.
+def decode_ahead(fmt: Format, rows: int, parts: int) -> list[Ahead]:
+    """From where on decode of so many rows of x asks for lines, in this order, if rows of W come in so many parts.
 
     A Granite Rapids drops what it is asked for into the second level and has no room for, as others do, but waits with
     what it is asked for into the first. It is fastest if each line is asked for some 3 KB too far into the second, and
@@ -67,10 +68,10 @@ def decode_ahead(fmt: Format, parts: int) -> list[Ahead]:
     """
     if is_intel():
         return [Ahead(0, Level.FIRST), Ahead(3072, Level.SECOND)]
-    return [Ahead(distance, level_once()) for distance in _decode_distances(fmt, parts)]
+    return [Ahead(distance, level_once()) for distance in _decode_distances(fmt, rows, parts)]
 
 
-def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
+def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     """How many bytes beyond the next tile decode asks other CPUs for lines, in this order.
 
     Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
@@ -86,6 +87,11 @@ def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
     Q8_0 (9 KB) loses 0.01 by going further, or gains 0.03. A Zen 4 with AVX-512, which multiplies parts of Q6_K row by
     row, is as fast with three requests or 1 % faster than with four, or with those of (4096, 2048, 0).
 
+    With AVX-512 a Zen 4 has time for six requests beside one row or two of Q4_K, of which one is multiplied as
+    `kquants.products.quarters` has it: steps of Q4_K_M gain 1 to 2 % (from 28 to 52 GB/s), 3B of it 2 %. With four rows
+    they lose 2 %, and Q8_0 gains 2 % with slow memory, but loses 3 with fast. Beyond six, or at (0, 1024, 2048) twice,
+    all lose.
+
     Vectors of AVX2 leave little time for requests: a Zen 4 that has no others decodes faster with two of them, Q4_K by
     3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With a single one Q4_K of 2,048 columns loses
     11 %, Q6_K 6. Others without AVX-512 are taken to be like it, which was not measured.
@@ -98,6 +104,8 @@ def _decode_distances(fmt: Format, parts: int) -> tuple[int, ...]:
         return 8192, 0, 8192, 0
     if fmt.BITS == 6:
         return 0, 2048, 4096, 0
+    if fmt is q4_k and rows <= 2 and is_wide_zen_4():
+        return 0, 2048, 4096, 0, 2048, 4096
     return 0, 4096, 0, 4096
 
 

@@ -114,7 +114,7 @@ class IntegerScales:
         first, second = dots
         if PAIRS_OF_SHORTS and self.are_short:
             return self.add_paired(b, sums, paired_shorts(b, first, second), scales, x, unit)
-        scale = self._with_exponents(b, scales[0], x, unit)
+        scale = self.with_exponents(b, scales[0], x, unit)
         sums = b.add(sums, b.mul(first, low_shorts(b, scale)))
         return b.add(sums, b.mul(second, high_shorts(b, scale)))
 
@@ -122,7 +122,7 @@ class IntegerScales:
         self, b: ir.IRBuilder, sums: Value, pairs: Value, scales: Values, x: Spread, unit: Value | int
     ) -> Value:
         """A with the products of a pair, given as two int16 in each lane."""
-        return dot2(b, sums, pairs, self._with_exponents(b, scales[0], x, unit))
+        return dot2(b, sums, pairs, self.with_exponents(b, scales[0], x, unit))
 
     def end(
         self,
@@ -196,7 +196,7 @@ class IntegerScales:
         e = b.and_(b.zext(load(b, place, _SHORT), _LONG), _LONG(POWERS - 1))
         return at(b, factors, 64 * POWERS * span, times(b, e, 64))
 
-    def _with_exponents(self, b: ir.IRBuilder, scales: Value, x: Spread, unit: Value | int) -> Value:
+    def with_exponents(self, b: ir.IRBuilder, scales: Value, x: Spread, unit: Value | int) -> Value:
         """The scales of a pair, each times 2^e of its block."""
         exponents = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4))
         if has("avx512bw") or is_arm():

@@ -49,15 +49,14 @@ def claim_y(op: int, rows: int, first: int, last: int) -> None:
 
 def _define(name: str, fmt: Any) -> None:
     """Register the product of a format."""
-    in_parts, spread, prefill = parts_of(fmt), spread_of(fmt), prefill_of(fmt)
-    decode, whole_few, few_in_parts = decode_of(fmt), rows_of(fmt, in_parts=False), rows_of(fmt, in_parts=True)
+    in_parts, spread, few = parts_of(fmt), spread_of(fmt), rows_of(fmt)
+    decode, prefill = decode_of(fmt), prefill_of(fmt)
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, given = row_count(op, batch), product_of(op)
         row_bytes = given.row_bytes
         parts, (end, onward) = in_parts(given.columns, row_bytes), reads_on(op, scratch)
-        few = whole_few if parts == 1 else few_in_parts
         sums = scratch + SHARE_BYTES + 63 & ~63
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + UNPACKED) + DOTS_BYTES
         x = last_rows + TILE_ROWS * row_bytes + 63 & ~63

@@ -49,17 +49,14 @@ def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:
     return call
 
 
-assert decode_rows() <= SPREAD_ROWS, "scratch has no room for rows of x that are spread out"
+def rows_of(fmt: Any) -> int:
+    """Up to so many rows of x are multiplied so.
 
-
-def rows_of(fmt: Any, in_parts: bool) -> int:
-    """Up to so many rows of x are multiplied so, with rows of W that come in parts or that are whole.
-
-    To unpack weights for Winograd's way takes longest: if they are of whole rows, up to eight rows of x do without it.
-    Steps of five and of eight rows gain 1.14 and 1.15 times so with Q4_K_M files, half of whose bytes are of Q6_K or in
-    parts; to compile it takes Q4_K a third longer. (In parts, for which x takes more room, Q4_K would lose.)
+    To unpack weights for Winograd's way takes longest: up to eight rows of x do without it. Steps of five and of eight
+    rows gained 1.14 and 1.15 times so with Q4_K_M files, of which half the bytes were multiplied so; to compile it
+    takes Q4_K a third longer.
     """
-    return 8 if by_winograd(fmt) and not in_parts else decode_rows()
+    return 8 if by_winograd(fmt) else decode_rows()
 
 
 def decode_of(fmt: Any) -> Any:
@@ -69,14 +66,16 @@ def decode_of(fmt: Any) -> Any:
     spread, for rows of W in several parts; `place` where the tile lies in the file, w or what it was copied from. For
     what is asked for ahead see `reads_on`. Behind the sums are those of the parts, [parts][rows multiplied][16].
     """
-    whole = _by_rows(rows_of(fmt, in_parts=False), partial(_decode_whole, fmt))
+    most, may_be = rows_of(fmt), choices(fmt)
+    assert not may_be or most <= SPREAD_ROWS, "scratch has no room for rows of x that are spread out"
+    whole = _by_rows(most, partial(_decode_whole, fmt))
 
     @inline
     def decode(parts: int, *arguments: int) -> None:
         whole(*arguments)
 
-    for parts in choices(fmt):
-        in_parts = _by_rows(rows_of(fmt, in_parts=True), partial(_decode_in_parts, fmt, parts))
+    for parts in may_be:
+        in_parts = _by_rows(most, partial(_decode_in_parts, fmt, parts))
         decode = _or_in_parts(parts, in_parts, decode)
     return decode
 
