@@ -89,7 +89,7 @@ def _side(result: Result, name: str, speeds: dict[str, list[float]], peaks: dict
 def _mbu(result: Result, side: str) -> float:
     """The share of the memory's bandwidth that decoding used: the median of all turns.
 
-    Each is compared with what the memory gave just before. Where it gives now more and now less, two medians over the
+    Each is compared with what the memory gave around it. Where it gives now more and now less, two medians over the
     whole run may be of different times.
     """
     turns = [turn for each in result.rounds for turn in each.turns]

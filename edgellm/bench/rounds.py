@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import harmonic_mean, median
 from time import sleep
 from typing import Any
 
@@ -30,7 +30,9 @@ COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
 
 _READS = 5
-"""Reads of the memory before a turn; the best of them is its bandwidth."""
+"""Reads of the memory before a turn, and after it. Its bandwidth is what all of them read in all their time, as decoding
+is timed too: what reads as fast as they do has an MBU of 1. (Against the best of five reads before a turn it would have
+0.97, as memory that others share never gives its best for long.)"""
 
 _ENOUGH = 3
 """Rounds, which lie seconds apart, that tell how fast this machine usually is."""
@@ -62,7 +64,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Turn:
-    """Steps of decoding behind others: bytes a second that the memory gave just then, and the seconds of each side."""
+    """Steps of decoding behind others: bytes a second that the memory gave before and after, and each side's seconds."""
 
     steps: int
     before: int
@@ -121,7 +123,7 @@ class Bench:
         self._read, self._multiply, self._speeds = read, multiply, defaultdict[str, list[float]](list)
 
     def round(self, say: Say) -> None:
-        """Measure each side, the other one first than the last time, and before each half what limits it.
+        """Measure each side, the other one first than the last time, and what limits it.
 
         The result has a round more then.
         """
@@ -139,20 +141,19 @@ class Bench:
         prefill = self._prefill(order, begin) if setting.prompt_tokens else {}
         turns = self._decode(order, begin) if setting.tokens else []
         cold = {name: self._cold(name, begin) for name in order} if done < COLD_STARTS else {}
-        bandwidth = median([turn.bandwidth for turn in turns] or [self._bandwidth(begin)])
+        bandwidth = median([turn.bandwidth for turn in turns] or self._reads(begin))
         decode = {name: sum(turn.seconds[name] for turn in turns) or None for name in order}
         times = {name: Times(prefill.get(name), decode[name], cold.get(name)) for name in order}
         result.rounds.append(Round(bandwidth, peak, times, turns))
         if len(result.rounds) >= _ENOUGH:
             keep(result.threads, {name: median(found) for name, found in self._speeds.items()})
 
-    def _bandwidth(self, begin: Say) -> float:
-        # Before each turn, as others may take a part of it at any time, or leave more of it for a moment. That is what
-        # the decoding that follows could have; what to expect at other times is what most reads found.
+    def _reads(self, begin: Say) -> list[float]:
+        """What the memory gives now; all that it ever gave tells what to expect at other times."""
         begin("the machine")
         found = [self._read() for _ in range(_READS)]
         self._speeds[MEMORY] += found
-        return max(found)
+        return found
 
     def _prefill(self, order: list[str], begin: Say) -> dict[str, float]:
         """Seconds of each side."""
@@ -165,9 +166,11 @@ class Bench:
         """All turns."""
         n, turns = self.result.setting.tokens, list[Turn]()
         most = n if self._watch.on_gpu else max(TURN, TURN_BYTES // self.result.traffic.weights)
+        earlier = self._reads(begin)
         for steps, before in _turns(n, most):
-            bandwidth = self._bandwidth(begin)
-            turns.append(Turn(steps, before, bandwidth, self._one_turn("decode", (steps, before), order, begin)))
+            seconds, found = self._one_turn("decode", (steps, before), order, begin), self._reads(begin)
+            turns.append(Turn(steps, before, harmonic_mean(earlier + found), seconds))
+            earlier = found
         self.result.devices["decode"] = self._watch.end(n * self.result.setting.parallel, n)
         return turns
 
