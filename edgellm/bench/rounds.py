@@ -30,9 +30,9 @@ COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
 
 _READS = 5
-"""Reads of the memory before a turn, and after it. Its bandwidth is what all of them read in all their time, as decoding
-is timed too: what reads as fast as they do has an MBU of 1. (Against the best of five reads before a turn it would have
-0.97, as memory that others share never gives its best for long.)"""
+"""Reads of the memory before a turn, and after it. Its bandwidth is what they read together in all their time, as
+decoding is timed too: what reads as fast as they do has an MBU of 1. (Against the best of five reads before a turn it
+would have 0.97, as memory that others share never gives its best for long.)"""
 
 _ENOUGH = 3
 """Rounds, which lie seconds apart, that tell how fast this machine usually is."""
@@ -64,7 +64,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Turn:
-    """Steps of decoding behind others: bytes a second that the memory gave before and after, and each side's seconds."""
+    """Steps of decoding behind others: bytes a second that the memory gave around them, seconds of each side."""
 
     steps: int
     before: int
