@@ -50,12 +50,22 @@ def _vpmaddwd(b: ir.IRBuilder, x: Value, y: Value) -> Value:
     return _neighbours(b, _products(b, x, y, _SHORT), 2)
 
 
-def _vpmaddubsw(b: ir.IRBuilder, u: Value, s: Value) -> Value:
-    total = _neighbours(b, _products(b, u, s, _BYTE, unsigned=True), 2)
+def _saturated(b: ir.IRBuilder, v: Value) -> Value:
+    """Int32 as int16, the nearest ones."""
     for within, bound in (("<", 2**15 - 1), (">", -(2**15))):
-        saturated = ir.Constant(total.type, [bound] * total.type.count)
-        total = b.select(b.icmp_signed(within, total, saturated), total, saturated)
-    return b.trunc(total, ir.VectorType(_SHORT, total.type.count))
+        most = ir.Constant(v.type, [bound] * v.type.count)
+        v = b.select(b.icmp_signed(within, v, most), v, most)
+    return b.trunc(v, ir.VectorType(_SHORT, v.type.count))
+
+
+def _vpmaddubsw(b: ir.IRBuilder, u: Value, s: Value) -> Value:
+    return _saturated(b, _neighbours(b, _products(b, u, s, _BYTE, unsigned=True), 2))
+
+
+def _vpackssdw(b: ir.IRBuilder, x: Value, y: Value) -> Value:
+    """Of each 16 bytes, those of x and then those of y."""
+    of_both = [4 * quarter + lane + 16 * of_y for quarter in range(4) for of_y in (0, 1) for lane in range(4)]
+    return _saturated(b, pick(b, x, y, of_both))
 
 
 def _vpshufb(b: ir.IRBuilder, table: Value, index: Value) -> Value:
@@ -134,6 +144,7 @@ INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {
     "x86.avx512.vpdpwssd.512": (_vpdpwssd, _I512, [_I512] * 3),
     "x86.avx512.pmaddubs.w.512": (_vpmaddubsw, _S512, [_B512] * 2),
     "x86.avx512.pmaddw.d.512": (_vpmaddwd, _I512, [_S512] * 2),
+    "x86.avx512.packssdw.512": (_vpackssdw, _S512, [_I512] * 2),
     "x86.avx512.pshuf.b.512": (_vpshufb, _B512, [_B512] * 2),
     "x86.avx512.pmultishift.qb.512": (_vpmultishiftqb, _B512, [_B512] * 2),
     "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS, BF16_PAIRS]),

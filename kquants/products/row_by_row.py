@@ -29,7 +29,7 @@ from kquants.products.parts import Apart
 from kquants.products.requests import Requests
 from kquants.products.super_blocks import powers_of_two
 from kquants.simd import I8_64, I32, at, call, computed_here, joined, load, pick
-from kquants.simd.dot4 import dot2, paired_shorts, start_dot4
+from kquants.simd.dot4 import dot2, packed_shorts, start_dot4
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _SCALES, _BYTES = ir.VectorType(_BYTE, 16), ir.VectorType(_BYTE, 32)
@@ -113,9 +113,9 @@ class _Wide:
         scales = b.shl(b.sext(load(b, at(b, row, q6_k.SCALES_AT), _SCALES), _SHORTS), self._exponents)
         for j, u in enumerate(q6_k.unpack_row(Row(b, row), 0, 1)):
             dots.append(self._dot(self._starts[j], u.vectors[0], self._x[j]))
-            if j % 2:  # lane i has half i // 8 of the super-block and, of its block, half i // 4 % 2
-                of_pair = [8 * (i // 8) + 2 * k + i // 4 % 2 for i in range(16) for k in (j - 1, j)]
-                pair = paired_shorts(b, *dots[-2:])
+            if j % 2:  # int16 i has half i // 16 of the super-block, there block j or the one before it, of that a half
+                of_pair = [8 * (i // 16) + 2 * (j - 1 + i // 4 % 2) + i // 8 % 2 for i in range(32)]
+                pair = packed_shorts(b, *dots[-2:])
                 total = dot2(b, total, pair, b.bitcast(pick(b, scales, scales, of_pair), I32.vector))
             requests.turn()
         return total
