@@ -4,7 +4,7 @@ Decoding reads all weights for every token, and multiplies them once: its speed 
 or by arithmetic where vectors are short. The yardstick of the first is a prefetching vector read over memory that no
 cache holds, by as many threads as the model has. Memory that others share gives up to twice as much for seconds or
 minutes, while they rest. So what is kept, and tells what to expect, is `sustained` over four seconds, or the median of
-all reads of `edgellm bench`, whose rounds last longer; the best of five is what it can give beside one of these rounds.
+all reads of `edgellm bench`, whose rounds last longer; what it compares decoding with are the reads just around that.
 The yardstick of the second is the product that decoding itself uses, of weights that stay in the caches.
 """
 

@@ -20,7 +20,7 @@ MOST = 7
 
 _USUAL = 1.0, 1.05, 1.3, 2.0
 """What steps with 0, 1, 2 to 3 and 4 to 7 drafted tokens take of the time of the first, until they are measured. They
-are kinds of their own: two, four and eight rows are multiplied at once, eight for the most part by weights that are
+are kinds of their own: two, four and eight rows are multiplied at once, eight in most formats by weights that are
 unpacked for them (see `kquants.products.tiled_decode`, and `TOGETHER` of `kquants.products.multiply`)."""
 
 _RIGHT = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}

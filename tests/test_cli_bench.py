@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import cycle
+from statistics import harmonic_mean
 from typing import Any, NoReturn
 
 import click
@@ -14,10 +15,14 @@ from click.testing import CliRunner, Result
 from conftest import ModelFile
 
 from edgellm import OptionError, cli
+from edgellm.arch import describe
 from edgellm.bench import peer, rounds
 from edgellm.cli.bench import command
 from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
+from edgellm.engine.engine import Engine
+from edgellm.gguf import GGUFFile
 from edgellm.speeds import MEMORY
+from edgellm.traffic import Traffic
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 SHORT = ["-p", "20", "-n", "6", "--rounds", "2", "--threads", "1"]
@@ -181,21 +186,57 @@ def test_sides_take_turns_between_looks_at_what_limits_them(
 
 
 def test_what_reads_as_fast_as_the_memory_is_read_has_an_mbu_of_1(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    speeds, step_bytes = cycle([4e9, 1e9, 2e9, 5e9, 3e9]), 1.0
+    before, after = [4e9, 1e9, 2e9, 5e9, 3e9], [8e9, 1e9, 1e9, 2e9, 6e9]
+    reads = cycle(before + after)
+    with GGUFFile.open(model_file(**TINY)) as file:
+        step_bytes = Traffic.of(describe(file), "f16").per_token(4.5)  # tokens before those of the steps: 0 to 9
 
     class Reader(Recorder):
-        def decode(self, n: int, before: int = 0) -> float:
-            return sum(step_bytes / next(speeds) for _ in range(n))
+        def decode(self, n: int, before_them: int = 0) -> float:
+            assert n == len(before + after)
+            return sum(step_bytes / speed for speed in before + after)
 
     monkeypatch.setattr(rounds, "Load", lambda *args: Reader("edgellm", []))
     monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(speeds)))
-    options = (*SHORT, "-n", 5, "--json")
-    found = json.loads(bench(*options).stdout)
-    step_bytes = found["bandwidth"] / found["decode"]["peak_tps"]
-    assert json.loads(bench(*options).stdout)["decode"]["mbu"] == pytest.approx(1)
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(reads)))
+    found = json.loads(bench("-p", 0, "-n", 10, "--rounds", 1, "--json").stdout)
+    assert found["decode"]["mbu"] == pytest.approx(1)
+    assert found["bandwidth"] == pytest.approx(harmonic_mean(before + after))
+
+
+def test_without_decoding_the_bandwidth_is_that_of_five_reads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = cycle([4e9, 1e9, 2e9, 5e9, 3e9])
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(reads)))
+    found = json.loads(bench(*SHORT, "-n", 0, "--json").stdout)
+    assert found["bandwidth"] == pytest.approx(5 / (1 / 4e9 + 1 / 1e9 + 1 / 2e9 + 1 / 5e9 + 1 / 3e9))
+
+
+def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, calls, seen = Engine.forward, list[object](), list[tuple[int, int]]()
+
+    def counted(self: Engine, segments: Any) -> Any:
+        calls.append(segments)
+        return forward(self, segments)
+
+    class Watch:
+        on_gpu = True
+
+        def __init__(self, engine: object) -> None: ...
+
+        def begin(self) -> None:
+            calls.clear()
+
+        def end(self, tokens: int, passes: int) -> list[dict[str, Any]]:
+            seen.append((passes, len(calls)))
+            return []
+
+    monkeypatch.setattr(Engine, "forward", counted)
+    monkeypatch.setattr(rounds, "Watch", Watch)
+    monkeypatch.setattr(rounds, "_BUSY_S", 0)
+    bench(*SHORT, "--rounds", 1, "--json")
+    assert seen == [(1, 1), (7, 7)]
 
 
 @pytest.mark.parametrize("complete", [0, 1])

@@ -45,11 +45,12 @@ NAMES = {"AVX2": "haswell", "AVX-512 VNNI, of a Zen 4": "znver4"}
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
 
-# Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables.
+# Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables. Those
+# with minima and no super-blocks come in parts nowhere else, if this CPU is a Zen 4 with AVX-512.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
 formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"]
-formats += ["Q4_0", "MXFP4"]
+formats += ["Q4_0", "Q4_1", "Q5_1", "MXFP4"]
 kernels.NAMES[:] = ["quantize", *(f"matmul_{name.lower()}" for name in formats)]
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
 files = ["test_dot4.py", "test_kquants_matmul.py", "test_kquants_elementwise.py"]

@@ -210,10 +210,10 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
     return blocks.reshape(rows, -1)
 
 
-# 56 rows are a strip of three tiles, and a part of one. Tiles of 4096 columns are large in most formats, on most CPUs
-# in all, where those of 2048 are in some; those of 8192 are everywhere. 4352 are no four parts. Those of 8192 may be so
-# large that four parts are, too: 7168 are no eight and 10240 no 16. Those of 12288 are so large in all of four bits and
-# more, of which some stay in four.
+# 56 rows are a strip of three tiles, and a part of one. Where rows come in parts, tiles of 4096 columns are large in
+# most formats, on most CPUs in all, where those of 2048 are in some; those of 8192 are everywhere. 4352 are no four
+# parts. Those of 8192 may be so large that four parts are, too: 7168 are no eight and 10240 no 16. Those of 12288 are
+# so large in all of four bits and more, of which some stay in four.
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
 SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
@@ -245,7 +245,7 @@ def test_the_largest_batch(name: str) -> None:
             check(name, w, x, tokens)
 
 
-@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, most in parts
+@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("name", QUANTIZED_FORMATS)
 def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> None:
@@ -307,7 +307,7 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
         check(name, w, rows_for(name).random(rng, 9, 512), tokens)
 
 
-@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: in four parts, whose sums are all the same
+@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: on some CPUs in four parts, with the same sums
 @pytest.mark.parametrize("name", ["Q4_1", "Q4_K", "Q6_K"])
 def test_products_that_are_minus_zero_stay_so(name: str, times: int) -> None:
     # Products so small that they round to -0: whatever they are added to must leave them that.

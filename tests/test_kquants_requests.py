@@ -198,14 +198,16 @@ def test_where_vectors_are_short_decode_asks_less_often(name: str, monkeypatch: 
     assert counts == [2, 4]
 
 
-def test_a_zen_4_asks_more_often_beside_few_rows_of_four_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = {"is_intel": False, "is_wide_zen_4": True, "has": True}
-    for name, answer in answers.items():
-        monkeypatch.setattr(requests, name, lambda *_, answer=answer: answer)
-    counts = {
-        name: [len(requests.decode_ahead(QUANTIZED[name], rows, 1)) for rows in (1, 2, 4)] for name in ("q4_k", "q8_0")
-    }
-    assert counts == {"q4_k": [6, 6, 4], "q8_0": [4, 4, 4]}
+@pytest.mark.parametrize(
+    ("name", "rows", "distances"),
+    [("q4_k", 1, [0, 2048, 4096] * 2), ("q4_k", 2, [0, 4096] * 2), ("q4_0", 1, [0, 4096] * 2)],
+)
+def test_a_zen_4_asks_more_often_beside_a_row_of_q4_k(
+    name: str, rows: int, distances: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for is_it, answer in {"is_intel": False, "is_wide_zen_4": True, "has": True}.items():
+        monkeypatch.setattr(requests, is_it, lambda *_, answer=answer: answer)
+    assert [one.distance for one in requests.decode_ahead(QUANTIZED[name], rows, 1)] == distances
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:

@@ -45,7 +45,7 @@ def _run(result: Result) -> dict[str, Any]:
 
 
 def peak_speeds(result: Result, bandwidth: float, int8_peak: float) -> dict[str, float | None]:
-    """The speeds at which the machine's peaks would be reached; None where there is no such peak.
+    """The speeds with the int8 units at their peak, and as fast as the memory was read; None where there is neither.
 
     Prefill: the products of the layers for most tokens at the int8 peak. (Left out are those for one token alone: the
     output head and most of the last layer.)

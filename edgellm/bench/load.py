@@ -12,6 +12,9 @@ from edgellm.engine.protocol import Segment, Sequence
 WARM_STEPS = 8
 """Steps of decoding to warm up."""
 
+OFF_THE_CLOCK = 1
+"""Steps before those that are timed: after a rest, or after what others did, the first takes 5 to 15 % longer."""
+
 
 class Computes(Protocol):
     """The part of an engine that is timed; see `edgellm.engine.protocol.Engine`."""
@@ -49,17 +52,11 @@ class Load:
     def decode(self, n: int, before: int = 0) -> float:
         """Seconds for `n` steps that follow `before` others, each one token in all sequences and their logits.
 
-        Before them one goes off the clock: after a rest, or after what others did, it takes 5 to 15 % longer than the
-        next ones.
+        OFF_THE_CLOCK others are at the same place, and are forgotten.
         """
-        first, *steps = [self._tokens(len(self._sequences)) for _ in range(n + 1)]
-        self._rewind_all(before)
-        self._step(first)
-        self._rewind_all(before)
-        begin = perf_counter()
-        for tokens in steps:
-            self._step(tokens)
-        return perf_counter() - begin
+        steps = [self._tokens(len(self._sequences)) for _ in range(OFF_THE_CLOCK + n)]
+        self._take(steps[:OFF_THE_CLOCK], before)
+        return self._take(steps[OFF_THE_CLOCK:], before)
 
     def keep_busy(self, seconds: float) -> None:
         """Decode in one sequence for so long."""
@@ -68,13 +65,14 @@ class Load:
             self._rewind(first)
             self._read(first, self._tokens(1))
 
-    def _step(self, tokens: list[int]) -> None:
-        """Decode a token in each sequence."""
-        self._engine.forward([Segment(s, [t], [0]) for s, t in zip(self._sequences, tokens, strict=True)])
-
-    def _rewind_all(self, steps: int) -> None:
+    def _take(self, steps: list[list[int]], before: int) -> float:
+        """Seconds for steps, of which each has a token for each sequence, behind `before` others."""
         for sequence in self._sequences:
-            self._rewind(sequence, steps)
+            self._rewind(sequence, before)
+        begin = perf_counter()
+        for tokens in steps:
+            self._engine.forward([Segment(s, [t], [0]) for s, t in zip(self._sequences, tokens, strict=True)])
+        return perf_counter() - begin
 
     def _rewind(self, sequence: Sequence, steps: int = 0) -> None:
         """Let a sequence hold `depth` tokens, and those of `steps`; those still there are not computed again."""

@@ -6,29 +6,12 @@ from functools import partial
 from llvmlite import ir
 
 from kquants.formats.quads import Value
-from kquants.simd import I32, all_f32, at, larger, pick, pointer
+from kquants.simd import I32, all_f32, at, larger, of_each, pick, pointer
 
 _BYTES = ir.VectorType(ir.IntType(8), 16)
 
 _WHOLE = 1.5 * 2.0**23
 """So large that float32 has no fractions: what is added to it is rounded to the nearest whole, ties to even."""
-
-
-def of_each(b: ir.IRBuilder, vectors: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
-    """All lanes of vector i of 16 combined, in lane i: neighbours first, then pairs of these, and so on.
-
-    Of eight vectors, lanes 8k … 8k + 7 of vector i in lane 8k + i; of four, lanes 4k … 4k + 3 in lane 4k + i.
-    """
-    for distance in (1, 2, 4, 8)[: len(vectors).bit_length() - 1]:
-        # Of two vectors, lanes of the first stay where this bit of their number is 0, those of the second where it
-        # is 1, and they meet those that are so far from them: a blend and one permutation on x86, where even and odd
-        # lanes would be two permutations. (Arm, which was not measured, has one instruction for a sum of neighbours.)
-        second = [bool(lane & distance) for lane in range(16)]
-        stay = [lane + 16 * is_second for lane, is_second in enumerate(second)]
-        come = [(lane ^ distance) + 16 * is_second for lane, is_second in enumerate(second)]
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [combine(pick(b, x, y, stay), pick(b, x, y, come)) for x, y in pairs]
-    return vectors[0]
 
 
 def largest_of_blocks(b: ir.IRBuilder, sizes: list[Value]) -> Value:

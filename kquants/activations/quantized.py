@@ -18,7 +18,7 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.activations.halves import largest_of_blocks, of_both, of_each, store_scaled
+from kquants.activations.halves import largest_of_blocks, of_both, store_scaled
 from kquants.compiler.decorators import inline
 from kquants.formats.quads import Value
 from kquants.layout import X_BLOCK_BYTES, X_GROUP
@@ -35,6 +35,7 @@ from kquants.simd import (
     load_f32x16,
     max_f32,
     mul_f32,
+    of_each,
     pick,
     pointer,
     round_f32,

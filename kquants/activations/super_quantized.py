@@ -37,7 +37,7 @@ from functools import partial
 from llvmlite import ir
 from numba import types
 
-from kquants.activations.halves import largest_of_blocks, of_both, of_each, store_scaled
+from kquants.activations.halves import largest_of_blocks, of_both, store_scaled
 from kquants.formats.quads import Value
 from kquants.formats.winograd import WINOGRAD, minus_x
 from kquants.layout import LARGEST_SUM, LARGEST_X, X_GROUP
@@ -52,6 +52,7 @@ from kquants.simd import (
     fold,
     larger,
     load,
+    of_each,
     pick,
     pointer,
     power_of_two,

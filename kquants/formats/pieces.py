@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from llvmlite import ir
+
 from kquants.formats.quads import Floats, Quads, Value, Words
 from kquants.formats.tiles import Tile
 from kquants.simd.dot4 import SIGNED_OFFSET
@@ -19,6 +21,13 @@ SIGNED = 128
 
 RAISED = 4
 """Bits by which a high nibble is too high."""
+
+
+def lowered(b: ir.IRBuilder, raised: Value) -> Value:
+    """What products with weights that are RAISED bits too high add up to, as it should be."""
+    # Exact, so that LLVM makes one shift of this and one up that follows.
+    return b.ashr(raised, ir.Constant(raised.type, [RAISED] * raised.type.count), flags=("exact",))
+
 
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""

@@ -20,6 +20,7 @@ from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
 BITS, OFFSET = 4, 0
+WEIGHTS_AT = 16
 
 
 def scales_of(tile: Tile, pair: int) -> Scales:
@@ -50,7 +51,7 @@ def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
     for pair in range(4):
         for half in range(2):
-            q = tile.quads(16 + 32 * pair + 16 * half)
+            q = tile.quads(WEIGHTS_AT + 32 * pair + 16 * half)
             low, high = nibbles(q)
             yield Part(2 * pair, half, low)
             yield Part(2 * pair + 1, half, q.bits(4, 4), in_place=high)

@@ -47,14 +47,13 @@ def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile"
 class Tile:
     """A super-block of 16 rows: `size` bytes of each, from its address in `rows` on.
 
-    It is loaded in columns of `width` bytes of each row, 16 or 32, on first use.
+    It is loaded in columns of 16 or 32 bytes of each row, on first use.
     """
 
     b: ir.IRBuilder
     rows: list[Value]
     size: int
     start: int = 0
-    width: int = _COLUMN
     columns: dict[int, list[Value]] = field(default_factory=dict)
 
     def part(self, offset: int) -> "Tile":
@@ -67,7 +66,7 @@ class Tile:
         return Quads(self.b, [self.b.bitcast(v, _V8) for v in words])
 
     def quarters(self, first: int, offset: int) -> Quads:
-        """64 bytes of four rows: lane 4c + r of vector k has word 4c + k of row first + r."""
+        """64 bytes of four rows: lane 4c + r of vector k has word 4c + k of row `first` + r."""
         rows = [load(self.b, at(self.b, row, self.start + offset), _V32) for row in self.rows[first : first + 4]]
         return Quads(self.b, [self.b.bitcast(v, _V8) for v in self._quarters_transposed(rows)])
 
@@ -103,7 +102,7 @@ class Tile:
 
         The last column ends with the row. It also has what would need two others.
         """
-        width = self.width if self.size >= self.width else 16
+        width = _COLUMN if self.size >= _COLUMN else 16
         last = 16 if self.size % width <= 16 else width
         column = first - first % width
         if column + width > self.size or (first > column + width - 4 and first >= self.size - last):

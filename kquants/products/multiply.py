@@ -12,7 +12,7 @@ from numba import types
 
 from kquants.activations.super_quantized import MINUS_X
 from kquants.compiler.cpu import has, lowering
-from kquants.formats.pieces import BLOCK_WEIGHTS, NOTHING, RAISED, Format, Part, Values, Whole
+from kquants.formats.pieces import BLOCK_WEIGHTS, NOTHING, Format, Part, Values, Whole, lowered
 from kquants.formats.quads import Value
 from kquants.formats.tiles import Tile, tile_at
 from kquants.formats.winograd import STEPS, both_sides, by_winograd
@@ -122,16 +122,12 @@ def _add_products(
         else:
             scales.append(piece.values)
             spans = [(piece.unit, span) for span in range(scaling.SPANS)]
-            totals = [[_total(b, dot, span in raised) for dot in dots[span]] for span in spans]
+            totals = [
+                [lowered(b, dot.total()) if span in raised else dot.total() for dot in dots[span]] for span in spans
+            ]
             for t, of_row in enumerate(zip(*totals, strict=True)):
                 sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], all_scales[t], piece.unit)
     return scales, whole
-
-
-def _total(b: ir.IRBuilder, dot: Dot4, raised: bool) -> Value:
-    # Exact, so that LLVM makes one shift of this and one up that follows.
-    down = ir.Constant(I32.vector, [RAISED] * 16)
-    return b.ashr(dot.total(), down, flags=("exact",)) if raised else dot.total()
 
 
 def _fours(b: ir.IRBuilder, rows: list[Spread], offset: int) -> list[Value]:

@@ -8,8 +8,7 @@ does not, and a load from the second level waits for room that requests take: wi
 0.93 of its bandwidth, and steps of decode gained 3 to 5 %. Rows of 8,192 columns it read so: Q8_0 in four parts (tiles
 of 34 KB) at 0.87, in eight (17 KB) at 0.94; Q6_K in four (27 KB) at 0.86 to 0.92, in 16 (7 KB) at 0.91 to 1.0. As what
 is large, and in how many parts it comes, depends on the CPU, so do the bits of a model. Where it is arithmetic that
-takes the time, all rows stay whole (see `WHOLE`), and most where lines are asked for into the second level (see
-`choices`).
+takes the time, all rows stay whole (see `WHOLE`), and on a Zen 4 with AVX-512 most (see `choices`).
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side (`Spread`). Where rows are multiplied one by one
@@ -25,6 +24,7 @@ from numba import types
 
 from kquants.compiler.cpu import has, is_intel, is_wide_zen_4, lowering
 from kquants.compiler.decorators import inline
+from kquants.formats import q6_k
 from kquants.formats.pieces import Format
 from kquants.formats.quads import Value
 from kquants.layout import SUPER_GROUP_BYTES, TILE_ROWS, X_GROUP
@@ -49,28 +49,26 @@ and of 72 to 136 KB up to 12 % slower. Where it uses AVX2 alone, it reads tiles 
 VERY_LARGE = 80 << 10
 """Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""
 
-_MANY = {5: 16, 6: FEW if is_wide_zen_4() else 16, 7: 8, 8: 8}
+_MANY = {5: 16, 6: 16, 7: 8, 8: 8}
 """By the bits of a format, how many parts come in place of four that are too large. Q6_K gains nothing by eight, Q8_0
 no more by 16. Of Q4_K, four parts of 8,192 columns are small enough. (Of 14,336 and 16,384 columns, eight and 16 would
 gain 2 to 6 %, but to compile one more choice takes a third longer.) By bits, not by bytes in a file, MXFP4 is like
-those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured.
-
-Where `kquants.products.row_by_row` multiplies parts of Q6_K, 16 take 1.2 times as long as four (8,192 columns). Two
-rows of x, which are not multiplied row by row, take as long in four as in 16; eight rows are 4 % faster in four,
-prompts 3 %."""
+those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they were not measured."""
 
 
 def choices(fmt: Format) -> list[int]:
     """In how many parts rows of a format may come if they are not whole, most first.
 
-    A Zen 4 with AVX-512, which asks for lines into the second level, decodes Q6_K 1 to 7 % faster in parts, as it
-    multiplies them row by row. With other formats whole rows serve it better: one row of x is multiplied 1 to 1.5 %
-    faster (Q3_K 1 % slower), four rows of x 1.03 (Q3_K), 1.06 (Q8_0), 1.09 (Q4_0), 1.12 (Q2_K) and 1.32 times (Q5_K) as
-    fast, those of Q4_K with 14,336 columns 1.2 times, eight rows 1.02; prompts are read as fast.
+    A Zen 4 with AVX-512 wants parts of Q6_K alone, which `kquants.products.row_by_row` multiplies: steps of a Q4_K_M
+    file with 1.2B take 3 % longer with whole rows. Four parts, as 16 take 1.2 times as long (8,192 columns) for one row
+    of x and as long for two; eight rows are 4 % faster in four, prompts 3 %. With whole rows of other formats steps
+    with one row of x take 1 to 1.5 % less time (Q4_K, Q5_K, Q4_0, Q2_K, Q8_0; of Q3_K 1 % more), those with four rows
+    are 1.03 (Q3_K), 1.06 (Q8_0), 1.09 (Q4_0), 1.12 (Q2_K) and 1.32 times (Q5_K) as fast, and with Q4_K of 14,336
+    columns 1.2 times; prompts are read as fast. The rest was not measured.
     """
-    if WHOLE or (is_wide_zen_4() and fmt.BITS != 6):
-        return []
-    return sorted({_MANY.get(fmt.BITS, FEW), FEW}, reverse=True)
+    if is_wide_zen_4():
+        return [FEW] if fmt is q6_k else []
+    return [] if WHOLE else sorted({_MANY.get(fmt.BITS, FEW), FEW}, reverse=True)
 
 
 def parts_of(fmt: Format) -> Any:

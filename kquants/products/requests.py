@@ -87,10 +87,10 @@ def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     Q8_0 (9 KB) loses 0.01 by going further, or gains 0.03. A Zen 4 with AVX-512, which multiplies parts of Q6_K row by
     row, is as fast with three requests or 1 % faster than with four, or with those of (4096, 2048, 0).
 
-    With AVX-512 a Zen 4 has time for six requests beside one row or two of Q4_K, of which one is multiplied as
-    `kquants.products.quarters` has it: steps of Q4_K_M gain 1 to 2 % (from 28 to 52 GB/s), 3B of it 2 %. With four rows
-    they lose 2 %, and Q8_0 gains 2 % with slow memory, but loses 3 with fast. Beyond six, or at (0, 1024, 2048) twice,
-    all lose.
+    With AVX-512 a Zen 4 has time for six requests beside one row of Q4_K, multiplied as `kquants.products.quarters` has
+    it: steps of Q4_K_M gain 1 to 2 % (memory of 28 to 52 GB/s), those of 3B 2 %. With four rows they lose 2 %, and Q8_0
+    gains 2 % with slow memory, but loses 3 with fast. With eight, or (0, 1024, 2048) twice, all lose. (Beside Q6_K six
+    gained 1 % with slow memory, and lost as much with fast.)
 
     Vectors of AVX2 leave little time for requests: a Zen 4 that has no others decodes faster with two of them, Q4_K by
     3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With a single one Q4_K of 2,048 columns loses
@@ -104,7 +104,7 @@ def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
         return 8192, 0, 8192, 0
     if fmt.BITS == 6:
         return 0, 2048, 4096, 0
-    if fmt is q4_k and rows <= 2 and is_wide_zen_4():
+    if fmt is q4_k and rows == 1 and is_wide_zen_4():
         return 0, 2048, 4096, 0, 2048, 4096
     return 0, 4096, 0, 4096
 

@@ -4,11 +4,11 @@ Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but 
 has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move. A Zen 4 with AVX2 alone multiplies it
 1.2 times as fast so (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491);
 others with AVX2 are taken to be like it, which was not measured. With AVX-512 a Zen 4 is 1.08 times as fast so with
-whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1): with a row in each lane, words of
-several parts go to all lanes by a permutation each, but vectors of x by none. One thread then decodes a Q4_K_M model 2
-to 5 % faster, two with fast memory 1 to 4. Other CPUs with AVX-512 or AVX-VNNI, which were not measured, keep a row in
-each lane, and so do two and more rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6
-bits.
+whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1; before `packed_shorts`, too): with
+a row in each lane, words of several parts go to all lanes by a permutation each, but vectors of x by none. One thread
+then decodes a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. Other CPUs with AVX-512 or AVX-VNNI, which
+were not measured, keep a row in each lane, and so do two and more rows of x (with AVX2 they are faster so). Q4_K would
+gain little: its scales have 6 bits.
 
 All is exact in integers, so that the bits are those of `kquants.products.super_blocks`: the products of a lane are an
 int16, two of at most 63 · 120 (`_Narrow`) or four of at most 32 · 120 (`_Wide`), scales with their power at most 1,024,
@@ -17,7 +17,6 @@ and what a super-block adds to a lane is below 2^28.
 
 from llvmlite import ir
 
-from kquants.activations.halves import of_each
 from kquants.activations.super_quantized import EXPONENTS_TWICE, HALF_SUMS
 from kquants.compiler.cpu import is_wide_zen_4, lowering
 from kquants.formats import q6_k
@@ -28,7 +27,7 @@ from kquants.layout import TILE_ROWS
 from kquants.products.parts import Apart
 from kquants.products.requests import Requests
 from kquants.products.super_blocks import powers_of_two
-from kquants.simd import I8_64, I32, at, call, computed_here, joined, load, pick
+from kquants.simd import I8_64, I32, at, call, computed_here, joined, load, of_each, pick
 from kquants.simd.dot4 import dot2, packed_shorts, start_dot4
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
@@ -113,7 +112,9 @@ class _Wide:
         scales = b.shl(b.sext(load(b, at(b, row, q6_k.SCALES_AT), _SCALES), _SHORTS), self._exponents)
         for j, u in enumerate(q6_k.unpack_row(Row(b, row), 0, 1)):
             dots.append(self._dot(self._starts[j], u.vectors[0], self._x[j]))
-            if j % 2:  # int16 i has half i // 16 of the super-block, there block j or the one before it, of that a half
+            if j % 2:
+                # Four lanes have 16 weights of a span. So int16 i has half i // 16 of the super-block, there block j or
+                # the one before it, and of that half i // 8 % 2.
                 of_pair = [8 * (i // 16) + 2 * (j - 1 + i // 4 % 2) + i // 8 % 2 for i in range(32)]
                 pair = packed_shorts(b, *dots[-2:])
                 total = dot2(b, total, pair, b.bitcast(pick(b, scales, scales, of_pair), I32.vector))
