@@ -22,13 +22,6 @@ SIGNED = 128
 RAISED = 4
 """Bits by which a high nibble is too high."""
 
-
-def lowered(b: ir.IRBuilder, raised: Value) -> Value:
-    """What products with weights that are RAISED bits too high add up to, as it should be."""
-    # Exact, so that LLVM makes one shift of this and one up that follows.
-    return b.ashr(raised, ir.Constant(raised.type, [RAISED] * raised.type.count), flags=("exact",))
-
-
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
 
@@ -137,3 +130,9 @@ def is_signed(fmt: Format) -> bool:
 def offset_of(fmt: Format) -> int:
     """What u is more than the weight."""
     return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
+
+
+def lowered(b: ir.IRBuilder, raised: Value) -> Value:
+    """What products with weights that are RAISED bits too high add up to, as it should be."""
+    # Exact, so that LLVM makes one shift of this and one up that follows.
+    return b.ashr(raised, ir.Constant(raised.type, [RAISED] * raised.type.count), flags=("exact",))
