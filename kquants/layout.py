@@ -52,6 +52,9 @@ X_BLOCK_BYTES = 16
 BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 """Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
 
+SHORTS_BYTES = 2 * X_GROUP
+"""What a group for super-blocks has besides on CPUs with matrix tiles: see `kquants.activations.super_quantized`."""
+
 LARGEST_X = 120
 """Most that the magnitude of an int8 of activations for super-blocks is. Some CPUs need that
 (`kquants.formats.winograd`); the others keep to it, too, so that a model has the same bits on all of them."""
@@ -112,8 +115,8 @@ def quantized_bytes(n: int) -> int:
 
 
 def super_quantized_bytes(n: int) -> int:
-    """Bytes of a row of n activations, quantized for formats with super-blocks."""
-    return -(-n // X_GROUP) * SUPER_GROUP_BYTES
+    """Bytes of a row of n activations, quantized for formats with super-blocks: enough on every CPU."""
+    return -(-n // X_GROUP) * (SUPER_GROUP_BYTES + SHORTS_BYTES)
 
 
 def in_odd_lines(nbytes: int) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
+from kquants.formats import shorts
 from kquants.formats.winograd import STEPS, WINOGRAD
 from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, LARGEST_X, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
 from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16
@@ -62,6 +63,10 @@ class BlockRows:
             place_q[:, b // 8, b % 8 * 32 :][:, :32] = _bytes(self.q[:, 32 * b : 32 * b + 32], np.int8)
             place_records[:, b // 8, b % 8] = np.hstack([r[:, 4 * b : 4 * b + 4] for r in records])
         return out.swapaxes(0, 1)
+
+    def parts(self) -> list[Array]:
+        """All that products are given."""
+        return [self.groups()]
 
 
 @dataclass(frozen=True)
@@ -128,10 +133,10 @@ class SuperRows:
         fields = [
             (self.q, np.int8),
             (self.d, F32),
-            (twice, np.int16),
-            (e, np.int16),
             (blocks << e, np.int16),
             (self.sums << twice, np.int16),
+            (twice, np.int16),
+            (e, np.int16),
             (-32 * self.sums_of_words, np.int16) if VIA_INT16 else (-32 * self.sums, np.int32),
         ]
         if WINOGRAD:
@@ -141,6 +146,15 @@ class SuperRows:
         parts.append(np.full((*parts[0].shape[:2], rest), 0xFF, np.uint8))
         out = np.concatenate(parts, axis=2)
         return out.swapaxes(0, 1)
+
+    def shorts(self) -> Array:
+        """What follows all groups for matrix tiles: 2^e · q in two bytes, uint8 [groups, rows, bytes]."""
+        v = (self.q << self.exponents.repeat(32, axis=1)).reshape(len(self.q), -1, 256)
+        return np.concatenate([v & 0xFF, v >> 8 & 0xFF], axis=2).astype(np.uint8).swapaxes(0, 1)
+
+    def parts(self) -> list[Array]:
+        """All that products with many rows are given."""
+        return [self.groups(), self.shorts()] if shorts.AMX else [self.groups()]
 
 
 Rows = BlockRows | SuperRows
@@ -153,10 +167,9 @@ def rows_for(name: str) -> type[BlockRows] | type[SuperRows]:
 
 def buffer_of(x: Rows, tokens: int) -> Array:
     """What a product of the first `tokens` rows is given, and behind it rows that it may read but must not use."""
-    groups = x.groups()[:, :tokens]
-    return np.concatenate(
-        [groups.reshape(-1, groups.shape[2]), np.full((MOST_TOKENS, groups.shape[2]), 0xFF, np.uint8)]
-    )
+    parts = [v[:, :tokens] for v in x.parts()]
+    behind = np.full(MOST_TOKENS * sum(part.shape[2] for part in parts), 0xFF, np.uint8)
+    return np.concatenate([*(part.reshape(-1) for part in parts), behind])
 
 
 def _pairwise(x: Array) -> Array:

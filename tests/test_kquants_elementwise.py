@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from kernels import batch_record, guarded, made, op_record, padded_rows, run_op, same_bits
 from numpy.typing import NDArray
-from quantized_rows import BlockRows, SuperRows
+from quantized_rows import BlockRows, Rows, SuperRows
 
+from kquants.compiler.cpu import decode_rows
 from kquants.layout import (
     LARGEST_SUM,
     LARGEST_X,
@@ -44,18 +45,20 @@ class Targets:
         for buffer, kind in ((self.q8, BlockRows), (self.super_q8, SuperRows)):
             if isinstance(buffer, int):
                 continue
-            wanted = kind.of(x).groups()
-            found = buffer[: wanted.size].reshape(wanted.shape)
-            unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
-            assert ((wanted == found) | unwritten | self._broken(wanted)).all()
-            assert (buffer[wanted.size :] == guarded((1,), np.uint8)).all(), "wrote past the rows"
+            rows, rest = kind.of(x), buffer
+            for wanted in rows.parts() if len(x) > decode_rows() else [rows.groups()]:
+                found, rest = rest[: wanted.size].reshape(wanted.shape), rest[wanted.size :]
+                unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
+                assert ((wanted == found) | unwritten | self._broken(rows, wanted)).all()
+            assert (rest == guarded((1,), np.uint8)).all(), "wrote past the rows"
 
-    def _broken(self, groups: Array) -> Array:
+    def _broken(self, rows: Rows, groups: Array) -> Array:
         """Where a scale is NaN, all of its (super-)block but the scale."""
         broken = np.zeros(groups.shape, bool)
-        if groups.shape[2] == SUPER_GROUP_BYTES:
-            is_nan = np.isnan(groups[..., 256:260].copy().view(F32))
-            broken[..., :256] = broken[..., 260:] = is_nan
+        if isinstance(rows, SuperRows):
+            broken[...] = np.isnan(rows.d).T[..., None]
+            if groups.shape[2] == SUPER_GROUP_BYTES:
+                broken[..., 256:260] = False
             return broken
         for b in range(8):
             at = 256 + X_BLOCK_BYTES * b

@@ -9,8 +9,10 @@ import numba as nb
 
 from kquants.activations.exponential import exp
 from kquants.activations.quantized import quantize_block, quantize_group
-from kquants.activations.super_quantized import quantize_super_block
+from kquants.activations.super_quantized import quantize_super_block, shorts_place, store_shorts
+from kquants.compiler.cpu import decode_rows
 from kquants.compiler.decorators import Vector, inline, kernel
+from kquants.formats.shorts import AMX
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
 from kquants.records import AddBias, KeepOutputs, Norm, NormHeads, Quantize, SwiGLU
 from kquants.simd import (
@@ -33,14 +35,19 @@ from kquants.team.interpreter import arguments_of, batch_row, row_count
 _norm_of, _norm_heads_of, _outputs_of = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
 _bias_of, _quantize_of, _swiglu_of = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)
 
+_FEW = decode_rows()
+
 
 @inline
-def _quantize(x: int, start: int, stop: int, t: int, rows: int, q: int, super_q: int) -> None:
-    """Quantize values `start` … `stop` of row t of `rows`, which are float32 at `x`; `start` is a multiple of 256."""
+def _quantize(x: int, start: int, stop: int, n: int, t: int, rows: int, q: int, super_q: int) -> None:
+    """Quantize values `start` … `stop`, of n, of row t of `rows`: float32 at `x`; `start` is a multiple of 256."""
     for k in range(start, stop, X_GROUP):
         place = k // X_GROUP * rows + t
         if super_q != 0:
-            quantize_super_block(x + 4 * k, super_q + place * SUPER_GROUP_BYTES)
+            group = super_q + place * SUPER_GROUP_BYTES
+            quantize_super_block(x + 4 * k, group)
+            if AMX and rows > _FEW:  # fewer are multiplied with weights straight from W
+                store_shorts(group, super_q + shorts_place(n, rows, place))
         if q != 0:
             group = q + place * BLOCK_GROUP_BYTES
             if stop - k >= X_GROUP:
@@ -89,7 +96,7 @@ def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     for t in range(first, last):
         h = given.h + t * given.h_bytes if given.h != 0 else scratch
         _norm_row(given.x + t * given.x_bytes, given.weight, given.n, given.eps, h)
-        _quantize(h, 0, given.n, t, rows, given.q8, given.super_q8)
+        _quantize(h, 0, given.n, given.n, t, rows, given.q8, given.super_q8)
 
 
 @kernel("keep_outputs")
@@ -141,7 +148,7 @@ def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> N
         t, start = unit // pieces, unit % pieces * PIECE
         stop = min(start + PIECE, n)
         x, rows = given.x + t * given.x_bytes, row_count(op, batch)
-        _quantize(x, start, stop, t, rows, given.q8, given.super_q8)
+        _quantize(x, start, stop, n, t, rows, given.q8, given.super_q8)
 
 
 @kernel("swiglu")
@@ -162,4 +169,4 @@ def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
             silu = div_f32(z, add_f32(one, exp(sub_f32(zero, z))))
             store_f32x16(to + 4 * k, mul_f32(silu, load_f32x16(up + 4 * k)))
         if not as_floats:
-            _quantize(to, start, stop, t, row_count(op, batch), given.q8, given.super_q8)
+            _quantize(to, start, stop, n, t, row_count(op, batch), given.q8, given.super_q8)

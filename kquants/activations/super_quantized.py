@@ -3,18 +3,22 @@
 Rows of n float32 (n a multiple of 256) become groups of 256 int8 and what belongs to them. A group of all rows lies
 side by side, so that a product finds them at constant distances:
 
-    [n / 256][rows] of    byte  0               256   260            292                308
-                                [ q0 q1 … q255  | D   | e, e: 8 pairs | e: 8             | 2^e · block sums: 8  |
-                                                  f32   int16           int16              int16
+    [n / 256][rows] of    byte  0               256   260                   276                   308
+                                [ q0 q1 … q255  | D   | 2^e · block sums: 8 | 2^e · half sums: 16 |
+                                                  f32   int16                 int16
 
-                          byte  324                    356                   420       436   448
-                                | 2^e · half sums: 16  | -32 · half sums: 16 | -X: 8   | -   ]
-                                  int16                  int32                 int16
+                          byte  308             340      356                   420       436   448
+                                | e, e: 8 pairs | e: 8   | -32 · half sums: 16 | -X: 8   | -   ]
+                                  int16           int16    int32                 int16
 
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
 (`kquants.simd.dot4`), an int32 of these is two int16: of bytes 0 and 1 of the half's four words of four bytes, and of
 bytes 2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in
-`kquants.formats.winograd`, and left out where that is not used.
+`kquants.formats.winograd`, and left out where that is not used. With matrix tiles (`kquants.formats.shorts`) there is,
+behind the groups of all rows, what many rows are multiplied by; of the rest, products read but the line of D then:
+
+    [n / 256][rows] of    byte  0                         256                        512
+                                [ low bytes of 2^e · q    | high bytes of 2^e · q    ]
 
 x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
 
@@ -38,9 +42,11 @@ from llvmlite import ir
 from numba import types
 
 from kquants.activations.halves import largest_of_blocks, of_both, store_scaled
+from kquants.compiler.decorators import inline
 from kquants.formats.quads import Value
+from kquants.formats.shorts import two_bytes
 from kquants.formats.winograd import WINOGRAD, minus_x
-from kquants.layout import LARGEST_SUM, LARGEST_X, X_GROUP
+from kquants.layout import LARGEST_SUM, LARGEST_X, SHORTS_BYTES, SUPER_GROUP_BYTES, X_GROUP
 from kquants.simd import (
     F32,
     I8_64,
@@ -66,7 +72,7 @@ _SHORTS = ir.VectorType(_SHORT, 32)
 POWERS = 4
 """How many e there are: 0 … 3."""
 
-EXPONENTS_TWICE, EXPONENTS, BLOCK_SUMS, HALF_SUMS, MINUS_HALF_SUMS, MINUS_X = 4, 36, 52, 68, 100, 164
+BLOCK_SUMS, HALF_SUMS, EXPONENTS_TWICE, EXPONENTS, MINUS_HALF_SUMS, MINUS_X = 4, 20, 52, 84, 100, 164
 """Where things lie in what belongs to a group, after D."""
 
 UNIT_OFFSET = 32
@@ -172,3 +178,21 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     if WINOGRAD:
         fours = [minus_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
         _store(b, record, MINUS_X, _blocks(b, _halves(b, fours, b.add)), _SHORT)
+
+
+@inline
+def shorts_place(n: int, rows: int, place: int) -> int:
+    """Where, behind the first group of rows of n values, the int16 of a group lie."""
+    return n // X_GROUP * rows * SUPER_GROUP_BYTES + place * SHORTS_BYTES
+
+
+@define(types.none, *[types.int64] * 2)
+def store_shorts(b: ir.IRBuilder, group: Value, shorts: Value) -> None:
+    """Store 2^e · q of a quantized group: 256 low bytes, then 256 high ones."""
+    for i in range(0, X_GROUP, 64):
+        # Each exponent, of a half, belongs to eight int16.
+        e = load(b, at(b, group, X_GROUP + EXPONENTS_TWICE + i // 8), ir.VectorType(_SHORT, 4))
+        powers = b.shl(ir.Constant(_SHORTS, [1] * 32), pick(b, e, e, [lane // 8 for lane in range(32)]))
+        low, high = two_bytes(b, load(b, at(b, group, i), I8_64.vector), powers)
+        _store(b, shorts, i, low, low.type.element)
+        _store(b, shorts, X_GROUP + i, high, high.type.element)

@@ -104,6 +104,11 @@ def decode_rows() -> int:
     return 4 if lowering() == "AVX-512 VNNI" else 2
 
 
+def has_matrix_tiles() -> bool:
+    """Whether it has Intel's AMX, and this process may use it."""
+    return all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
+
+
 def is_wide_zen_4() -> bool:
     """Whether it is a Zen 4 with AVX-512, which not all systems show."""
     return jit.cpu_name() == "znver4" and lowering() == "AVX-512 VNNI"

@@ -55,7 +55,7 @@ class FloatScales:
     def end(
         self,
         b: ir.IRBuilder,
-        sums: list[Value],
+        sums: Iterable[Value],
         y: Iterable[Value],
         units: Iterable[Values],
         whole: Callable[[], Values],

@@ -40,7 +40,7 @@ class Scaling(Protocol):
     def end(
         self,
         b: ir.IRBuilder,
-        sums: list[Value],
+        sums: Iterable[Value],
         y: Iterable[Value],
         units: Iterable[Values],
         whole: Callable[[], Values],

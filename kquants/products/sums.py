@@ -48,6 +48,12 @@ Registers = types.UniTuple(Register, W_ROWS * X_ROWS)
 
 
 @inline
+def sum_bytes(rows: int) -> int:
+    """Bytes of the sums of a tile: rows of x are taken up to 16 at a time."""
+    return 64 * (rows + 15 & ~15)
+
+
+@inline
 def clear(sums: int, end: int) -> None:
     """Zeros from one address to another."""
     for place in range(sums, end, 64):

@@ -127,7 +127,7 @@ class IntegerScales:
     def end(
         self,
         b: ir.IRBuilder,
-        sums: list[Value],
+        sums: Iterable[Value],
         y: Iterable[Value],
         units: Iterable[Values],
         whole: Callable[[], Values],
@@ -180,14 +180,18 @@ class IntegerScales:
 
         Twice for each lane where the products are two int16, else for the low one, and 0 for what is above it.
         """
+        both = self.of_spans(b, scales, twice=VIA_INT16)
+        return [b.shl(scale, ir.Constant(_SHORTS, [e] * scale.type.count)) for scale in both for e in range(POWERS)]
+
+    def of_spans(self, b: ir.IRBuilder, scales: Value, *, twice: bool = True) -> list[Value]:
+        """The scales of each span of a pair as two int16 of each lane, or as the low one, with 0 above it."""
         pairs, nothing, shorts = b.bitcast(scales, _SHORTS), ir.Constant(_SHORTS, None), range(2 * TILE_ROWS)
 
         def of_span(span: int) -> Value:
-            lanes = [i & ~1 | span if VIA_INT16 or i % 2 == 0 else len(shorts) for i in shorts]
+            lanes = [i & ~1 | span if twice or i % 2 == 0 else len(shorts) for i in shorts]
             return pick(b, pairs, nothing, lanes)
 
-        both = [of_span(span) for span in range(self.SPANS)]
-        return [b.shl(scale, ir.Constant(_SHORTS, [e] * len(shorts))) for scale in both for e in range(POWERS)]
+        return [of_span(span) for span in range(self.SPANS)]
 
     def _factors_at(self, b: ir.IRBuilder, factors: Value, x: Spread, unit: Value | int, span: int) -> Value:
         """Where among those of a unit the ones for a span of a row of x are."""

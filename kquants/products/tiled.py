@@ -21,9 +21,9 @@ from kquants.formats.quantized import QUANTIZED
 from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
 from kquants.products.groups import product_of, tile_address
 from kquants.products.parts import parts_of
-from kquants.products.sums import put
+from kquants.products.sums import put, sum_bytes
 from kquants.products.tiled_decode import decode_of, reads_on, rows_of, spread_of
-from kquants.products.tiled_prefill import UNPACKED, prefill_of, sum_bytes
+from kquants.products.tiled_prefill import UNPACKED, prefill_of
 from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
 from kquants.team.interpreter import row_count
 

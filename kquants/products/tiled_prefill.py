@@ -14,13 +14,16 @@ from typing import Any
 
 from kquants.compiler.decorators import inline
 from kquants.formats.pieces import BLOCK_WEIGHTS, Several
+from kquants.formats.shorts import AMX, by_shorts
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS, UNPACKED_BYTES
-from kquants.products.amx import AMX, configure, multiply_rows, release
+from kquants.products.amx import configure, release
+from kquants.products.amx_blocks import multiply_blocks
+from kquants.products.amx_super_blocks import squares_of
 from kquants.products.groups import GROUP, in_groups, of_x, product_of
 from kquants.products.multiply import TILES, TOGETHER, begin_and_end, bytes_of_x, multiply_unit, widen_x
 from kquants.products.parts import parts_of
 from kquants.products.scaling import scaling_of, units_of
-from kquants.products.sums import clear
+from kquants.products.sums import clear, sum_bytes
 from kquants.products.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
 from kquants.simd import add_f32, fetch_lines, load_f32x16, store_f32x16
 from kquants.simd.dot4 import VIA_INT16
@@ -53,12 +56,6 @@ A Zen 4 multiplies 8,192 columns, of which x comes from the third-level cache, 2
 Q8_0 gains 3 %. Where 128 rows pass by, the first tile brings them for the others: Q4_K would lose 1 %, Q6_K gain 1.)
 Other CPUs were not measured.
 """
-
-
-@inline
-def sum_bytes(rows: int) -> int:
-    """Bytes of the sums of a tile: rows of x are taken up to 16 at a time."""
-    return 64 * (rows + 15 & ~15)
 
 
 @inline
@@ -114,7 +111,7 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
 
 def _matrix_product(fmt: Any, blocks: int) -> Any:
     """`multiply` of one tile of W with matrix tiles, by way of `dots`."""
-    multiply_8, multiply_16 = multiply_rows(fmt, 8, blocks, SCALES), multiply_rows(fmt, 16, blocks, SCALES)
+    multiply_8, multiply_16 = (multiply_blocks(fmt, rows, blocks, SCALES) for rows in (8, 16))
 
     @inline
     def multiply_all(
@@ -153,52 +150,48 @@ def _product(fmt: Any, tiles: int) -> Any:
     return multiply
 
 
-def prefill_of(fmt: Any) -> Any:
-    """`prefill(op, rows, w, row_bytes, tiles, y, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x.
+def _ask_of(fmt: Any) -> Any:
+    """`ask(op, last, rows, t, some, tiles, w, y)`: beside some rows of x, from t on, ask for what is wanted next.
 
-    Of more than FEW_ROWS rows: beside the products of a group of columns, the weights of the next group are asked for,
-    behind the last one those of the next strip, and y, where the sums go afterwards: they come too late else. (A Zen 4
-    reads prompts 2 to 3 % faster so.) For rows of x see `_ROWS_AHEAD`.
+    That is a part of the weights at w, and of y if no blocks follow these. Few rows stay near, and wait for the memory:
+    for them `unpack` asks it for enough.
     """
-    blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, in_groups(fmt)
-    store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
-    most, at_once, in_parts = 1 if AMX else TILES, rows_at_once(fmt), parts_of(fmt)
-    multiply_most = _product(fmt, most)
-    multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
-    set_up_8, set_up_16, place = configure(fmt, 8), configure(fmt, 16), of_x(fmt)
-    widens, group_bytes, x_bytes = is_widened(fmt), scaling_of(fmt).X_GROUP_BYTES, bytes_of_x(fmt)
-    x_part = part_of_rows(fmt)
+    group, _ = in_groups(fmt)
     w_lines = group.BLOCK_BYTES // 64 + 1  # of a row's group of columns, or one less: the CPU brings that by itself
 
     @inline
-    def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
-        if may_rest and count < GROUP:
-            store_last(w, row_bytes, ahead, tile, tile + SCALES)
-        else:
-            store_group(w, row_bytes, ahead, tile, tile + SCALES)
-
-    @inline
     def ask(op: int, last: int, rows: int, t: int, some: int, tiles: int, w: int, y: int) -> None:
-        """Beside some rows of x, from t on: ask for a part of the weights at w, and for y if no blocks follow these."""
-        given, (first, stop) = product_of(op), rows_beside(t, some, rows, TILE_ROWS * tiles)
-        for r in range(first, stop):
-            fetch_lines(w + r * given.row_bytes, w_lines, 64)
-        if last == given.columns // 32:
-            for k in range(tiles):
-                fetch_lines(y + t * given.y_bytes + 64 * k, some, given.y_bytes)
+        if rows > FEW_ROWS:
+            given, (first, stop) = product_of(op), rows_beside(t, some, rows, TILE_ROWS * tiles)
+            for r in range(first, stop):
+                fetch_lines(w + r * given.row_bytes, w_lines, 64)
+            if last == given.columns // 32:
+                for k in range(tiles):
+                    fetch_lines(y + t * given.y_bytes + 64 * k, some, given.y_bytes)
+
+    return ask
+
+
+def _products_of(fmt: Any, ask: Any) -> Any:
+    """`multiply(op, b, last, rows, tiles, next_w, y, unpacked, sums)`: blocks b … last of all tiles by all rows of x.
+
+    Tiles are unpacked, and rows of x pass by some at a time.
+    """
+    most, at_once, place = 1 if AMX else TILES, rows_at_once(fmt), of_x(fmt)
+    multiply_most = _product(fmt, most)
+    multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
+    widens, group_bytes, x_bytes = is_widened(fmt), scaling_of(fmt).X_GROUP_BYTES, bytes_of_x(fmt)
+    x_part = part_of_rows(fmt)
 
     @inline
     def multiply(
         op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
     ) -> None:
-        """Unpacked blocks b … last of all tiles by all rows of x, some of these at a time."""
         dots, y_bytes = unpacked + STRIP * UNPACKED, sum_bytes(rows)
         for t in range(0, rows, at_once):
             some, (x, x_scales) = min(at_once, rows - t), place(op, rows, t, b)
-            ahead = 0
-            if rows > FEW_ROWS:  # few rows stay near, and wait for the memory: `unpack` asks it for enough
-                ask(op, last, rows, t, some, tiles, next_w, y)
-                ahead = x + _ROWS_AHEAD * group_bytes if at_once == 16 else 0
+            ask(op, last, rows, t, some, tiles, next_w, y)
+            ahead = x + _ROWS_AHEAD * group_bytes if rows > FEW_ROWS and at_once == 16 else 0
             if widens:
                 first = b % GROUP
                 for r in range(some):
@@ -212,6 +205,44 @@ def prefill_of(fmt: Any) -> Any:
                     multiply_alone(last - b, some, tile, x, x_scales, ahead, y_tile, y_bytes, dots)
                 if ahead != 0:
                     ahead += x_part
+
+    return multiply
+
+
+def _squares_of(fmt: Any, ask: Any) -> Any:
+    """The same of int16 in matrix tiles, for up to eight rows of x and for more."""
+    few, many = (squares_of(fmt, most, SCALES, UNPACKED, ask) for most in (8, 16))
+
+    @inline
+    def multiply(
+        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
+    ) -> None:
+        if rows <= 8:
+            few(op, b, last, rows, tiles, next_w, y, unpacked, sums)
+        else:
+            many(op, b, last, rows, tiles, next_w, y, unpacked, sums)
+
+    return multiply
+
+
+def prefill_of(fmt: Any) -> Any:
+    """`prefill(op, rows, w, row_bytes, tiles, y, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x.
+
+    Of more than FEW_ROWS rows: beside the products of a group of columns, the weights of the next group are asked for,
+    behind the last one those of the next strip, and y, where the sums go afterwards: they come too late else. (A Zen 4
+    reads prompts 2 to 3 % faster so.) For rows of x see `_ROWS_AHEAD`.
+    """
+    blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, in_groups(fmt)
+    store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
+    in_parts, multiply = parts_of(fmt), (_squares_of if by_shorts(fmt) else _products_of)(fmt, _ask_of(fmt))
+    set_up_8, set_up_16 = (configure(rows, columns=64 if by_shorts(fmt) else 32) for rows in (8, 16))
+
+    @inline
+    def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
+        if may_rest and count < GROUP:
+            store_last(w, row_bytes, ahead, tile, tile + SCALES)
+        else:
+            store_group(w, row_bytes, ahead, tile, tile + SCALES)
 
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:

@@ -1,6 +1,7 @@
 """A super-block of a tile as it is stored for many rows of x:
 
-weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]
+weights    [blocks][8][64]     see `BLOCK_WEIGHTS`; where `is_widened` int16, [blocks][16][64]; `by_shorts` int16, too,
+                               times their scales, first the low bytes of all, then the high ones
 scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of spans; behind them,
                                where formats may have some, room for factors [8][64], and for U of both blocks
                                [2][64], see `kquants.formats.winograd`
@@ -24,12 +25,13 @@ from kquants.formats.pieces import (
     offset_of,
 )
 from kquants.formats.quads import Value
+from kquants.formats.shorts import AMX, by_shorts, two_bytes
 from kquants.formats.tiles import tile_at
 from kquants.formats.winograd import WINOGRAD, UnpackedBlock, by_winograd
 from kquants.products.requests import Requests, beyond, prefill_ahead
 from kquants.products.scaling import units_of
 from kquants.products.super_blocks import FACTORS, IntegerScales
-from kquants.simd import VectorType, at, define, load, store_vectors, times
+from kquants.simd import I8_64, VectorType, at, define, load, store_vectors, times
 from kquants.simd.dot4 import VIA_INT16
 
 FACTORS_AT = 2 * 64
@@ -48,7 +50,10 @@ def weight_bytes(fmt: Format) -> int:
     return 2 if is_widened(fmt) else 1
 
 
-MOST_WEIGHT_BYTES = 2 if VIA_INT16 else 1
+HIGH_AT = 8 * BLOCK_WEIGHTS
+"""Where in unpacked weights the high bytes of int16 begin, see `kquants.formats.shorts`."""
+
+MOST_WEIGHT_BYTES = 2 if VIA_INT16 or AMX else 1
 """Those of any format."""
 
 
@@ -89,11 +94,23 @@ def store_tile(fmt: Format, signed: bool) -> Any:
                 store_vectors(b, place, [v for v in piece.values if v])
                 if has_factors(fmt) and isinstance(piece, Scales):
                     store_vectors(b, at(b, place, FACTORS_AT), IntegerScales(fmt).factors(b, piece.scales.value))
+                if by_shorts(fmt) and isinstance(piece, Scales):
+                    _scale(b, fmt, piece, weights)
                 if blocks and isinstance(piece, Scales):
                     store_vectors(b, at(b, place, U_AT), [block.u() for block in blocks[2 * unit : 2 * unit + 2]])
         requests.end()
 
     return store
+
+
+def _scale(b: ir.IRBuilder, fmt: Format, piece: Scales, weights: Value) -> None:
+    """The stored weights of a unit times their scales, as int16: their low bytes in place, the high ones behind all."""
+    spans = range(2 * piece.unit, 2 * piece.unit + 2)
+    for span, factors in zip(spans, IntegerScales(fmt).of_spans(b, piece.scales.value), strict=True):
+        for i in range(BLOCK_WEIGHTS // fmt.SPANS * span, BLOCK_WEIGHTS // fmt.SPANS * (span + 1), 64):
+            low, high = two_bytes(b, load(b, at(b, weights, i), I8_64.vector), factors)
+            store_vectors(b, at(b, weights, i), [low])
+            store_vectors(b, at(b, weights, i + HIGH_AT), [high])
 
 
 def load_scales(b: ir.IRBuilder, fmt: Format, scales: Value, unit: Value | int, element: VectorType) -> Values:

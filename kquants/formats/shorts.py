@@ -1,0 +1,40 @@
+"""Products of int16 by matrix tiles, which multiply bytes: of each value a low byte, unsigned, and a high one, signed.
+
+So formats with super-blocks multiply many rows of x where there are matrix tiles. Span by span, as vectors do it, the
+scaling would take longer than the products. But a weight times its scale is an int16, as is a value of x times 2^e:
+
+    A = Σ 2^e · scale · Σ (u - offset) · q_x = Σ (scale · (u - offset)) · (2^e · q_x)        over a super-block
+
+With both in two bytes, v = 256 · high + low, that is four products of bytes, and nothing to scale before the end:
+
+    A = 2^16 · Σ high · high + 2^8 · Σ (low · high + high · low) + Σ low · low
+
+The integers, and so the bits, are those of `kquants.products.super_blocks`. Weights are scaled when they are unpacked
+(`kquants.products.unpacked`), x when it is quantized (`kquants.activations.super_quantized`).
+"""
+
+from llvmlite import ir
+
+from kquants.compiler.cpu import has_matrix_tiles
+from kquants.formats.pieces import Format, has_integer_scales
+from kquants.formats.quads import Value
+
+AMX = has_matrix_tiles()
+"""Whether many rows of x meet the weights of any format in matrix tiles."""
+
+_SHORTS = ir.VectorType(ir.IntType(16), 32)
+
+
+def by_shorts(fmt: Format) -> bool:
+    """Whether many rows of x meet the weights of a format so."""
+    return AMX and has_integer_scales(fmt)
+
+
+def two_bytes(b: ir.IRBuilder, v: Value, factors: Value) -> tuple[Value, Value]:
+    """64 signed bytes, each two of them times the same int16: the low bytes of the products, and the high ones."""
+    eight, low_byte = (ir.Constant(_SHORTS, [n] * 32) for n in (8, 0xFF))
+    both = b.bitcast(v, _SHORTS)
+    even, odd = (b.mul(b.ashr(byte, eight), factors) for byte in (b.shl(both, eight), both))
+    low = b.or_(b.and_(even, low_byte), b.shl(odd, eight))
+    high = b.or_(b.lshr(even, eight), b.and_(odd, b.not_(low_byte)))
+    return b.bitcast(low, v.type), b.bitcast(high, v.type)

@@ -1,0 +1,147 @@
+"""Formats with super-blocks in matrix tiles, see `kquants.products.amx`: int16 times int16 (`kquants.formats.shorts`).
+
+A square are 16 rows of W and 16 rows of x. While its dot products are made, those of the square before it become sums:
+they have passed through memory by then.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kquants.activations.super_quantized import shorts_place
+from kquants.compiler.decorators import inline
+from kquants.formats.pieces import BLOCK_WEIGHTS, Format
+from kquants.formats.quads import Value
+from kquants.layout import SHORTS_BYTES, STRIP, X_GROUP
+from kquants.products.amx import DOT_BYTES, DOTS, W, X, add_dots, clear_dots, load_rows, store_dots
+from kquants.products.groups import GROUP, of_x, product_of
+from kquants.products.parts import Spread
+from kquants.products.scaling import units_of
+from kquants.products.sums import sum_bytes
+from kquants.products.super_blocks import IntegerScales
+from kquants.products.unpacked import HIGH_AT, load_scales
+from kquants.simd import F32, I32, at, define, load, store_vectors
+
+SQUARE = 16
+"""Rows of x."""
+
+_LOW, _MIXED, _HIGH = DOTS
+_BITS = 0, 8, 16
+"""Dot products of low bytes with low ones, of low with high ones, and of high ones; and how far up these belong."""
+
+_STEPS = (
+    (_LOW, False, False),
+    (_MIXED, False, True),
+    (_HIGH, True, True),
+    (_MIXED, True, False),
+)
+"""The four products of 64 columns: to which dot products, and whether of the high bytes of x, and of those of W. From
+each to the next one side stays loaded."""
+
+_DELAY = 4
+"""Products before the first sums of the square before: its dot products are on their way to memory until then."""
+
+
+def squares_of(fmt: Format, most: int, scales_at: int, tile_bytes: int, ask: Callable[..., None]) -> Any:
+    """`multiply(op, b, last, rows, tiles, next_w, y, unpacked, sums)`: see `kquants.products.tiled_prefill`.
+
+    Squares have up to `most` rows of x. Unpacked tiles are `tile_bytes` long, their scales lie `scales_at` bytes on.
+    """
+    place = of_x(fmt)
+    first, next_one, last_one = (
+        _square(fmt, most, products=products, sums=sums)
+        for products, sums in ((True, False), (True, True), (False, True))
+    )
+
+    @inline
+    def multiply(
+        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
+    ) -> None:
+        y_bytes, dots = sum_bytes(rows), unpacked + STRIP * tile_bytes
+        dots_before, scales_before, x_before, y_before = dots + len(DOTS) * DOT_BYTES, 0, 0, 0
+        for t in range(0, rows, SQUARE):
+            _, x_scales = place(op, rows, t, b)
+            x = product_of(op).x + shorts_place(product_of(op).columns, rows, b // GROUP * rows + t)
+            ask(op, last, rows, t, min(SQUARE, rows - t), tiles, next_w, y)
+            for k in range(tiles):
+                tile = unpacked + k * tile_bytes
+                if t + k == 0:
+                    first(tile, x, dots, 0, 0, 0, 0)
+                else:
+                    next_one(tile, x, dots, y_before, scales_before, x_before, dots_before)
+                dots, dots_before = dots_before, dots
+                scales_before, x_before, y_before = tile + scales_at, x_scales, sums + k * y_bytes + 64 * t
+        last_one(0, 0, 0, y_before, scales_before, x_before, dots_before)
+
+    return multiply
+
+
+def _square(fmt: Format, rows: int, *, products: bool, sums: bool) -> Any:
+    """An operation: make the dot products of a square, and sums of those of the square before; or one of both.
+
+    Arguments: unpacked weights, int16 of x, where to store the dot products; of the square before the address of the
+    sums, scales, what belongs to the super-block of x, and its dot products.
+    """
+
+    @define(types.none, *[types.int64] * 7)
+    def of_square(
+        b: ir.IRBuilder, weights: Value, x: Value, to: Value, y: Value, scales: Value, x_scales: Value, dots: Value
+    ) -> None:
+        adding = _add(b, fmt, rows, y, scales, x_scales, dots) if sums else iter(())
+        if products:
+            left = X_GROUP // 64 * len(_STEPS) - _DELAY
+            for i, _ in enumerate(_multiply(b, weights, x, to), -_DELAY):
+                if i >= 0:
+                    for _ in range(rows * i // left, rows * (i + 1) // left):
+                        next(adding, None)
+        for _ in adding:
+            pass
+
+    return of_square
+
+
+def _multiply(b: ir.IRBuilder, weights: Value, x: Value, to: Value) -> Iterator[None]:
+    """Make dot products and store them, product by product."""
+    for register in DOTS:
+        clear_dots(b, register)
+    for column in range(0, X_GROUP, 64):
+        x_loaded = w_loaded = None
+        for register, x_high, w_high in _STEPS:
+            if x_high is not x_loaded:
+                load_rows(b, X, at(b, x, column + X_GROUP * x_high), SHORTS_BYTES)
+            if w_high is not w_loaded:
+                load_rows(b, W, at(b, weights, BLOCK_WEIGHTS // 32 * column + HIGH_AT * w_high))
+            x_loaded, w_loaded = x_high, w_high
+            add_dots(b, register, x_signed=x_high, w_signed=w_high)
+            yield
+    for i, register in enumerate(DOTS):
+        store_dots(b, register, at(b, to, DOT_BYTES * i))
+
+
+def _add(
+    b: ir.IRBuilder, fmt: Format, rows: int, sums: Value, scales: Value, x_scales: Value, dots: Value
+) -> Iterator[None]:
+    """Add the super-block to the sums, row by row of x."""
+    scaling, units = IntegerScales(fmt), units_of(fmt)
+    of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
+    y = [at(b, sums, 64 * t) for t in range(rows)]
+    totals = (_total(b, at(b, dots, 64 * t)) for t in range(rows))
+    before = (load(b, to_y, F32.vector) for to_y in y)
+    of_units = (load_scales(b, fmt, scales, unit, I32) for unit in range(units))
+    whole = partial(load_scales, b, fmt, scales, units, F32)
+    for to_y, v in zip(y, scaling.end(b, totals, before, of_units, whole, of_rows), strict=True):
+        store_vectors(b, to_y, [v])
+        yield
+
+
+def _total(b: ir.IRBuilder, dots: Value) -> Value:
+    """A of a row of x, as `kquants.products.super_blocks` has it."""
+    low, mixed, high = (
+        b.shl(v, ir.Constant(v.type, [bits] * v.type.count))
+        for i, bits in enumerate(_BITS)
+        for v in [load(b, at(b, dots, DOT_BYTES * i), I32.vector)]
+    )
+    return b.add(low, b.add(mixed, high))
