@@ -16,7 +16,7 @@ to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
-SPREAD_ROWS = 4
+SPREAD_ROWS = 8
 """Most rows of x that are spread out for rows of W in parts, see `kquants.products.tiled_decode`."""
 
 MOST_TOKENS = 16
@@ -27,8 +27,8 @@ UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
 more, see `kquants.formats.winograd`, blocks are of int8.)"""
 
 DOTS_BYTES = 8 * 16 * 64
-"""Scratch for products of matrix tiles on their way, see `kquants.products.amx`, or for 256 values of 16 rows of x as
-int16."""
+"""Scratch for dot products of matrix tiles on their way, see `kquants.products.amx_blocks`, or for 256 values of 16
+rows of x as int16."""
 
 FLOAT_ROWS = 66
 """Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6: their sums (270 KB) and as
@@ -115,8 +115,13 @@ def quantized_bytes(n: int) -> int:
 
 
 def super_quantized_bytes(n: int) -> int:
-    """Bytes of a row of n activations, quantized for formats with super-blocks: enough on every CPU."""
-    return -(-n // X_GROUP) * (SUPER_GROUP_BYTES + SHORTS_BYTES)
+    """Bytes of a row of n activations, quantized for formats with super-blocks."""
+    return -(-n // X_GROUP) * SUPER_GROUP_BYTES
+
+
+def shorts_bytes(n: int) -> int:
+    """Bytes that the same row takes besides where there are matrix tiles."""
+    return -(-n // X_GROUP) * SHORTS_BYTES
 
 
 def in_odd_lines(nbytes: int) -> int:

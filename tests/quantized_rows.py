@@ -64,7 +64,7 @@ class BlockRows:
             place_records[:, b // 8, b % 8] = np.hstack([r[:, 4 * b : 4 * b + 4] for r in records])
         return out.swapaxes(0, 1)
 
-    def parts(self) -> list[Array]:
+    def arrays(self) -> list[Array]:
         """All that products are given."""
         return [self.groups()]
 
@@ -135,8 +135,8 @@ class SuperRows:
             (self.d, F32),
             (blocks << e, np.int16),
             (self.sums << twice, np.int16),
-            (twice, np.int16),
             (e, np.int16),
+            (twice, np.int16),
             (-32 * self.sums_of_words, np.int16) if VIA_INT16 else (-32 * self.sums, np.int32),
         ]
         if WINOGRAD:
@@ -152,7 +152,7 @@ class SuperRows:
         v = (self.q << self.exponents.repeat(32, axis=1)).reshape(len(self.q), -1, 256)
         return np.concatenate([v & 0xFF, v >> 8 & 0xFF], axis=2).astype(np.uint8).swapaxes(0, 1)
 
-    def parts(self) -> list[Array]:
+    def arrays(self) -> list[Array]:
         """All that products with many rows are given."""
         return [self.groups(), self.shorts()] if shorts.AMX else [self.groups()]
 
@@ -167,9 +167,9 @@ def rows_for(name: str) -> type[BlockRows] | type[SuperRows]:
 
 def buffer_of(x: Rows, tokens: int) -> Array:
     """What a product of the first `tokens` rows is given, and behind it rows that it may read but must not use."""
-    parts = [v[:, :tokens] for v in x.parts()]
-    behind = np.full(MOST_TOKENS * sum(part.shape[2] for part in parts), 0xFF, np.uint8)
-    return np.concatenate([*(part.reshape(-1) for part in parts), behind])
+    arrays = [v[:, :tokens] for v in x.arrays()]
+    behind = np.full(MOST_TOKENS * sum(v.shape[2] for v in arrays), 0xFF, np.uint8)
+    return np.concatenate([*(v.reshape(-1) for v in arrays), behind])
 
 
 def _pairwise(x: Array) -> Array:

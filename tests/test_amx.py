@@ -2,24 +2,27 @@
 
 import ctypes
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import test_kquants_elementwise as activations
 import test_kquants_matmul as products
-from kernels import addresses, made
+from kernels import addresses
 from llvmlite import ir
-from quantized_rows import SuperRows, rows_for
+from quantized_rows import Rows, rows_for
 
 from kquants import jit
-from kquants.activations.super_quantized import store_shorts
+from kquants.activations import elementwise
 from kquants.compiler import compile
 from kquants.compiler.decorators import KERNELS
 from kquants.formats import shorts
 from kquants.formats.pieces import BLOCK_WEIGHTS
 from kquants.formats.quantized import QUANTIZED
-from kquants.layout import UNPACKED_BYTES
-from kquants.products import amx, tiled, tiled_prefill
+from kquants.products import amx, tiled, tiled_decode, tiled_prefill, unpacked
+from kquants.products.groups import GROUP
+from kquants.products.unpacked import UNIT_SCALES
 
 _LONG = ir.IntType(64)
 
@@ -89,15 +92,13 @@ def kernel() -> Iterator[Callable[[str], str]]:
         b.call(b.inttoptr(address, function), given + [_LONG(0)] * (3 - len(given)))
 
     patch.setattr(amx, "_tile", emulated)
-    for module in (shorts, tiled_prefill):
+    for module in (shorts, unpacked, tiled_decode, tiled_prefill, elementwise):
         patch.setattr(module, "AMX", True)
-    room = 2 * 8 * BLOCK_WEIGHTS  # where unpacked weights may be int16
-    for module, name, nbytes in (
-        (tiled_prefill, "SCALES", room),
-        (tiled_prefill, "UNPACKED", UNPACKED_BYTES),
-        (tiled, "UNPACKED", UNPACKED_BYTES),
-    ):
-        patch.setattr(module, name, nbytes)
+    scales_at = 2 * GROUP * BLOCK_WEIGHTS  # behind int16
+    tile_bytes = scales_at + (GROUP + 1) * UNIT_SCALES
+    patch.setattr(tiled_prefill, "SCALES", scales_at)
+    for module in (tiled_prefill, tiled):
+        patch.setattr(module, "UNPACKED", tile_bytes)
     for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
         patch.setattr(f"kquants.products.{module}.VIA_INT16", False)
     patch.setattr("kquants.formats.winograd.WINOGRAD", False)
@@ -116,28 +117,35 @@ def kernel() -> Iterator[Callable[[str], str]]:
         del addresses()[name]
 
 
-@pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_XS"])
+OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1"], ["Q4_K", "Q6_K", "IQ4_XS", "Q2_K"]
+"""Signed weights, some with an offset, some with a minimum; and spans of 32 and of 16, each with minima and without."""
+
+
+def check(kernel: str, name: str, w: Any, x: Rows, tokens: int) -> None:
+    y = products.product(kernel, w, x.q.shape[1], products.buffer_of(x, tokens), 0, tokens, None)
+    assert products.same_bits(y, products.expression(name, w, x)[:tokens])
+
+
+@pytest.mark.parametrize("name", OF_BLOCKS + OF_SUPER_BLOCKS)
 def test_matrix_tiles_give_the_bits_of_the_expression(name: str, kernel: Callable[[str], str]) -> None:
     rng = np.random.default_rng(1)
-    emulating = kernel(name.lower())
     for rows, columns in ((40, 512), (16, 352), (20, 4096)):
-        if columns % products.KINDS[name].block:
-            continue
-        w, x = products.some_weights(rng, name, rows, columns), rows_for(name).random(rng, 17, columns)
-        for tokens in (5, 8, 17):
-            y = products.product(emulating, w, columns, products.buffer_of(x, tokens), 0, tokens, None)
-            assert products.same_bits(y, products.expression(name, w, x)[:tokens])
+        if columns % products.KINDS[name].block == 0:
+            w, x = products.some_weights(rng, name, rows, columns), rows_for(name).random(rng, 33, columns)
+            for tokens in (8, 9, 17, 33):
+                check(kernel(name.lower()), name, w, x, tokens)
 
 
-def test_int16_of_activations_are_their_bytes_times_powers_of_two() -> None:
-    rows = SuperRows.random(np.random.default_rng(2), 3, 512)
-    groups, wanted = rows.groups(), rows.shorts()
-    found = np.zeros(wanted.shape, np.uint8)
+@pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
+@pytest.mark.parametrize("name", OF_SUPER_BLOCKS)
+def test_the_largest_int16_are_exact(name: str, weight: int, kernel: Callable[[str], str]) -> None:
+    four = products.extremes(name)
+    x = replace(four, **{part: np.tile(v, (3, 1)) for part, v in vars(four).items()})
+    check(kernel(name.lower()), name, products.largest_weights(name, weight), x, 12)
 
-    def store(group: int, to: int) -> None:
-        store_shorts(group, to)
 
-    store_int16 = made(store)
-    for group, to in zip(groups.reshape(-1, groups.shape[2]), found.reshape(-1, found.shape[2]), strict=True):
-        store_int16(group.ctypes.data, to.ctypes.data)
-    assert np.array_equal(found, wanted)
+@pytest.mark.parametrize("rows", [8, 9])  # NARROW, and more
+def test_int16_of_activations_are_their_bytes_times_powers_of_two(rows: int, kernel: Callable[[str], str]) -> None:
+    addresses()["tiles_quantize"] = jit._link(compile.object_code("quantize"), "quantize")
+    x = np.random.default_rng(2).standard_normal((rows, 768)).astype(np.float32)
+    activations.quantize(x, "tiles_quantize").check(x)

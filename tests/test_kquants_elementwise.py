@@ -11,14 +11,16 @@ from kernels import batch_record, guarded, made, op_record, padded_rows, run_op,
 from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows
 
-from kquants.compiler.cpu import decode_rows
+from kquants.formats.shorts import NARROW
 from kquants.layout import (
     LARGEST_SUM,
     LARGEST_X,
     PIECE,
+    SHORTS_BYTES,
     SUPER_GROUP_BYTES,
     X_BLOCK_BYTES,
     quantized_bytes,
+    shorts_bytes,
     super_quantized_bytes,
 )
 from kquants.records import KeepOutputs, Norm, Quantize, SwiGLU
@@ -35,7 +37,7 @@ class Targets:
     def __init__(self, rows: int, n: int) -> None:
         self.shape = rows, n
         self.q8 = self._room(quantized_bytes(n)) if n % 32 == 0 else 0
-        self.super_q8 = self._room(super_quantized_bytes(n)) if n % 256 == 0 else 0
+        self.super_q8 = self._room(super_quantized_bytes(n) + shorts_bytes(n)) if n % 256 == 0 else 0
 
     def _room(self, row_bytes: int) -> Array:
         return guarded((self.shape[0] * row_bytes + 12,), np.uint8)
@@ -46,9 +48,9 @@ class Targets:
             if isinstance(buffer, int):
                 continue
             rows, rest = kind.of(x), buffer
-            for wanted in rows.parts() if len(x) > decode_rows() else [rows.groups()]:
+            for wanted in rows.arrays() if len(x) > NARROW else [rows.groups()]:
                 found, rest = rest[: wanted.size].reshape(wanted.shape), rest[wanted.size :]
-                unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
+                unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8)) & (wanted.shape[2] != SHORTS_BYTES)
                 assert ((wanted == found) | unwritten | self._broken(rows, wanted)).all()
             assert (rest == guarded((1,), np.uint8)).all(), "wrote past the rows"
 
@@ -67,20 +69,20 @@ class Targets:
         return broken
 
 
-def quantize(x: Array) -> Targets:
+def quantize(x: Array, kernel: str = "quantize") -> Targets:
     rows, n = x.shape
     to, pieces = Targets(rows, n), -(-n // PIECE)
     given = Quantize(x=x, x_bytes=x[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
-    run_op(op_record("quantize", given), batch_record(rows), rows * pieces)
+    run_op(op_record(kernel, given), batch_record(rows), rows * pieces)
     return to
 
 
 @pytest.mark.parametrize("n", [32, 256, 288, 1024])
 def test_activations_are_quantized_as_documented(n: int) -> None:
     rng = np.random.default_rng(n)
-    x = (rng.standard_normal((5, n)) * 10.0 ** rng.integers(-30, 30, (5, 1))).astype(F32)
+    x = (rng.standard_normal((9, n)) * 10.0 ** rng.integers(-30, 30, (9, 1))).astype(F32)
     quantize(x).check(x)
-    uneven = np.ldexp(x, rng.integers(-6, 1, (5, n // 32)).repeat(32, axis=1)).astype(F32)
+    uneven = np.ldexp(x, rng.integers(-6, 1, (9, n // 32)).repeat(32, axis=1)).astype(F32)
     quantize(uneven).check(uneven)
 
 
@@ -180,14 +182,14 @@ def rms_norm(x: Array, weight: Array, eps: float, wants_floats: bool = True) -> 
 @pytest.mark.parametrize("n", [1, 15, 64, 172, 512])
 def test_rms_norm(n: int, eps: float) -> None:
     rng = np.random.default_rng(n)
-    x, weight = rng.standard_normal((3, n)).astype(F32), rng.standard_normal(n).astype(F32)
+    x, weight = rng.standard_normal((9, n)).astype(F32), rng.standard_normal(n).astype(F32)
     h, to = rms_norm(x, weight, eps)
     wide = x.astype(np.float64)
     exact = wide / np.sqrt((wide**2).mean(axis=1, keepdims=True) + np.array(eps, F32)) * weight
     # n / 16 fused steps and four sums, halved by the root; then a handful of single roundings.
     bound = ((n / 16 + 5) / 2 + 7) * EPSILON
     assert (np.abs(h[:, :n] - exact) <= bound * np.abs(exact)).all()
-    assert same_bits(h[:, n:].copy(), np.zeros((3, -n % 16), F32)), "padding must be zero"
+    assert same_bits(h[:, n:].copy(), np.zeros((9, -n % 16), F32)), "padding must be zero"
     to.check(h[:, :n])
     _, alone = rms_norm(x, weight, eps, wants_floats=False)
     alone.check(h[:, :n])
@@ -223,12 +225,12 @@ def quantized_swiglu(gate: Array, up: Array, n: int) -> Targets:
 @pytest.mark.parametrize("n", [1, 172, 256, 1000, 1024])
 def test_swiglu(n: int) -> None:
     rng = np.random.default_rng(n)
-    gate, up = (rng.uniform(-80, 80, (3, n)).astype(F32) for _ in range(2))
+    gate, up = (rng.uniform(-80, 80, (9, n)).astype(F32) for _ in range(2))
     h = swiglu(gate, up, n)
     z = gate.astype(np.float64)
     exact = z / (1 + np.exp(-z)) * up
     assert (np.abs(h[:, :n] - exact) <= 6 * EPSILON * np.abs(exact)).all()
-    assert same_bits(h[:, n:].copy(), np.zeros((3, -n % 16), F32)), "padding must be zero"
+    assert same_bits(h[:, n:].copy(), np.zeros((9, -n % 16), F32)), "padding must be zero"
     if n % 32 == 0:
         quantized_swiglu(gate, up, n).check(h[:, :n])
 

@@ -212,7 +212,7 @@ def test_a_zen_4_asks_more_often_beside_a_row_of_q4_k(
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     fmt: Any = QUANTIZED["q4_k"]
-    store = store_tile(fmt, signed=False)
+    store = store_tile(fmt)
     w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
     weights = unpacked.ctypes.data
 

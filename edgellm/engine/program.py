@@ -10,6 +10,7 @@ from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS, records
+from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import (
     MOST_PARTS,
     MOST_SHARED_ROWS,
@@ -23,6 +24,7 @@ from kquants.layout import (
     padded,
     part_bytes,
     quantized_bytes,
+    shorts_bytes,
     super_quantized_bytes,
 )
 
@@ -65,8 +67,9 @@ class Hidden:
     @classmethod
     def named(cls, name: str, width: int) -> "Hidden":
         """The buffers for `width` values a row."""
-        q8 = Buffer(f"{name}.q8", quantized_bytes(width))
-        return cls(width, floats(name, width), q8, Buffer(f"{name}.super_q8", super_quantized_bytes(width)))
+        super_bytes = super_quantized_bytes(width) + (shorts_bytes(width) if has_matrix_tiles() else 0)
+        q8, super_q8 = Buffer(f"{name}.q8", quantized_bytes(width)), Buffer(f"{name}.super_q8", super_bytes)
+        return cls(width, floats(name, width), q8, super_q8)
 
     def wanted(self, w: Tensor) -> Buffer:
         """The one that a product with w reads."""

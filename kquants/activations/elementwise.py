@@ -10,9 +10,8 @@ import numba as nb
 from kquants.activations.exponential import exp
 from kquants.activations.quantized import quantize_block, quantize_group
 from kquants.activations.super_quantized import quantize_super_block, shorts_place, store_shorts
-from kquants.compiler.cpu import decode_rows
 from kquants.compiler.decorators import Vector, inline, kernel
-from kquants.formats.shorts import AMX
+from kquants.formats.shorts import AMX, NARROW
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
 from kquants.records import AddBias, KeepOutputs, Norm, NormHeads, Quantize, SwiGLU
 from kquants.simd import (
@@ -35,8 +34,6 @@ from kquants.team.interpreter import arguments_of, batch_row, row_count
 _norm_of, _norm_heads_of, _outputs_of = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
 _bias_of, _quantize_of, _swiglu_of = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)
 
-_FEW = decode_rows()
-
 
 @inline
 def _quantize(x: int, start: int, stop: int, n: int, t: int, rows: int, q: int, super_q: int) -> None:
@@ -46,7 +43,7 @@ def _quantize(x: int, start: int, stop: int, n: int, t: int, rows: int, q: int, 
         if super_q != 0:
             group = super_q + place * SUPER_GROUP_BYTES
             quantize_super_block(x + 4 * k, group)
-            if AMX and rows > _FEW:  # fewer are multiplied with weights straight from W
+            if AMX and rows > NARROW:
                 store_shorts(group, super_q + shorts_place(n, rows, place))
         if q != 0:
             group = q + place * BLOCK_GROUP_BYTES

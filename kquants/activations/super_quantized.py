@@ -7,15 +7,16 @@ side by side, so that a product finds them at constant distances:
                                 [ q0 q1 … q255  | D   | 2^e · block sums: 8 | 2^e · half sums: 16 |
                                                   f32   int16                 int16
 
-                          byte  308             340      356                   420       436   448
-                                | e, e: 8 pairs | e: 8   | -32 · half sums: 16 | -X: 8   | -   ]
-                                  int16           int16    int32                 int16
+                          byte  308      324             356                   420       436   448
+                                | e: 8   | e, e: 8 pairs | -32 · half sums: 16 | -X: 8   | -   ]
+                                  int16    int16           int32                 int16
 
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
 (`kquants.simd.dot4`), an int32 of these is two int16: of bytes 0 and 1 of the half's four words of four bytes, and of
 bytes 2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in
-`kquants.formats.winograd`, and left out where that is not used. With matrix tiles (`kquants.formats.shorts`) there is,
-behind the groups of all rows, what many rows are multiplied by; of the rest, products read but the line of D then:
+`kquants.formats.winograd`, and left out where that is not used. With matrix tiles more
+than `NARROW` rows are multiplied by what is behind the groups of all (`kquants.formats.shorts`), for which products
+read no more of the groups than the line of D:
 
     [n / 256][rows] of    byte  0                         256                        512
                                 [ low bytes of 2^e · q    | high bytes of 2^e · q    ]
@@ -72,7 +73,7 @@ _SHORTS = ir.VectorType(_SHORT, 32)
 POWERS = 4
 """How many e there are: 0 … 3."""
 
-BLOCK_SUMS, HALF_SUMS, EXPONENTS_TWICE, EXPONENTS, MINUS_HALF_SUMS, MINUS_X = 4, 20, 52, 84, 100, 164
+BLOCK_SUMS, HALF_SUMS, EXPONENTS, EXPONENTS_TWICE, MINUS_HALF_SUMS, MINUS_X = 4, 20, 52, 68, 100, 164
 """Where things lie in what belongs to a group, after D."""
 
 UNIT_OFFSET = 32
@@ -182,7 +183,7 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
 
 @inline
 def shorts_place(n: int, rows: int, place: int) -> int:
-    """Where, behind the first group of rows of n values, the int16 of a group lie."""
+    """Bytes from the first group of `rows` rows of n values to the int16 of group `place` of all."""
     return n // X_GROUP * rows * SUPER_GROUP_BYTES + place * SHORTS_BYTES
 
 

@@ -98,20 +98,25 @@ def decode_rows() -> int:
     (Q2_K, Q4_0). Float weights, which are read for each row anew, gain as well: four rows of F16 are as fast in both
     ways, three 1.3 times as fast, of BF16 1.5 and 1.7. Six and eight gain less, or lose; and each number of rows has
     code of its own: with that of four, kernels take two fifths longer to compile. With AVX2 alone four rows are as fast
-    in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4, though matrix tiles multiply faster. (A Zen 4
-    itself makes an exception, `kquants.products.tiled_decode.rows_of`.)
+    in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4. (Exceptions are in
+    `kquants.products.tiled_decode.rows_of`.)
     """
     return 4 if lowering() == "AVX-512 VNNI" else 2
-
-
-def has_matrix_tiles() -> bool:
-    """Whether it has Intel's AMX, and this process may use it."""
-    return all(has(feature) for feature in ("amx-tile", "amx-int8", "avx512vnni"))
 
 
 def is_wide_zen_4() -> bool:
     """Whether it is a Zen 4 with AVX-512, which not all systems show."""
     return jit.cpu_name() == "znver4" and lowering() == "AVX-512 VNNI"
+
+
+def is_wide_intel() -> bool:
+    """Whether it is one of Intel's with AVX-512 VNNI."""
+    return is_intel() and lowering() == "AVX-512 VNNI"
+
+
+def has_matrix_tiles() -> bool:
+    """Whether it has Intel's AMX, and this process may use it."""
+    return is_wide_intel() and has("amx-tile") and has("amx-int8")
 
 
 def lowering() -> str:

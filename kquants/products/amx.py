@@ -23,12 +23,15 @@ X, W, DOTS = 0, 1, (2, 3, 4)
 """Tile registers: rows of x, rows of W, dot products.
 
 A CPU renames them, so that what is loaded next need not wait for what is multiplied. But while the other thread of its
-core is busy it has few to do that with, and the more registers a program names the slower it is: with two, two and four
-an Emerald Rapids multiplied Q4_K at 0.8 of the speed, Q8_0 at 0.75, block by block. (While the other thread rests, both
-are as fast.)
+core is busy it has few to do that with, and the more registers a program names the slower it is: with two of x, two of
+W and four of dot products, block by block, an Emerald Rapids multiplied Q4_K at 0.8 of the speed, Q8_0 at 0.75. (While
+the other thread rests, both are as fast.)
 """
 
-DOT_BYTES = 16 * 64
+X_ROWS = 16
+"""Rows of x that are multiplied together."""
+
+DOT_BYTES = X_ROWS * 64
 """Bytes of a register's dot products."""
 
 _BYTE, _LONG = ir.IntType(8), ir.IntType(64)
@@ -37,9 +40,9 @@ _PALETTE, _ROW_BYTES, _ROW_COUNTS = 0, 16, 48
 """Where things lie in the 64 bytes of a tile configuration: a palette number, 16 × uint16, 16 × uint8."""
 
 
-def configure(rows: int, columns: int) -> Any:
-    """An operation: set up this thread's tile registers for so many of x; it takes 64 bytes of scratch."""
-    shapes = {X: (columns, rows), W: (64, columns // 4)} | dict.fromkeys(DOTS, (64, rows))
+def configure(columns: int) -> Any:
+    """An operation: set up this thread's tile registers for so many columns at once; it takes 64 bytes of scratch."""
+    shapes = {X: (columns, X_ROWS), W: (64, columns // 4)} | dict.fromkeys(DOTS, (64, X_ROWS))
     configuration = bytearray(64)
     configuration[_PALETTE] = 1
     for register, (row_bytes, count) in shapes.items():

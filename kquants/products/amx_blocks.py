@@ -13,7 +13,7 @@ from numba import types
 from kquants.formats.pieces import BLOCK_WEIGHTS, Format
 from kquants.formats.quads import Value
 from kquants.layout import DOTS_BYTES
-from kquants.products.amx import DOT_BYTES, DOTS, W, X, add_dots, clear_dots, load_rows, store_dots
+from kquants.products.amx import DOT_BYTES, DOTS, X_ROWS, W, X, add_dots, clear_dots, load_rows, store_dots
 from kquants.products.blocks import FloatScales
 from kquants.products.parts import Spread
 from kquants.products.unpacked import load_scales
@@ -30,8 +30,8 @@ _PLACES = DOTS_BYTES // DOT_BYTES
 """Blocks whose products are kept; five would do."""
 
 
-def multiply_blocks(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
-    """An operation: add the products of `blocks` unpacked blocks (signed weights) with `rows` rows of x to their sums.
+def multiply_blocks(fmt: Format, blocks: int, scales_at: int) -> Any:
+    """An operation: add the products of so many unpacked blocks (signed weights) with X_ROWS rows of x to their sums.
 
     Arguments: address of the sums, weights (whose scales lie `scales_at` bytes on), x, what belongs to these blocks of
     x, and scratch of DOTS_BYTES.
@@ -42,8 +42,8 @@ def multiply_blocks(fmt: Format, rows: int, blocks: int, scales_at: int) -> Any:
     def multiply(b: ir.IRBuilder, sums: Value, weights: Value, x: Value, x_scales: Value, scratch: Value) -> None:
         scales = at(b, weights, scales_at)
         places = [at(b, scratch, DOT_BYTES * i) for i in range(_PLACES)]
-        y = [at(b, sums, 64 * t) for t in range(rows)]
-        of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(rows)]
+        y = [at(b, sums, 64 * t) for t in range(X_ROWS)]
+        of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(X_ROWS)]
         totals = [load(b, to_y, F32.vector) for to_y in y]
         for step in range(blocks + _DELAY):
             if step < blocks:

@@ -6,9 +6,11 @@ has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move.
 others with AVX2 are taken to be like it, which was not measured. With AVX-512 a Zen 4 is 1.08 times as fast so with
 whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1; before `packed_shorts`, too): with
 a row in each lane, words of several parts go to all lanes by a permutation each, but vectors of x by none. One thread
-then decodes a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. Other CPUs with AVX-512 or AVX-VNNI, which
-were not measured, keep a row in each lane, and so do two and more rows of x (with AVX2 they are faster so). Q4_K would
-gain little: its scales have 6 bits.
+then decodes a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. An Emerald Rapids multiplies whole rows 1.05
+to 1.1 times as fast so (weights in the caches, 8,192 and 2,048 columns), but four parts 0.9 times and 16 parts 0.6;
+Intel's others with AVX-512 VNNI are taken to be like it, which was not measured. Other CPUs with AVX-512 or AVX-VNNI,
+which were not measured either, keep a row in each lane, and so do two and more rows of x (with AVX2 they are faster
+so). Q4_K would gain little: its scales have 6 bits.
 
 All is exact in integers, so that the bits are those of `kquants.products.super_blocks`: the products of a lane are an
 int16, two of at most 63 · 120 (`_Narrow`) or four of at most 32 · 120 (`_Wide`), scales with their power at most 1,024,
@@ -18,7 +20,7 @@ and what a super-block adds to a lane is below 2^28.
 from llvmlite import ir
 
 from kquants.activations.super_quantized import EXPONENTS_TWICE, HALF_SUMS
-from kquants.compiler.cpu import is_wide_zen_4, lowering
+from kquants.compiler.cpu import is_wide_intel, is_wide_zen_4, lowering
 from kquants.formats import q6_k
 from kquants.formats.pieces import Format, Values
 from kquants.formats.quads import Value
@@ -39,14 +41,17 @@ _HALVES_APART = [*range(0, 16, 2), *range(1, 16, 2)]
 """Of 16 values, one for each half of a block, those of the first halves and then those of the second."""
 
 
+_IS_WIDE = is_wide_zen_4() or is_wide_intel()
+
+
 def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
     """Whether rows of a format are multiplied so with so many rows of x, where they come in so many parts."""
-    return fmt is q6_k and rows == 1 and (is_wide_zen_4() or (lowering() == "AVX2" and parts == 1))
+    return fmt is q6_k and rows == 1 and (_IS_WIDE or (lowering() == "AVX2" and parts == 1))
 
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:
     """A of a tile's super-block, from 0 on, with a row, or a part of one, in each lane, and what multiplies it."""
-    way = _Wide if is_wide_zen_4() else _Narrow
+    way = _Wide if _IS_WIDE else _Narrow
     totals = dict[int, Value]()
     for part in range(x.parts):
         of_x = way(b, x.part_at(part), x_scales.part_at(part))  # one after the other: registers hold no more

@@ -15,6 +15,7 @@ from typing import Any
 
 from kquants.compiler.cpu import decode_rows
 from kquants.compiler.decorators import inline
+from kquants.formats.shorts import AMX, NARROW
 from kquants.formats.winograd import by_winograd
 from kquants.layout import SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.products.groups import GROUP, in_groups, of_x, product_of, tile_address
@@ -52,10 +53,14 @@ def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:
 def rows_of(fmt: Any) -> int:
     """Up to so many rows of x are multiplied so.
 
+    Those that are multiplied in matrix tiles otherwise are `NARROW`.
+
     To unpack weights for Winograd's way takes longest: up to eight rows of x do without it. Steps of five and of eight
     rows gained 1.14 and 1.15 times so with Q4_K_M files, of which half the bytes were multiplied so; to compile it
     takes Q4_K a third longer.
     """
+    if AMX:
+        return NARROW
     return 8 if by_winograd(fmt) else decode_rows()
 
 

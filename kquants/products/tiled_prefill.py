@@ -1,13 +1,13 @@
 """Many rows of x times a strip of tiles of W, which are unpacked for them eight blocks at a time.
 
 That is into scratch that stays in the first-level cache, or nearly (29 KB by `kquants.formats.winograd`, without VNNI
-27 to 37 KB); all rows of x pass by. Where rows of W come in parts (see `kquants.products.parts`), the sums of each are
-added to those of the parts before it. Scratch holds
+27 to 37 KB, 37 KB by `kquants.formats.shorts`); all rows of x pass by. Where rows of W come in parts (see
+`kquants.products.parts`), the sums of each are added to those of the parts before it. Scratch holds
 
     sums       [tiles][rows of x][16]   float32
     earlier    [tiles][rows of x][16]   float32, the sums of earlier parts; room for STRIP tiles of both
     unpacked   [STRIP]                  weights and scales of GROUP blocks, as `kquants.products.unpacked` has them
-    dots                                what `kquants.products.amx` needs, or x as int16 for 16 rows of it
+    dots                                those of matrix tiles, or x as int16 for 16 rows of it
 """
 
 from typing import Any
@@ -111,16 +111,13 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
 
 def _matrix_product(fmt: Any, blocks: int) -> Any:
     """`multiply` of one tile of W with matrix tiles, by way of `dots`."""
-    multiply_8, multiply_16 = (multiply_blocks(fmt, rows, blocks, SCALES) for rows in (8, 16))
+    multiply = multiply_blocks(fmt, blocks, SCALES)
 
     @inline
     def multiply_all(
         rows: int, tile: int, x: int, x_scales: int, ahead: int, sums: int, y_bytes: int, dots: int
     ) -> None:
-        if rows <= 8:
-            multiply_8(sums, tile, x, x_scales, dots)
-        else:
-            multiply_16(sums, tile, x, x_scales, dots)
+        multiply(sums, tile, x, x_scales, dots)
 
     return multiply_all
 
@@ -209,22 +206,6 @@ def _products_of(fmt: Any, ask: Any) -> Any:
     return multiply
 
 
-def _squares_of(fmt: Any, ask: Any) -> Any:
-    """The same of int16 in matrix tiles, for up to eight rows of x and for more."""
-    few, many = (squares_of(fmt, most, SCALES, UNPACKED, ask) for most in (8, 16))
-
-    @inline
-    def multiply(
-        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
-    ) -> None:
-        if rows <= 8:
-            few(op, b, last, rows, tiles, next_w, y, unpacked, sums)
-        else:
-            many(op, b, last, rows, tiles, next_w, y, unpacked, sums)
-
-    return multiply
-
-
 def prefill_of(fmt: Any) -> Any:
     """`prefill(op, rows, w, row_bytes, tiles, y, sums)`: the sums of `tiles` tiles, at most STRIP, with rows of x.
 
@@ -233,9 +214,10 @@ def prefill_of(fmt: Any) -> Any:
     reads prompts 2 to 3 % faster so.) For rows of x see `_ROWS_AHEAD`.
     """
     blocks, super_bytes, (group, may_rest) = fmt.BLOCKS, fmt.BLOCK_BYTES, in_groups(fmt)
-    store_group, store_last = store_tile(group, signed=AMX), store_tile(fmt, signed=AMX)
-    in_parts, multiply = parts_of(fmt), (_squares_of if by_shorts(fmt) else _products_of)(fmt, _ask_of(fmt))
-    set_up_8, set_up_16 = (configure(rows, columns=64 if by_shorts(fmt) else 32) for rows in (8, 16))
+    store_group, store_last = store_tile(group), store_tile(fmt)
+    in_parts, set_up = parts_of(fmt), configure(columns=64 if by_shorts(fmt) else 32)
+    ask = _ask_of(fmt)
+    multiply = squares_of(fmt, SCALES, UNPACKED, ask) if by_shorts(fmt) else _products_of(fmt, ask)
 
     @inline
     def unpack(w: int, row_bytes: int, ahead: int, tile: int, count: int) -> None:
@@ -247,10 +229,8 @@ def prefill_of(fmt: Any) -> Any:
     @inline
     def prefill(op: int, rows: int, w: int, row_bytes: int, tiles: int, y: int, sums: int) -> None:
         tile_bytes, unpacked = TILE_ROWS * row_bytes, sums + 2 * STRIP * sum_bytes(rows)
-        if AMX and rows <= 8:
-            set_up_8(unpacked)
-        elif AMX:
-            set_up_16(unpacked)
+        if AMX:
+            set_up(unpacked)
         count, parts = product_of(op).columns // 32, in_parts(product_of(op).columns, row_bytes)
         b, part, earlier = 0, 0, sums + tiles * sum_bytes(rows)
         clear(sums, earlier)

@@ -46,7 +46,7 @@ def is_widened(fmt: Format) -> bool:
 
 
 def weight_bytes(fmt: Format) -> int:
-    """Bytes of an unpacked weight, and of a value of x that it meets."""
+    """Bytes of an unpacked weight, and of a value of x that it meets; `by_shorts`, of each of its two bytes."""
     return 2 if is_widened(fmt) else 1
 
 
@@ -67,8 +67,8 @@ def has_factors(fmt: Format) -> bool:
     return by_winograd(fmt) or (VIA_INT16 and has_integer_scales(fmt) and not is_signed(fmt))
 
 
-def store_tile(fmt: Format, signed: bool) -> Any:
-    """An operation: unpack a super-block; `signed` weights have their offset taken off.
+def store_tile(fmt: Format) -> Any:
+    """An operation: unpack a super-block. For matrix tiles weights have their offset taken off.
 
     Arguments: its address, bytes between rows, from where on to ask for the next tiles, where its weights go, and its
     scales.
@@ -81,7 +81,7 @@ def store_tile(fmt: Format, signed: bool) -> Any:
         blocks = [UnpackedBlock(b) for _ in range(fmt.BLOCKS)] if by_winograd(fmt) else []
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):
-                u = piece.u - offset_of(fmt) if signed else piece.u
+                u = piece.u - offset_of(fmt) if AMX else piece.u
                 place = at(b, weights, weight_bytes(fmt) * (BLOCK_WEIGHTS * piece.block + 256 * piece.half))
                 if blocks:
                     store_vectors(b, place, blocks[piece.block].moved(piece.half, u.vectors))
