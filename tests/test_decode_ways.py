@@ -1,7 +1,9 @@
-"""By which way decode multiplies: what was measured to be fastest, on CPUs with AVX2 and no more, and on a Zen 4."""
+"""By which way decode multiplies: what was measured to be fastest, with AVX2 alone and with AVX-512."""
 
 import pytest
 from test_kquants_cpus import AVX2, LOWERINGS, pretended, python, skip_without
+
+from kquants import jit
 
 CODE = """
 from kquants.formats.quantized import QUANTIZED
@@ -28,7 +30,8 @@ def test_ways_of_formats_with_avx2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "in_quarters", "row_by_row"), [("znver4", "q4_k", "q6_k"), ("znver5", "", ""), ("sapphirerapids", "", "")]
+    ("cpu", "in_quarters", "row_by_row"),
+    [("znver4", "q4_k", "q6_k"), ("znver5", "", ""), ("sapphirerapids", "q4_k", "q6_k")],
 )
 def test_ways_of_formats_with_avx512(cpu: str, in_quarters: str, row_by_row: str) -> None:
     skip_without()
@@ -54,3 +57,9 @@ def test_no_other_way_without() -> None:
 def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: str, rows: str) -> None:
     skip_without()
     assert python("-c", ROWS, **pretended(cpu, LOWERINGS[lowering])).strip() == rows
+
+
+@pytest.mark.skipif(not jit._may_use_amx(), reason="no matrix tiles here")
+def test_more_are_where_there_are_matrix_tiles() -> None:
+    features = [*LOWERINGS["AVX-512 VNNI"], "amx-tile", "amx-int8"]
+    assert python("-c", ROWS, **pretended("sapphirerapids", features)).strip() == "8 8"
