@@ -47,7 +47,7 @@ def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
 @_number("-d", "--depth", 0, "Tokens that are in the context before them")
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
 @_number("--parallel", "--parallel", 1, "Sequences to decode at once")
-@_number("--rounds", "--rounds", 1, "How often everything is measured")
+@_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
 @click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")
 @click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")

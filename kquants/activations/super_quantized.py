@@ -14,9 +14,10 @@ side by side, so that a product finds them at constant distances:
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
 (`kquants.simd.dot4`), an int32 of these is two int16: of bytes 0 and 1 of the half's four words of four bytes, and of
 bytes 2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in
-`kquants.formats.winograd`, and left out where that is not used. With matrix tiles more
-than `NARROW` rows are multiplied by what is behind the groups of all (`kquants.formats.shorts`), for which products
-read no more of the groups than the line of D:
+`kquants.formats.winograd`, and left out where that is not used.
+
+With matrix tiles more than `NARROW` rows are multiplied as int16 (`kquants.formats.shorts`), which lie behind the
+groups of all; of a group itself such products read no more than the line of D:
 
     [n / 256][rows] of    byte  0                         256                        512
                                 [ low bytes of 2^e · q    | high bytes of 2^e · q    ]

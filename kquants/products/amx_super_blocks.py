@@ -26,8 +26,7 @@ from kquants.products.unpacked import HIGH_AT, load_scales
 from kquants.simd import F32, I32, at, define, load, store_vectors
 
 _LOW, _MIXED, _HIGH = DOTS
-_BITS = 0, 8, 16
-"""Dot products of low bytes with low ones, of low with high ones, and of high ones; and how far up these belong."""
+"""Dot products of low bytes with low ones, of low with high ones, and of high ones."""
 
 _STEPS = (
     (_LOW, False, False),
@@ -153,9 +152,6 @@ def _add(b: ir.IRBuilder, fmt: Format, sums: Value, scales: Value, x_scales: Val
 
 def _total(b: ir.IRBuilder, dots: Value) -> Value:
     """A of a row of x, as `kquants.products.super_blocks` has it."""
-    low, mixed, high = (
-        b.shl(v, ir.Constant(v.type, [bits] * v.type.count))
-        for i, bits in enumerate(_BITS)
-        for v in [load(b, at(b, dots, DOT_BYTES * i), I32.vector)]
-    )
+    low, mixed, high = (load(b, at(b, dots, DOT_BYTES * i), I32.vector) for i in range(len(DOTS)))
+    mixed, high = (b.shl(v, ir.Constant(v.type, [bits] * v.type.count)) for v, bits in ((mixed, 8), (high, 16)))
     return b.add(low, b.add(mixed, high))

@@ -42,6 +42,7 @@ _HALVES_APART = [*range(0, 16, 2), *range(1, 16, 2)]
 
 
 _IS_WIDE = is_wide_zen_4() or is_wide_intel()
+"""Whether vectors of 512 bits multiply so."""
 
 
 def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
