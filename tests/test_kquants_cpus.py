@@ -160,7 +160,7 @@ print(*map(choices, (q4_k, q6_k, q8_0)))
 
 @pytest.mark.parametrize(
     ("cpu", "choices"),
-    [("znver5", "[4] [16, 4] [8, 4]"), ("znver4", "[] [4] []"), ("sapphirerapids", "[4] [16, 4] [8, 4]")],
+    [("znver5", "[4] [16, 4] [8, 4]"), ("znver4", "[] [4] []"), ("sapphirerapids", "[4] [] [8, 4]")],
 )
 def test_in_how_many_parts_rows_may_come(cpu: str, choices: str) -> None:
     features = listed(LOWERINGS["AVX-512 VNNI"])

@@ -18,8 +18,13 @@ from edgellm.engine.turnout import Moment, Turnout
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
 from kquants import jit
+from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import FEW_ROWS, MOST_TOKENS
 from kquants.records import FIRST_ARGUMENT, FOLLOWING, OP_WORDS, OpHead, record_of_op
+
+
+def _row_bytes(buffer: Buffer) -> int:
+    return buffer.row_bytes + (buffer.shorts_bytes if has_matrix_tiles() else 0)
 
 
 class CPUDevice:
@@ -37,13 +42,13 @@ class CPUDevice:
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
-            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, b.row_bytes) for b in lasting}
+            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, _row_bytes(b)) for b in lasting}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            needed = sum((b.rows or rows) * b.row_bytes for b in lasting) + threads * program.scratch_bytes
+            needed = sum((b.rows or rows) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
         self._turnout = Turnout(threads)
         self.work = Work()

@@ -10,7 +10,6 @@ from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS, records
-from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import (
     MOST_PARTS,
     MOST_SHARED_ROWS,
@@ -31,11 +30,15 @@ from kquants.layout import (
 
 @dataclass(frozen=True)
 class Buffer:
-    """Activations: `row_bytes` for each row of the batch, or for `rows` rows whatever the batch."""
+    """Activations: `row_bytes` for each row of the batch, or for `rows` rows whatever the batch.
+
+    A CPU with matrix tiles needs `shorts_bytes` besides: whoever asks about a model knows no CPU.
+    """
 
     name: str
     row_bytes: int
     rows: int | None = None
+    shorts_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,8 @@ class Hidden:
     @classmethod
     def named(cls, name: str, width: int) -> "Hidden":
         """The buffers for `width` values a row."""
-        super_bytes = super_quantized_bytes(width) + (shorts_bytes(width) if has_matrix_tiles() else 0)
-        q8, super_q8 = Buffer(f"{name}.q8", quantized_bytes(width)), Buffer(f"{name}.super_q8", super_bytes)
+        q8 = Buffer(f"{name}.q8", quantized_bytes(width))
+        super_q8 = Buffer(f"{name}.super_q8", super_quantized_bytes(width), shorts_bytes=shorts_bytes(width))
         return cls(width, floats(name, width), q8, super_q8)
 
     def wanted(self, w: Tensor) -> Buffer:
