@@ -39,7 +39,11 @@ LOWERINGS = {
 }
 """The features of a CPU for each; what follows a comma is not in the name of the lowering."""
 
-NAMES = {"AVX2": "haswell", "AVX-512 VNNI, of a Zen 4": "znver4"}
+NAMES = {
+    "AVX2": "haswell",
+    "AVX-512 VNNI, with VBMI, GFNI and BF16": "sapphirerapids",
+    "AVX-512 VNNI, of a Zen 4": "znver4",
+}
 """LLVM's names for CPUs where something depends on the name."""
 
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
