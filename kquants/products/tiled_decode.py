@@ -53,7 +53,7 @@ def _or_in_parts(parts: int, in_parts: Any, otherwise: Any) -> Any:
 def rows_of(fmt: Any) -> int:
     """Up to so many rows of x are multiplied so.
 
-    Those that are multiplied in matrix tiles otherwise are `NARROW`.
+    Where there are matrix tiles for more, that is `NARROW`, of every format.
 
     To unpack weights for Winograd's way takes longest: up to eight rows of x do without it. Steps of five and of eight
     rows gained 1.14 and 1.15 times so with Q4_K_M files, of which half the bytes were multiplied so; to compile it
