@@ -174,9 +174,13 @@ def target_machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
-    target = llvm.Target.from_default_triple()
+    target, features = llvm.Target.from_default_triple(), cpu_features()
+    if "vnni" in features:
+        # LLVM would make two instructions of vpdpwssd where a sum waits for others, though none of ours does that is
+        # not one of many: an Emerald Rapids multiplies Q6_K 1.04 times as fast so. (For AMD's CPUs it knows.)
+        features += ",+fast-dpwssd"
     return target.create_target_machine(
-        cpu=cpu_name(), features=cpu_features(), opt=3, reloc="default", codemodel="jitdefault", jit=True
+        cpu=cpu_name(), features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True
     )
 
 

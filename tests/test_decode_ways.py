@@ -30,12 +30,17 @@ def test_ways_of_formats_with_avx2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "in_quarters", "row_by_row"),
-    [("znver4", "q4_k", "q6_k"), ("znver5", "", ""), ("sapphirerapids", "q4_k", "q6_k")],
+    ("cpu", "features", "in_quarters", "row_by_row"),
+    [
+        ("znver4", ["gfni"], "q4_k", "q6_k"),
+        ("znver5", ["gfni"], "", ""),
+        ("sapphirerapids", ["gfni"], "q4_k", "q6_k"),
+        ("cascadelake", [], "q4_k", ""),
+    ],
 )
-def test_ways_of_formats_with_avx512(cpu: str, in_quarters: str, row_by_row: str) -> None:
+def test_ways_of_formats_with_avx512(cpu: str, features: list[str], in_quarters: str, row_by_row: str) -> None:
     skip_without()
-    ways = python("-c", CODE, **pretended(cpu, LOWERINGS["AVX-512 VNNI"]))
+    ways = python("-c", CODE, **pretended(cpu, [*LOWERINGS["AVX-512 VNNI"], *features]))
     assert ways.splitlines() == ["", "", in_quarters, "", row_by_row, row_by_row]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from quantized_rows import BlockRows, Rows, SuperRows, buffer_of, rows_for
 
 from kquants import BLOCK_FORMATS, FLOAT_FORMATS, QUANTIZED_FORMATS
-from kquants.compiler.cpu import is_wide_intel, is_wide_zen_4
+from kquants.compiler.cpu import is_wide_zen_4
 from kquants.layout import FLOAT_ROWS, LARGEST_SUM, LARGEST_X, MOST_ROWS, MOST_TOKENS, TILE_ROWS, matmul_scratch
 from kquants.products.parts import LARGE, WHOLE  # `test_kquants_cpus` tells how large tiles stay whole on each CPU
 from kquants.records import Product
@@ -171,7 +171,7 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 
 MANY_PARTS = {"Q8_0": 8, "IQ4_NL": 8, "IQ4_XS": 8} | dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 16)
-MANY_PARTS["Q6_K"] = 4 if is_wide_zen_4() else 16  # of Intel's with AVX-512 VNNI none
+MANY_PARTS["Q6_K"] = 4 if is_wide_zen_4() else 16
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -179,8 +179,7 @@ def expression(name: str, w: Array, x: Rows) -> Array:
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
     many = MANY_PARTS.get(name, 4)
     parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
-    whole = WHOLE or (is_wide_zen_4() and name != "Q6_K") or (is_wide_intel() and name == "Q6_K")
-    if whole or tile_bytes <= LARGE or columns % (256 * parts):
+    if WHOLE or (is_wide_zen_4() and name != "Q6_K") or tile_bytes <= LARGE or columns % (256 * parts):
         return expression_of_part(name, w, x)
     width, size = columns // parts, w.shape[1] // parts
     of_w = [np.ascontiguousarray(w[:, i * size : (i + 1) * size]) for i in range(parts)]

@@ -8,7 +8,7 @@ does not, and a load from the second level waits for room that requests take: wi
 0.93 of its bandwidth, and steps of decode gained 3 to 5 %. Rows of 8,192 columns it read so: Q8_0 in four parts (tiles
 of 34 KB) at 0.87, in eight (17 KB) at 0.94; Q6_K in four (27 KB) at 0.86 to 0.92, in 16 (7 KB) at 0.91 to 1.0. As what
 is large, and in how many parts it comes, depends on the CPU, so do the bits of a model. Where it is arithmetic that
-takes the time, all rows stay whole (see `WHOLE`), and on a Zen 4 with AVX-512 most (see `choices`).
+takes the time, all rows stay whole, and so do Intel's (see `WHOLE`), and on a Zen 4 with AVX-512 most (see `choices`).
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
 interleaved: one from each part, side by side (`Spread`). Where rows are multiplied one by one
@@ -22,7 +22,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import has, is_intel, is_wide_intel, is_wide_zen_4, lowering
+from kquants.compiler.cpu import is_intel, is_wide_zen_4, lowering
 from kquants.compiler.decorators import inline
 from kquants.formats import q6_k
 from kquants.formats.pieces import Format
@@ -30,21 +30,22 @@ from kquants.formats.quads import Value
 from kquants.layout import SUPER_GROUP_BYTES, TILE_ROWS, X_GROUP
 from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
 
-WHOLE = lowering() in ("SSSE3", "plain vectors") or (lowering() == "AVX2" and not is_intel())
+WHOLE = is_intel() or lowering() in ("AVX2", "SSSE3", "plain vectors")
 """Whether no row comes in parts on this CPU. Words of several parts side by side are more work than one word for all 16
 lanes: a Zen 4 that has AVX2 alone multiplies whole rows of 2,048 to 8,192 columns faster, Q4_K by 9 to 11 %, Q5_K by
 28, Q6_K by 15 to 23, Q8_0 by 5 to 7 (one thread; two: 7 to 13, 20, 10 to 18, up to 11). 1.2B of Q4_K_M are decoded 10 %
-faster with one thread, 6 with two, of Q8_0 3. For Intel's see `LARGE`; CPUs with less than AVX2 were not measured."""
+faster with one thread, 6 with two, of Q8_0 3. CPUs with less than AVX2 were not measured.
+
+An Intel CPU asks for what it reads next as it reads it (`kquants.products.requests.read_next`), which makes up for
+large tiles: an Emerald Rapids reads whole rows as fast as parts, of Q4_K and 8,192 columns 3 % faster. Where it uses
+AVX2 or AVX-VNNI alone, steps of Q4_K_M gain 2 % by whole rows, those of Q8_0 2 to 3."""
 
 FEW = 4
 """Parts of a row whose tile is large, if they are not too large as well."""
 
-LARGE = (35 if is_intel() and has("avx512f") else 20) << 10
-"""Bytes of the largest tile that never comes in parts. Those of 20 KB stay in a Zen 5's first-level cache of 48 KB,
-with what is asked for beside them. A Granite Rapids, which is asked for less, reads whole rows whose tiles have 27 KB
-(Q4_K of 3,072 columns) 6 to 8 % faster than in four parts, those of 34 KB (Q8_0 of 2,048) 1 to 2 %, of 36 KB as fast,
-and of 72 to 136 KB up to 12 % slower. Where it uses AVX2 alone, it reads tiles of 27 KB up to 1 % slower so, of 34 KB 5
-%. Intel's others are taken to be like it, which was not measured."""
+LARGE = 20 << 10
+"""Bytes of the largest tile that never comes in parts: such tiles stay in a Zen 5's first-level cache of 48 KB, with
+what is asked for beside them."""
 
 VERY_LARGE = 80 << 10
 """Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""
@@ -65,15 +66,9 @@ def choices(fmt: Format) -> list[int]:
     with one row of x take 1 to 1.5 % less time (Q4_K, Q5_K, Q4_0, Q2_K, Q8_0; of Q3_K 1 % more), those with four rows
     are 1.03 (Q3_K), 1.06 (Q8_0), 1.09 (Q4_0), 1.12 (Q2_K) and 1.32 times (Q5_K) as fast, and with Q4_K of 14,336
     columns 1.2 times; prompts are read as fast. The rest was not measured.
-
-    An Emerald Rapids multiplies whole rows of Q6_K of 8,192 columns row by row, 1.05 times as fast as 16 parts with a
-    row in each lane, two rows of x 1.02 times, four 1.35 and eight 1.05 times. Q4_K_M files are decoded 3 to 5 % faster
-    with this and with `kquants.products.quarters`.
     """
     if is_wide_zen_4():
         return [FEW] if fmt is q6_k else []
-    if is_wide_intel() and fmt is q6_k:
-        return []
     return [] if WHOLE else sorted({_MANY.get(fmt.BITS, FEW), FEW}, reverse=True)
 
 

@@ -3,14 +3,15 @@
 That is, while it works on a super-block, so that what comes next is there in time: as many bytes as 16 rows of the
 super-block have, in order of their addresses, from where the next tile has them and from further on. A CPU's own
 prefetchers help little where 16 rows are read side by side, and it drops requests that it has no room for. So a product
-asks for each line several times (an Intel CPU once into each of two levels), and all requests go out one by one between
-the products of its numbers, after the loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s
-before the loads, 16.7 after them).
+asks for each line several times, and all requests go out one by one between the products of its numbers, after the
+loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
 
 Lines are asked for in order of their addresses, though a tile is read row beside row: in the order of reading, some
-super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98.
+super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98. An Intel CPU is
+asked for lines in the order of reading besides, when they have come so far as its second-level cache (`read_next`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -45,34 +46,37 @@ def prefill_ahead() -> list[Ahead]:
 
 
 def decode_ahead(fmt: Format, rows: int, parts: int) -> list[Ahead]:
-    """From where on decode of so many rows of x asks for lines, in this order, if rows of W come in so many parts.
-
-    A Granite Rapids drops what it is asked for into the second level and has no room for, as others do, but waits with
-    what it is asked for into the first. It is fastest if each line is asked for some 3 KB too far into the second, and
-    then into the first; perhaps as its own prefetchers then go on with the former. Intel's others are taken to be like
-    it, which was not measured. Whole steps of the 1.2B files with one thread, shares of the memory's bandwidth:
-
-        first level    second level             Q4_K_M    Q8_0
-                       0, 4096, 0, 4096         0.79      0.88
-                       0                        0.86
-        0                                       0.82
-        0              1024                     0.89
-        0              2048                     0.93      0.94
-        0              3072                     0.95      0.965
-        0              4096                     0.92
-        0              6144                     0.91      0.90
-        0              3072, two lines each     0.905     0.92
-
-    With two threads Q4_K_M has 0.81 in the first line, 0.92 in that of 3072. Where the same CPU uses AVX2 alone, as
-    laptops have it, decode gains 15 % (Q4_K_M) and 13 % (Q8_0) from the first to the latter, with AVX-VNNI 18 and 4 %.
-    """
-    if is_intel():
-        return [Ahead(0, Level.FIRST), Ahead(3072, Level.SECOND)]
+    """From where on decode of so many rows of x asks for lines, in this order, if rows of W come in so many parts."""
     return [Ahead(distance, level_once()) for distance in _decode_distances(fmt, rows, parts)]
 
 
+def read_next(rows: list[Value]) -> list[Value]:
+    """The addresses of those rows of a tile whose next super-block decode asks for as well, into the first level.
+
+    Where they are loaded from the second, an Intel CPU seems to have no room left for what is asked for ahead. Asked
+    for into the first in order of addresses, only small tiles stay there until they are read, and what waits there for
+    the memory takes the room of loads. Shares of the bandwidth of an Emerald Rapids, two threads, products alone: with
+    (0: first level, 3072: second), as it was for a Granite Rapids, and four parts of large tiles but of Q6_K; with
+    whole rows, (0, 4096: second) and this:
+
+                        before    so
+        Q4_K    2048    0.95      1.01    columns
+                8192    0.88      0.96
+        Q6_K    2048    0.94      1.01
+                8192    0.90      0.99
+        Q8_0    2048    0.89      1.0
+                8192    0.92      0.96
+
+    Steps gained 8 % (Q4_K_M) and 10 % (Q8_0), with one thread 5, where it uses AVX-512 without VNNI 2 to 4 (Q4_K_M),
+    with AVX2 or AVX-VNNI alone 1 to 2 and nothing. From 2048, 3072 and 4096 bytes beyond the next tile are all the
+    same; without the request at 0, and if the super-block after the next is asked for, products lose 2 %, with a third
+    one at 6144 up to 2. Intel's others are taken to be like it, and other makers' were not measured so.
+    """
+    return rows if is_intel() else []
+
+
 def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
-    """How many bytes beyond the next tile decode asks other CPUs for lines, in this order.
+    """How many bytes beyond the next tile decode asks for lines, in this order. For Intel's see `read_next`.
 
     Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
     GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
@@ -96,7 +100,7 @@ def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With a single one Q4_K of 2,048 columns loses
     11 %, Q6_K 6. Others without AVX-512 are taken to be like it, which was not measured.
     """
-    if not has("avx512f"):
+    if is_intel() or not has("avx512f"):
         return 0, 4096
     if fmt.BITS == 6 and parts > 1 and is_wide_zen_4():
         return 8192, 4096, 0
@@ -124,20 +128,28 @@ def moved(b: ir.IRBuilder, asked: list[Requested], end: Value, onward: Value) ->
 
 
 class Requests:
-    """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many."""
+    """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many.
 
-    def __init__(self, b: ir.IRBuilder, size: int, asked: list[Requested], turns: int) -> None:
+    Besides, if there are `rows`, for the super-blocks that follow in these (see `read_next`).
+    """
+
+    def __init__(
+        self, b: ir.IRBuilder, size: int, asked: list[Requested], turns: int, rows: Sequence[Value] = ()
+    ) -> None:
         self._b, self._turns, self._turn = b, turns, 0
         lines = range(0, TILE_ROWS * size, 64)
-        self._requests = [(at(b, address, line), level) for line in lines for address, level in asked]
+        far = [(at(b, address, line), level) for line in lines for address, level in asked]
+        near = [(at(b, row, size + line), Level.FIRST) for row in rows for line in range(0, size, 64)]
+        self._requests = far, near
 
     def turn(self) -> None:
         """Ask for the next part, here: after what was loaded so far, before what is loaded later."""
         # No instruction: it keeps the compiler from moving all the requests to one place.
         self._b.fence("seq_cst", "singlethread")
-        first, last = (len(self._requests) * turn // self._turns for turn in (self._turn, self._turn + 1))
-        for address, level in self._requests[first:last]:
-            ask(self._b, address, level)
+        for requests in self._requests:
+            first, last = (len(requests) * turn // self._turns for turn in (self._turn, self._turn + 1))
+            for address, level in requests[first:last]:
+                ask(self._b, address, level)
         self._turn += 1
 
     def end(self) -> None:

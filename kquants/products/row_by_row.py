@@ -3,14 +3,17 @@
 Bytes of a row then need not go to 16 lanes, nor words of x to all of them; but each row scales its own spans, and each
 has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move. A Zen 4 with AVX2 alone multiplies it
 1.2 times as fast so (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491);
-others with AVX2 are taken to be like it, which was not measured. With AVX-512 a Zen 4 is 1.08 times as fast so with
-whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and 1.1; before `packed_shorts`, too): with
-a row in each lane, words of several parts go to all lanes by a permutation each, but vectors of x by none. One thread
-then decodes a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. An Emerald Rapids multiplies whole rows 1.05
-to 1.1 times as fast so (weights in the caches, 8,192 and 2,048 columns), but four parts 0.9 times and 16 parts 0.6;
-Intel's others with AVX-512 VNNI are taken to be like it, which was not measured. Other CPUs with AVX-512 or AVX-VNNI,
-which were not measured either, keep a row in each lane, and so do two and more rows of x (with AVX2 they are faster
-so). Q4_K would gain little: its scales have 6 bits.
+others with AVX2 are taken to be like it, which was not measured.
+
+Vectors of 512 bits have two blocks side by side, and two rows share what scales them and adds them up. One row at a
+time, with more instructions, a Zen 4 was 1.08 times as fast so with whole rows, 1.15 to 1.2 times with parts (from the
+memory, one thread: 1.05 and 1.1): with a row in each lane, words of several parts go to all lanes by a permutation
+each, but vectors of x by none. One thread then decoded a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. An
+Emerald Rapids was 1.05 to 1.1 times as fast with whole rows, and is 1.14 times as fast again with two rows at a time
+(677 instructions, not 850); Intel's others with AVX-512 VNNI and GFNI are taken to be like it, which was not measured.
+
+Other CPUs with AVX-512 or AVX-VNNI, which were not measured either, keep a row in each lane, and so do two and more
+rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
 
 All is exact in integers, so that the bits are those of `kquants.products.super_blocks`: the products of a lane are an
 int16, two of at most 63 · 120 (`_Narrow`) or four of at most 32 · 120 (`_Wide`), scales with their power at most 1,024,
@@ -20,7 +23,7 @@ and what a super-block adds to a lane is below 2^28.
 from llvmlite import ir
 
 from kquants.activations.super_quantized import EXPONENTS_TWICE, HALF_SUMS
-from kquants.compiler.cpu import is_wide_intel, is_wide_zen_4, lowering
+from kquants.compiler.cpu import has, is_wide_intel, is_wide_zen_4, lowering
 from kquants.formats import q6_k
 from kquants.formats.pieces import Format, Values
 from kquants.formats.quads import Value
@@ -41,7 +44,7 @@ _HALVES_APART = [*range(0, 16, 2), *range(1, 16, 2)]
 """Of 16 values, one for each half of a block, those of the first halves and then those of the second."""
 
 
-_IS_WIDE = is_wide_zen_4() or is_wide_intel()
+_IS_WIDE = (is_wide_zen_4() or is_wide_intel()) and has("gfni")
 """Whether vectors of 512 bits multiply so."""
 
 
@@ -53,17 +56,23 @@ def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:
     """A of a tile's super-block, from 0 on, with a row, or a part of one, in each lane, and what multiplies it."""
     way = _Wide if _IS_WIDE else _Narrow
-    totals = dict[int, Value]()
+    totals, order = list[Value](), list[int]()
     for part in range(x.parts):
         of_x = way(b, x.part_at(part), x_scales.part_at(part))  # one after the other: registers hold no more
-        for lane in range(part, TILE_ROWS, x.parts):
-            totals[lane] = computed_here(b, of_x.multiply(tile.rows[lane], requests))
-    in_order = [totals[lane] for lane in range(TILE_ROWS)]
-    return way.sums(b, in_order), (tile.halves(q6_k.D_AT).value, None)
+        lanes = range(part, TILE_ROWS, x.parts)
+        for i in range(0, len(lanes), way.ROWS):
+            rows = [tile.rows[lane] for lane in lanes[i : i + way.ROWS]]
+            totals.append(computed_here(b, of_x.multiply(rows, requests)))
+        order += lanes
+    sums = way.sums(b, totals)
+    in_order = pick(b, sums, sums, [order.index(lane) for lane in range(TILE_ROWS)])
+    return in_order, (tile.halves(q6_k.D_AT).value, None)
 
 
 class _Narrow:
-    """A super-block of x for all rows that meet it, in vectors of 256 bits: block by block."""
+    """A super-block of x for all rows that meet it, one by one, in vectors of 256 bits: block by block."""
+
+    ROWS = 1
 
     def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
         self._b, self._x = b, x
@@ -71,9 +80,9 @@ class _Narrow:
         half_sums = load(b, at(b, x_scales, HALF_SUMS), _SHORTS)
         self._powers, self._half_sums = (computed_here(b, pick(b, v, v, _HALVES_APART)) for v in (powers, half_sums))
 
-    def multiply(self, row: Value, requests: Requests) -> Value:
+    def multiply(self, rows: list[Value], requests: Requests) -> Value:
         """The products with the super-block of a row at an address, scaled, in several lanes."""
-        b = self._b
+        b, (row,) = self._b, rows
         scales = load(b, at(b, row, q6_k.SCALES_AT), _SCALES)
         scales = b.sext(pick(b, scales, scales, _HALVES_APART), _SHORTS)
         # The sums of x have their powers already.
@@ -103,27 +112,32 @@ class _Narrow:
 
 
 class _Wide:
-    """A super-block of x for all rows that meet it, in vectors of 512 bits: block j of both halves side by side."""
+    """A super-block of x for all rows that meet it, two by two, in vectors of 512 bits: two blocks side by side."""
+
+    ROWS = 2
 
     def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
-        self._b, self._exponents = b, load(b, at(b, x_scales, EXPONENTS_TWICE), _SHORTS)
-        self._x = [load_side_by_side(b, x, 32 * j, 128 + 32 * j) for j in range(4)]
+        self._b = b
+        exponents = load(b, at(b, x_scales, EXPONENTS_TWICE), _SHORTS)
+        self._exponents = joined(b, [exponents] * 2)
+        self._x = [load(b, at(b, x, 64 * i), I8_64.vector) for i in range(4)]
         offset = ir.Constant(I8_64.vector, [q6_k.OFFSET] * 64)
         # What dots begin with: -offset times the sums of x.
         self._starts = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, v))) for v in self._x]
 
-    def multiply(self, row: Value, requests: Requests) -> Value:
-        """The products with the super-block of a row at an address, scaled, in several lanes."""
-        b, total, dots = self._b, _ZERO, list[Value]()
-        scales = b.shl(b.sext(load(b, at(b, row, q6_k.SCALES_AT), _SCALES), _SHORTS), self._exponents)
-        for j, u in enumerate(q6_k.unpack_row(Row(b, row), 0, 1)):
-            dots.append(self._dot(self._starts[j], u.vectors[0], self._x[j]))
-            if j % 2:
-                # Four lanes have 16 weights of a span. So int16 i has half i // 16 of the super-block, there block j or
-                # the one before it, and of that half i // 8 % 2.
-                of_pair = [8 * (i // 16) + 2 * (j - 1 + i // 4 % 2) + i // 8 % 2 for i in range(32)]
-                pair = packed_shorts(b, *dots[-2:])
-                total = dot2(b, total, pair, b.bitcast(pick(b, scales, scales, of_pair), I32.vector))
+    def multiply(self, rows: list[Value], requests: Requests) -> Value:
+        """The products with the super-blocks of two rows at addresses, scaled: two lanes of one, two of the other, …"""
+        b, total = self._b, _ZERO
+        scales = joined(b, [load(b, at(b, row, q6_k.SCALES_AT), _SCALES) for row in rows])
+        scales = b.shl(b.sext(scales, ir.VectorType(_SHORT, 32)), self._exponents)
+        unpacked = [[u for half in (0, 1) for u in q6_k.unpack_pairs(Row(b, row), half)] for row in rows]
+        for i, both in enumerate(zip(*unpacked, strict=True)):
+            # Four lanes have 16 weights of a span: four of one row, four of the other, then those of the next span.
+            dots = [self._dot(self._starts[i], u.vectors[0], self._x[i]) for u in both]
+            requests.turn()
+            spans = [4 * i + quarter + 16 * row for quarter in range(4) for row in (0, 1) for _ in range(4)]
+            factors = b.bitcast(pick(b, scales, scales, spans), I32.vector)
+            total = dot2(b, total, packed_shorts(b, *dots), factors)
             requests.turn()
         return total
 
@@ -134,8 +148,10 @@ class _Wide:
 
     @staticmethod
     def sums(b: ir.IRBuilder, totals: list[Value]) -> Value:
-        """The sums of the lanes of 16 vectors."""
-        return of_each(b, totals, b.add)
+        """The sums of the lanes of eight vectors, of two rows each."""
+        sums = of_each(b, totals, b.add, distances=(1, 4, 8))
+        # Lane 4k + 2j + i is row j of vector 2k + i.
+        return pick(b, sums, sums, [4 * k + 2 * j + i for k in range(4) for i in (0, 1) for j in (0, 1)])
 
 
 def _madd(b: ir.IRBuilder, x: Value, y: Value) -> Value:

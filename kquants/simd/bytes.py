@@ -24,20 +24,28 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
     if first == to:
         return b.and_(v, wanted)
     if cpu.has("gfni") and cpu.has("avx2"):
-        return _times_matrix(b, v, [1 << first + bit - to if to <= bit < to + count else 0 for bit in range(8)])
+        return _times_matrices(b, v, [1 << first + bit - to if to <= bit < to + count else 0 for bit in range(8)])
     # For want of a byte shift on x86, by lanes of several; what comes in from the next byte is masked.
     words = b.bitcast(v, I32.vector if v.type.count == 64 else _SHORTS)
     distance = ir.Constant(words.type, [abs(first - to)] * words.type.count)
     return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
 
 
-def _times_matrix(b: ir.IRBuilder, v: Any, sources: list[int]) -> Any:
-    """Bytes whose bit i is the parity of those bits that `sources[i]` has: one instruction for a shift and a mask."""
-    size = min(v.type.count, 64 if cpu.has("avx512bw") else 32)
-    matrix = ir.Constant(ir.VectorType(_BYTE, size), sources[::-1] * (size // 8))
+def arrange_bits(b: ir.IRBuilder, v: Any, *orders: tuple[int | None, ...]) -> Any:
+    """Bytes whose bit i is bit `order[i]` of those of v, or 0; equal parts of v have an order each. With GFNI alone."""
+    return _times_matrices(b, v, *([0 if bit is None else 1 << bit for bit in order] for order in orders))
+
+
+def _times_matrices(b: ir.IRBuilder, v: Any, *sources: list[int]) -> Any:
+    """Bytes whose bit i is the parity of those bits that `sources[i]` has: one instruction for a shift and a mask.
+
+    Equal parts of v have sources each.
+    """
+    count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
+    rows = [bits for of_part in sources for bits in of_part[::-1] * (count // 8 // len(sources))]
     name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
-    pieces = split(b, v, v.type.count // size)
-    return joined(b, [call(b, name, matrix.type, piece, matrix, nothing) for piece in pieces])
+    pieces = zip(*(split(b, both, count // size) for both in (v, ir.Constant(v.type, rows))), strict=True)
+    return joined(b, [call(b, name, piece.type, piece, matrix, nothing) for piece, matrix in pieces])
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
