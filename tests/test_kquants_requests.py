@@ -97,23 +97,14 @@ def test_intels_are_known_by_their_names(
 
 
 @pytest.mark.parametrize(
-    ("name", "read_soon", "read_once", "next_tile", "beyond"),
-    [
-        ("znver5", 3, 0, 0, 0),
-        ("znver4", 2, 2, 2, 2),
-        ("x86-64-v3", 2, 2, 2, 2),
-        ("sapphirerapids", 2, 2, 3, 2),
-        ("alderlake", 2, 2, 3, 2),
-    ],
+    ("name", "read_soon", "read_once"),
+    [("znver5", 3, 0), ("znver4", 2, 2), ("x86-64-v3", 2, 2), ("sapphirerapids", 2, 2), ("alderlake", 2, 2)],
 )
 def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
-    name: str, read_soon: int, read_once: int, next_tile: int, beyond: int, monkeypatch: pytest.MonkeyPatch
+    name: str, read_soon: int, read_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CPU_NAME", name)
     monkeypatch.setattr(cpu, "is_x86", lambda: True)
-    ahead = requests.decode_ahead(QUANTIZED["q4_k"], 1, 1)
-    assert {(one.distance > 0, one.level) for one in ahead} == {(False, next_tile), (True, beyond)}
-    assert {one.level for one in requests.prefill_ahead()} == {read_soon}
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     for level in (cpu.level_soon(), cpu.level_once()):
@@ -166,6 +157,7 @@ def lines(fmt: Format, *starts: tuple[int, Level]) -> list[int]:
 def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     name: str, parts: int, is_intel: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And on Intel's CPUs for the next super-block of each row, into the first-level cache."""
     monkeypatch.setattr(requests, "is_intel", lambda: is_intel)
     fmt: Any = QUANTIZED[name.lower()]
     multiply, (zeros, store) = multiply_tile(fmt, 1, parts), sums_of(1)
@@ -176,14 +168,15 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
-    end, onward, ahead = 1_000_000, 7_000_000, requests.decode_ahead(fmt, 1, parts)
-    distances = [one.distance for one in ahead]
+    end, onward, distances = 1_000_000, 7_000_000, requests.decode_ahead(fmt, 1, parts)
+    following = [w.ctypes.data + fmt.BLOCK_BYTES * (row + 1) for row in range(TILE_ROWS)] if is_intel else []
+    soon = [start + line + Level.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
     assert min(distances) == 0, "the next tile is asked for where it is"
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
         run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
-        places = [(near + one.distance, one.level) for one in ahead]
-        assert asked.lines() == lines(fmt, *((at + (onward if at >= end else 0), level) for at, level in places))
+        starts = [at + (onward if at >= end else 0) for at in (near + distance for distance in distances)]
+        assert asked.lines() == sorted(lines(fmt, *((start, cpu.level_once()) for start in starts)) + soon)
 
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0"])
@@ -207,7 +200,7 @@ def test_a_zen_4_asks_more_often_beside_a_row_of_q4_k(
 ) -> None:
     for is_it, answer in {"is_intel": False, "is_wide_zen_4": True, "has": True}.items():
         monkeypatch.setattr(requests, is_it, lambda *_, answer=answer: answer)
-    assert [one.distance for one in requests.decode_ahead(QUANTIZED[name], rows, 1)] == distances
+    assert [*requests.decode_ahead(QUANTIZED[name], rows, 1)] == distances
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
@@ -221,8 +214,8 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
         store(w, stride, near, weights, scales)
 
     run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled_prefill.SCALES)
-    assert asked.lines() == lines(fmt, *((1_000_000 + one.distance, one.level) for one in requests.prefill_ahead()))
-    assert {one.level for one in requests.prefill_ahead()} == {cpu.level_soon()}, "eight sequences decode faster so"
+    starts = [(1_000_000 + distance, cpu.level_soon()) for distance in requests.PREFILL_AHEAD]
+    assert asked.lines() == lines(fmt, *starts), "eight sequences decode faster so than with decode's level"
 
 
 @made

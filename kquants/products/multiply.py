@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.activations.super_quantized import MINUS_X
-from kquants.compiler.cpu import has, lowering
+from kquants.compiler.cpu import has, level_once, lowering
 from kquants.formats.pieces import BLOCK_WEIGHTS, NOTHING, Format, Part, Values, Whole, lowered
 from kquants.formats.quads import Value
 from kquants.formats.tiles import Tile, tile_at
@@ -75,7 +75,7 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         )
         before = of_tuple(b, y)
         sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), NOTHING
-        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, rows, parts)), end, onward)
+        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, rows, parts), level_once()), end, onward)
         tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS, rows=read_next(tile.rows))
         if one_by_one:

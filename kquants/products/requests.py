@@ -12,71 +12,31 @@ asked for lines in the order of reading besides, when they have come so far as i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kquants.compiler.cpu import Level, has, is_intel, is_wide_zen_4, level_once, level_soon
+from kquants.compiler.cpu import Level, has, is_intel, is_wide_zen_4
 from kquants.formats import q4_k
 from kquants.formats.pieces import Format
 from kquants.formats.quads import Value
 from kquants.layout import TILE_ROWS
 from kquants.simd import ask, at
 
-
-@dataclass(frozen=True)
-class Ahead:
-    """So many bytes beyond the next tile, or strip of tiles, lines are asked for, and how near."""
-
-    distance: int
-    level: Level
-
-
 Requested = tuple[Value, Level]
 """An address of the compiler, and how near the lines from there on are asked for."""
 
+PREFILL_AHEAD = 0, 4096
+"""How many bytes beyond the next tiles products ask for lines beside weights that they unpack.
 
-def prefill_ahead() -> list[Ahead]:
-    """From where on products ask for lines beside weights that they unpack.
-
-    With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, on a Granite Rapids 4 to 7 %. (Decode's
-    requests are as fast as these there.) Long prompts are the same.
-    """
-    return [Ahead(distance, level_soon()) for distance in (0, 4096)]
+With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, on a Granite Rapids 4 to 7 %. (Decode's requests
+are as fast as these there.) Long prompts are the same.
+"""
 
 
-def decode_ahead(fmt: Format, rows: int, parts: int) -> list[Ahead]:
-    """From where on decode of so many rows of x asks for lines, in this order, if rows of W come in so many parts."""
-    return [Ahead(distance, level_once()) for distance in _decode_distances(fmt, rows, parts)]
+def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
+    """How many bytes beyond the next tile decode of so many rows of x asks for lines, with rows of W in so many parts.
 
-
-def read_next(rows: list[Value]) -> list[Value]:
-    """The addresses of those rows of a tile whose next super-block decode asks for as well, into the first level.
-
-    Where they are loaded from the second, an Intel CPU seems to have no room left for what is asked for ahead. Asked
-    for into the first in order of addresses, only small tiles stay there until they are read, and what waits there for
-    the memory takes the room of loads. Shares of the bandwidth of an Emerald Rapids, two threads, products alone: with
-    (0: first level, 3072: second), as it was for a Granite Rapids, and four parts of large tiles but of Q6_K; with
-    whole rows, (0, 4096: second) and this:
-
-                        before    so
-        Q4_K    2048    0.95      1.01    columns
-                8192    0.88      0.96
-        Q6_K    2048    0.94      1.01
-                8192    0.90      0.99
-        Q8_0    2048    0.89      1.0
-                8192    0.92      0.96
-
-    Steps gained 8 % (Q4_K_M) and 10 % (Q8_0), with one thread 5, where it uses AVX-512 without VNNI 2 to 4 (Q4_K_M),
-    with AVX2 or AVX-VNNI alone 1 to 2 and nothing. From 2048, 3072 and 4096 bytes beyond the next tile are all the
-    same; without the request at 0, and if the super-block after the next is asked for, products lose 2 %, with a third
-    one at 6144 up to 2. Intel's others are taken to be like it, and other makers' were not measured so.
-    """
-    return rows if is_intel() else []
-
-
-def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
-    """How many bytes beyond the next tile decode asks for lines, in this order. For Intel's see `read_next`.
+    In this order. For Intel's CPUs see `read_next`.
 
     Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
     GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
@@ -113,9 +73,34 @@ def _decode_distances(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     return 0, 4096, 0, 4096
 
 
-def beyond(b: ir.IRBuilder, near: Value, ahead: list[Ahead]) -> list[Requested]:
-    """Where to ask for lines, given where the next tiles are."""
-    return [(at(b, near, one.distance), one.level) for one in ahead]
+def read_next(rows: list[Value]) -> list[Value]:
+    """The addresses of those rows of a tile whose next super-block decode asks for as well, into the first level.
+
+    Where they are loaded from the second, an Intel CPU seems to have no room left for what is asked for ahead. Asked
+    for into the first in order of addresses, only small tiles stay there until they are read, and what waits there for
+    the memory takes the room of loads. Shares of the bandwidth of an Emerald Rapids, two threads, products alone: with
+    (0: first level, 3072: second), as it was for a Granite Rapids, and four parts of large tiles but of Q6_K; with
+    whole rows, (0, 4096: second) and this:
+
+                        before    so
+        Q4_K    2048    0.95      1.01    columns
+                8192    0.88      0.96
+        Q6_K    2048    0.94      1.01
+                8192    0.90      0.99
+        Q8_0    2048    0.89      1.0
+                8192    0.92      0.96
+
+    Steps gained 8 % (Q4_K_M) and 10 % (Q8_0), with one thread 5, where it uses AVX-512 without VNNI 2 to 4 (Q4_K_M),
+    with AVX2 or AVX-VNNI alone 1 to 2 and nothing. From 2048, 3072 and 4096 bytes beyond the next tile are all the
+    same; without the request at 0, and if the super-block after the next is asked for, products lose 2 %, with a third
+    one at 6144 up to 2. Intel's others are taken to be like it, and other makers' were not measured so.
+    """
+    return rows if is_intel() else []
+
+
+def beyond(b: ir.IRBuilder, near: Value, ahead: tuple[int, ...], level: Level) -> list[Requested]:
+    """Where to ask for lines: so many bytes beyond the next tiles."""
+    return [(at(b, near, distance), level) for distance in ahead]
 
 
 def moved(b: ir.IRBuilder, asked: list[Requested], end: Value, onward: Value) -> list[Requested]:

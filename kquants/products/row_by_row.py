@@ -50,7 +50,8 @@ _IS_WIDE = (is_wide_zen_4() or is_wide_intel()) and has("gfni")
 
 def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
     """Whether rows of a format are multiplied so with so many rows of x, where they come in so many parts."""
-    return fmt is q6_k and rows == 1 and (_IS_WIDE or (lowering() == "AVX2" and parts == 1))
+    most_parts = TILE_ROWS // 2 if _IS_WIDE else 1 if lowering() == "AVX2" else 0
+    return fmt is q6_k and rows == 1 and parts <= most_parts
 
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:

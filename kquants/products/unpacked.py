@@ -13,6 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kquants.compiler.cpu import level_soon
 from kquants.formats.pieces import (
     BLOCK_WEIGHTS,
     Format,
@@ -28,7 +29,7 @@ from kquants.formats.quads import Value
 from kquants.formats.shorts import AMX, by_shorts, two_bytes
 from kquants.formats.tiles import tile_at
 from kquants.formats.winograd import WINOGRAD, UnpackedBlock, by_winograd
-from kquants.products.requests import Requests, beyond, prefill_ahead
+from kquants.products.requests import PREFILL_AHEAD, Requests, beyond
 from kquants.products.scaling import units_of
 from kquants.products.super_blocks import FACTORS, IntegerScales
 from kquants.simd import I8_64, VectorType, at, define, load, store_vectors, times
@@ -76,7 +77,7 @@ def store_tile(fmt: Format) -> Any:
 
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
-        asked = beyond(b, next_tiles, prefill_ahead())
+        asked = beyond(b, next_tiles, PREFILL_AHEAD, level_soon())
         requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
         blocks = [UnpackedBlock(b) for _ in range(fmt.BLOCKS)] if by_winograd(fmt) else []
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
