@@ -61,7 +61,7 @@ def _add_line(x: Vector, address: int) -> Vector:
     """Add 64 bytes, and ask for those that are read a little later.
 
     As lines that are read once: a Zen 5 reads 2 to 3 % faster so. (A Granite Rapids reads as fast if it is asked for
-    each line into two levels, as decode asks it.)
+    each line into two levels.)
     """
     line = _load_line(address)  # before the prefetch 19.0 GB/s, after it 17.6 (one thread of a Sapphire Rapids)
     prefetch_once(address + _AHEAD)

@@ -175,9 +175,10 @@ def target_machine() -> Any:
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
     target, features = llvm.Target.from_default_triple(), cpu_features()
-    if "vnni" in features:
-        # LLVM would make two instructions of vpdpwssd where a sum waits for others, though none of ours does that is
-        # not one of many: an Emerald Rapids multiplies Q6_K 1.04 times as fast so. (For AMD's CPUs it knows.)
+    if {"+avx512vnni", "+avxvnni"} & set(features.split(",")):
+        # Or LLVM takes vpdpwssd apart, into a product and a sum, where one waits for the sum of another. That shortens
+        # a single chain of sums; kernels have many chains at once, and fewer instructions count: an Emerald Rapids
+        # multiplies Q6_K 1.04 times as fast so. (LLVM's tuning for AMD's CPUs has it.)
         features += ",+fast-dpwssd"
     return target.create_target_machine(
         cpu=cpu_name(), features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True

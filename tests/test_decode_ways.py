@@ -14,6 +14,7 @@ from kquants.products.row_by_row import is_row_by_row
 for way in (is_in_pairs, is_in_quarters, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
+    assert not any(is_row_by_row(fmt, 1, 16) for fmt in QUANTIZED.values())
     assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4, 8) for parts in (1, 4))
 """
 ROWS = """
@@ -68,3 +69,28 @@ def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: 
 def test_more_are_where_there_are_matrix_tiles() -> None:
     features = [*LOWERINGS["AVX-512 VNNI"], "amx-tile", "amx-int8"]
     assert python("-c", ROWS, **pretended("sapphirerapids", features)).strip() == "8 8"
+
+
+CHAIN = """
+from llvmlite import ir
+from kquants import jit
+from kquants.simd import I32
+from kquants.simd.dot4 import dot2
+import llvmlite.binding as llvm
+module = ir.Module()
+function = ir.Function(module, ir.FunctionType(I32.vector, [I32.vector] * 2), "f")
+b = ir.IRBuilder(function.append_basic_block())
+total, x = function.args
+for _ in range(3):
+    total = dot2(b, total, x, x)
+b.ret(total)
+machine = jit.target_machine()
+assembly = machine.emit_assembly(llvm.parse_assembly(str(module)))
+print(assembly.count("vpdpwssd"), assembly.count("vpmaddwd"))
+"""
+
+
+@pytest.mark.parametrize("cpu", ["sapphirerapids", "znver4"])
+def test_a_sum_of_shorts_stays_one_instruction_in_a_chain_of_sums(cpu: str) -> None:
+    skip_without()
+    assert python("-c", CHAIN, **pretended(cpu, LOWERINGS["AVX-512 VNNI"])).split() == ["3", "0"]

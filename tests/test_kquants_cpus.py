@@ -27,12 +27,13 @@ ZEN_4 = ("avx512vnni", "avx512vbmi", "gfni", "avx512bf16")
 LOWERINGS = {
     "plain vectors": ("avx", "fma", "f16c"),  # LLVM knows that AVX implies the rest, our choice does not
     "SSSE3": AVX,
-    "AVX2": AVX2,  # of Intel, which is asked for other lines; others are among LESSER
+    "AVX2": AVX2,  # of Intel, which is asked for lines row by row as well; others are among LESSER
     "AVX-VNNI": (*AVX2, "avxvnni", "gfni"),
     "AVX-512": AVX512,
     "AVX-512 VNNI": (*AVX512, "avx512vnni"),
     "AVX-512 VNNI, with VBMI, GFNI and BF16": (*AVX512, *ZEN_4),
     "AVX-512 VNNI, of a Zen 4": (*AVX512, *ZEN_4, "sse4a"),
+    "AVX-512 VNNI, of a Zen 5": (*AVX512, *ZEN_4, "avxvnni"),  # where rows come in parts
     "plain vectors, of Arm": ("neon",),
     "Arm dot product": ("neon", "dotprod"),
     "Arm dot product, with I8MM": ("neon", "dotprod", "i8mm"),
@@ -43,6 +44,7 @@ NAMES = {
     "AVX2": "haswell",
     "AVX-512 VNNI, with VBMI, GFNI and BF16": "sapphirerapids",
     "AVX-512 VNNI, of a Zen 4": "znver4",
+    "AVX-512 VNNI, of a Zen 5": "znver5",
 }
 """LLVM's names for CPUs where something depends on the name."""
 
@@ -50,7 +52,7 @@ LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
 
 # Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables. Those
-# with minima and no super-blocks come in parts nowhere else, if this CPU is a Zen 4 with AVX-512.
+# with minima and no super-blocks come in parts nowhere else, if this CPU is one of Intel's or a Zen 4 with AVX-512.
 PRODUCT_TESTS = """
 import sys, kernels, pytest
 formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"]

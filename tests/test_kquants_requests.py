@@ -59,8 +59,8 @@ class Sums:
 def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     turned: list[list[tuple[int, Level]]] = []
     monkeypatch.setattr(requests, "ask", lambda b, address, level: turned[-1].append((address, level)))
-    starts, builder = [(3_000_000, Level.FIRST), (5_000_032, Level.SECOND)], Sums()
-    given: Any = requests.Requests(builder, size, starts, turns)  # type: ignore[arg-type]
+    starts, rows, builder = [3_000_000, 5_000_032], [7_000_000, 9_000_002], Sums()
+    given: Any = requests.Requests(builder, size, starts, Level.SECOND, turns, rows)  # type: ignore[arg-type]
     for _ in range(turns):
         with pytest.raises(AssertionError):
             given.end()
@@ -68,10 +68,16 @@ def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, m
         given.turn()
     given.end()
     lines = range(0, TILE_ROWS * size, 64)
-    for address, level in starts:
+    for address in starts:
         found = [asked for turn in turned for asked in turn if 0 <= asked[0] - address < 1_000_000]
-        assert found == [(address + at, level) for at in lines]
-    assert max(map(len, turned)) - min(map(len, turned)) <= 1
+        assert found == [(address + at, Level.SECOND) for at in lines]
+    for row in rows:
+        near = [asked for turn in turned for asked in turn if 0 <= asked[0] - row < 1_000_000]
+        asked_lines, first = {address // 64 for address, _ in near}, (row + size + 63) // 64
+        needed = {*range(first, (row + 2 * size - 1) // 64 + 1)}  # that before was asked for beside the one before
+        assert needed <= asked_lines <= needed | {max(needed) + 1} and len(near) == len(asked_lines)
+        assert {level for _, level in near} == {Level.FIRST}
+    assert max(map(len, turned)) - min(map(len, turned)) <= 2
 
 
 AMDS = ["znver1", "znver5", "bdver4", "btver2", "amdfam10", "barcelona", "k8-sse3", "opteron-sse3", "athlon64"]
@@ -170,7 +176,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
 
     end, onward, distances = 1_000_000, 7_000_000, requests.decode_ahead(fmt, 1, parts)
     following = [w.ctypes.data + fmt.BLOCK_BYTES * (row + 1) for row in range(TILE_ROWS)] if is_intel else []
-    soon = [start + line + Level.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
+    soon = [start + 63 + line + Level.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
     assert min(distances) == 0, "the next tile is asked for where it is"
     assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
@@ -201,6 +207,16 @@ def test_a_zen_4_asks_more_often_beside_a_row_of_q4_k(
     for is_it, answer in {"is_intel": False, "is_wide_zen_4": True, "has": True}.items():
         monkeypatch.setattr(requests, is_it, lambda *_, answer=answer: answer)
     assert [*requests.decode_ahead(QUANTIZED[name], rows, 1)] == distances
+
+
+@pytest.mark.parametrize("name", ["q4_k", "q6_k", "q8_0"])
+def test_an_intel_cpu_asks_twice_for_what_is_far_whatever_vectors_it_has(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "is_intel", lambda: True)
+    for has_avx512 in (False, True):
+        monkeypatch.setattr(requests, "has", lambda feature, has_avx512=has_avx512: has_avx512)
+        assert requests.decode_ahead(QUANTIZED[name], 1, 1) == (0, 4096)
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:

@@ -20,7 +20,7 @@ from kquants.layout import X_GROUP
 from kquants.products.pairs import is_in_pairs, multiply_pairs
 from kquants.products.parts import Apart, Spread
 from kquants.products.quarters import is_in_quarters, multiply_quarters
-from kquants.products.requests import Requests, beyond, decode_ahead, moved, read_next
+from kquants.products.requests import Requests, asks_row_by_row, beyond, decode_ahead, moved
 from kquants.products.row_by_row import is_row_by_row, multiply_rows
 from kquants.products.scaling import Scaling, scaling_of, units_of
 from kquants.products.super_blocks import IntegerScales
@@ -75,9 +75,10 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         )
         before = of_tuple(b, y)
         sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), NOTHING
-        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, rows, parts), level_once()), end, onward)
+        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, rows, parts)), end, onward)
         tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
-        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=8 * fmt.BLOCKS, rows=read_next(tile.rows))
+        row_by_row = tile.rows if asks_row_by_row() else ()
+        requests = Requests(b, fmt.BLOCK_BYTES, asked, level_once(), turns=8 * fmt.BLOCKS, rows=row_by_row)
         if one_by_one:
             sums[0], whole = multiply_rows(b, tile, all_x[0], all_scales[0], requests)
         elif is_in_quarters(fmt, rows, parts):

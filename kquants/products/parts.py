@@ -36,16 +36,17 @@ lanes: a Zen 4 that has AVX2 alone multiplies whole rows of 2,048 to 8,192 colum
 28, Q6_K by 15 to 23, Q8_0 by 5 to 7 (one thread; two: 7 to 13, 20, 10 to 18, up to 11). 1.2B of Q4_K_M are decoded 10 %
 faster with one thread, 6 with two, of Q8_0 3. CPUs with less than AVX2 were not measured.
 
-An Intel CPU asks for what it reads next as it reads it (`kquants.products.requests.read_next`), which makes up for
-large tiles: an Emerald Rapids reads whole rows as fast as parts, of Q4_K and 8,192 columns 3 % faster. Where it uses
-AVX2 or AVX-VNNI alone, steps of Q4_K_M gain 2 % by whole rows, those of Q8_0 2 to 3."""
+An Intel CPU is asked for what it reads next row by row (`kquants.products.requests`), which makes up for large tiles:
+an Emerald Rapids reads whole rows as fast as parts, of Q4_K and 8,192 columns 3 % faster. Where it uses AVX2 or
+AVX-VNNI alone, steps of Q4_K_M gain 2 % by whole rows, those of Q8_0 2 to 3. Intel's others are taken to be like it,
+which was not measured."""
 
 FEW = 4
 """Parts of a row whose tile is large, if they are not too large as well."""
 
 LARGE = 20 << 10
 """Bytes of the largest tile that never comes in parts: such tiles stay in a Zen 5's first-level cache of 48 KB, with
-what is asked for beside them."""
+what is asked for beside them. Others whose rows come in parts are taken to be like it, which was not measured."""
 
 VERY_LARGE = 80 << 10
 """Bytes of a tile beyond which it comes in more than four parts, where the format and its columns allow that."""

@@ -7,8 +7,9 @@ asks for each line several times, and all requests go out one by one between the
 loads before them, which else wait (a Sapphire Rapids, one thread: 14.7 GB/s before the loads, 16.7 after them).
 
 Lines are asked for in order of their addresses, though a tile is read row beside row: in the order of reading, some
-super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98. An Intel CPU is
-asked for lines in the order of reading besides, when they have come so far as its second-level cache (`read_next`).
+super-blocks ahead, products of a Zen 5 reach 0.6 to 0.8 of the memory's bandwidth, not 0.86 to 0.98. Decode asks an
+Intel CPU, besides, for the next super-block of each row, when it has come as near as the second-level cache
+(`asks_row_by_row`).
 """
 
 from collections.abc import Sequence
@@ -22,21 +23,18 @@ from kquants.formats.quads import Value
 from kquants.layout import TILE_ROWS
 from kquants.simd import ask, at
 
-Requested = tuple[Value, Level]
-"""An address of the compiler, and how near the lines from there on are asked for."""
-
 PREFILL_AHEAD = 0, 4096
 """How many bytes beyond the next tiles products ask for lines beside weights that they unpack.
 
-With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, on a Granite Rapids 4 to 7 %. (Decode's requests
-are as fast as these there.) Long prompts are the same.
+With the first alone eight sequences decode 2 to 3 % slower on a Zen 5, on a Granite Rapids 4 to 7 %. Long prompts are
+the same.
 """
 
 
 def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     """How many bytes beyond the next tile decode of so many rows of x asks for lines, with rows of W in so many parts.
 
-    In this order. For Intel's CPUs see `read_next`.
+    In this order. For Intel's CPUs see `asks_row_by_row`.
 
     Figures are shares of the memory's bandwidth, two threads of a Zen 5: on cores that share a way to the memory (40
     GB/s), and on cores that have one each (65 GB/s), where as much depends on how much a core has under way as with one
@@ -73,58 +71,68 @@ def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     return 0, 4096, 0, 4096
 
 
-def read_next(rows: list[Value]) -> list[Value]:
-    """The addresses of those rows of a tile whose next super-block decode asks for as well, into the first level.
+def asks_row_by_row() -> bool:
+    """Whether decode asks for the next super-block of each row of a tile as well, into the first-level cache.
 
     Where they are loaded from the second, an Intel CPU seems to have no room left for what is asked for ahead. Asked
     for into the first in order of addresses, only small tiles stay there until they are read, and what waits there for
-    the memory takes the room of loads. Shares of the bandwidth of an Emerald Rapids, two threads, products alone: with
-    (0: first level, 3072: second), as it was for a Granite Rapids, and four parts of large tiles but of Q6_K; with
-    whole rows, (0, 4096: second) and this:
+    the memory takes the room of loads. Shares of the bandwidth of an Emerald Rapids, two threads, products alone.
+    Before: lines at 0 asked for into the first level, at 3072 into the second, as was best for a Granite Rapids, and
+    large tiles in four parts, but for Q6_K. Now: whole rows, 0 and 4096 into the second, and this.
 
-                        before    so
-        Q4_K    2048    0.95      1.01    columns
-                8192    0.88      0.96
-        Q6_K    2048    0.94      1.01
-                8192    0.90      0.99
-        Q8_0    2048    0.89      1.0
-                8192    0.92      0.96
+                columns    before    now
+        Q4_K       2048      0.95    1.01
+        Q4_K       8192      0.88    0.96
+        Q6_K       2048      0.94    1.01
+        Q6_K       8192      0.90    0.99
+        Q8_0       2048      0.89    1.0
+        Q8_0       8192      0.92    0.96
 
-    Steps gained 8 % (Q4_K_M) and 10 % (Q8_0), with one thread 5, where it uses AVX-512 without VNNI 2 to 4 (Q4_K_M),
-    with AVX2 or AVX-VNNI alone 1 to 2 and nothing. From 2048, 3072 and 4096 bytes beyond the next tile are all the
-    same; without the request at 0, and if the super-block after the next is asked for, products lose 2 %, with a third
-    one at 6144 up to 2. Intel's others are taken to be like it, and other makers' were not measured so.
+    Steps gained 8 % (Q4_K_M) and 10 % (Q8_0), with one thread 5 %. With AVX-512, but without VNNI, Q4_K_M gained 2 to
+    4 %; with AVX2 or AVX-VNNI alone 1 to 2 %, Q8_0 nothing. Whether the second request is 2048, 3072 or 4096 bytes on
+    makes no difference. Without the one at 0, or with the super-block after the next in place of the next, products
+    lose 2 %, with a third request at 6144 up to 2. Intel's others are taken to be like it, and other makers' were not
+    measured so.
+
+    After the last super-block of its row that is the row below, which was read already; the first one of the next tile
+    is left to the second level. (Of 2,048 columns that is one of eight.)
     """
-    return rows if is_intel() else []
+    return is_intel()
 
 
-def beyond(b: ir.IRBuilder, near: Value, ahead: tuple[int, ...], level: Level) -> list[Requested]:
-    """Where to ask for lines: so many bytes beyond the next tiles."""
-    return [(at(b, near, distance), level) for distance in ahead]
+def beyond(b: ir.IRBuilder, near: Value, ahead: tuple[int, ...]) -> list[Value]:
+    """The addresses from where on to ask for lines: so many bytes beyond the next tiles."""
+    return [at(b, near, distance) for distance in ahead]
 
 
-def moved(b: ir.IRBuilder, asked: list[Requested], end: Value, onward: Value) -> list[Requested]:
-    """Requests whose addresses from `end` on, where a share of W ends, are moved by `onward`."""
+def moved(b: ir.IRBuilder, asked: list[Value], end: Value, onward: Value) -> list[Value]:
+    """The same, those from `end` on, where a share of W ends, are moved by `onward`."""
 
     def place(address: Value) -> Value:
         return b.add(address, b.select(b.icmp_signed(">=", address, end), onward, ir.IntType(64)(0)))
 
-    return [(place(address), level) for address, level in asked]
+    return [place(address) for address in asked]
 
 
 class Requests:
     """The requests beside a super-block of `size` bytes of each row, in `turns` turns of about as many.
 
-    Besides, if there are `rows`, for the super-blocks that follow in these (see `read_next`).
+    From the addresses `asked` on for lines at a level, and for the super-blocks that follow in some `rows`, if any.
     """
 
     def __init__(
-        self, b: ir.IRBuilder, size: int, asked: list[Requested], turns: int, rows: Sequence[Value] = ()
+        self,
+        b: ir.IRBuilder,
+        size: int,
+        asked: list[Value],
+        level: Level,
+        turns: int,
+        rows: Sequence[Value] = (),
     ) -> None:
         self._b, self._turns, self._turn = b, turns, 0
-        lines = range(0, TILE_ROWS * size, 64)
-        far = [(at(b, address, line), level) for line in lines for address, level in asked]
-        near = [(at(b, row, size + line), Level.FIRST) for row in rows for line in range(0, size, 64)]
+        far = [(at(b, address, line), level) for line in range(0, TILE_ROWS * size, 64) for address in asked]
+        # From byte 63 on: the line where a super-block begins, if it has bytes of two, was asked for with the former.
+        near = [(at(b, row, size + 63 + line), Level.FIRST) for row in rows for line in range(0, size, 64)]
         self._requests = far, near
 
     def turn(self) -> None:

@@ -5,12 +5,13 @@ has lanes to add up. Q6_K has scales that are bytes, and the most bytes to move.
 1.2 times as fast so (2,024 instructions for a tile's super-block, a fifth of them for want of registers, became 1,491);
 others with AVX2 are taken to be like it, which was not measured.
 
-Vectors of 512 bits have two blocks side by side, and two rows share what scales them and adds them up. One row at a
-time, with more instructions, a Zen 4 was 1.08 times as fast so with whole rows, 1.15 to 1.2 times with parts (from the
-memory, one thread: 1.05 and 1.1): with a row in each lane, words of several parts go to all lanes by a permutation
-each, but vectors of x by none. One thread then decoded a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. An
-Emerald Rapids was 1.05 to 1.1 times as fast with whole rows, and is 1.14 times as fast again with two rows at a time
-(677 instructions, not 850); Intel's others with AVX-512 VNNI and GFNI are taken to be like it, which was not measured.
+Vectors of 512 bits have two blocks side by side, and two rows share what scales them and adds them up. Before they did,
+a Zen 4 was 1.08 times as fast so with whole rows, 1.15 to 1.2 times with parts (from the memory, one thread: 1.05 and
+1.1): with a row in each lane, words of several parts go to all lanes by a permutation each, but vectors of x by none.
+One thread then decoded a Q4_K_M model 2 to 5 % faster, two with fast memory 1 to 4. An Emerald Rapids was 1.05 to 1.1
+times as fast with whole rows, and is 1.14 times as fast again since they do (677 instructions, not 850), which was not
+measured on a Zen 4. Intel's others with AVX-512 VNNI and GFNI are taken to be like it, which was not measured. Without
+GFNI it takes more instructions to unpack: such CPUs (a Cascade Lake) keep a row in each lane.
 
 Other CPUs with AVX-512 or AVX-VNNI, which were not measured either, keep a row in each lane, and so do two and more
 rows of x (with AVX2 they are faster so). Q4_K would gain little: its scales have 6 bits.
@@ -49,9 +50,13 @@ _IS_WIDE = (is_wide_zen_4() or is_wide_intel()) and has("gfni")
 
 
 def is_row_by_row(fmt: Format, rows: int, parts: int) -> bool:
-    """Whether rows of a format are multiplied so with so many rows of x, where they come in so many parts."""
-    most_parts = TILE_ROWS // 2 if _IS_WIDE else 1 if lowering() == "AVX2" else 0
-    return fmt is q6_k and rows == 1 and parts <= most_parts
+    """Whether rows of a format are multiplied so with so many rows of x, where they come in so many parts.
+
+    Of 16 parts no two rows of a tile have the same, as `_Wide` needs it; with AVX2 parts were not measured.
+    """
+    if fmt is not q6_k or rows > 1:
+        return False
+    return parts <= TILE_ROWS // _Wide.ROWS if _IS_WIDE else lowering() == "AVX2" and parts == 1
 
 
 def multiply_rows(b: ir.IRBuilder, tile: Tile, x: Apart, x_scales: Apart, requests: Requests) -> tuple[Value, Values]:
@@ -127,13 +132,17 @@ class _Wide:
         self._starts = [computed_here(b, b.sub(_ZERO, self._dot(_ZERO, offset, v))) for v in self._x]
 
     def multiply(self, rows: list[Value], requests: Requests) -> Value:
-        """The products with the super-blocks of two rows at addresses, scaled: two lanes of one, two of the other, …"""
+        """The products with the super-blocks of two rows at addresses, scaled.
+
+        Of each four lanes two are of the first row, two of the second.
+        """
         b, total = self._b, _ZERO
         scales = joined(b, [load(b, at(b, row, q6_k.SCALES_AT), _SCALES) for row in rows])
         scales = b.shl(b.sext(scales, ir.VectorType(_SHORT, 32)), self._exponents)
         unpacked = [[u for half in (0, 1) for u in q6_k.unpack_pairs(Row(b, row), half)] for row in rows]
         for i, both in enumerate(zip(*unpacked, strict=True)):
-            # Four lanes have 16 weights of a span: four of one row, four of the other, then those of the next span.
+            # Of eight int16 in a row four are of one row, four of the other: 16 weights of a span each. The next eight
+            # are of the next span.
             dots = [self._dot(self._starts[i], u.vectors[0], self._x[i]) for u in both]
             requests.turn()
             spans = [4 * i + quarter + 16 * row for quarter in range(4) for row in (0, 1) for _ in range(4)]

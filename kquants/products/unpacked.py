@@ -77,8 +77,8 @@ def store_tile(fmt: Format) -> Any:
 
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
-        asked = beyond(b, next_tiles, PREFILL_AHEAD, level_soon())
-        requests = Requests(b, fmt.BLOCK_BYTES, asked, turns=2 * fmt.BLOCKS)
+        asked = beyond(b, next_tiles, PREFILL_AHEAD)
+        requests = Requests(b, fmt.BLOCK_BYTES, asked, level_soon(), turns=2 * fmt.BLOCKS)
         blocks = [UnpackedBlock(b) for _ in range(fmt.BLOCKS)] if by_winograd(fmt) else []
         for piece in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):
             if isinstance(piece, Part):

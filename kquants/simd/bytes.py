@@ -32,14 +32,17 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
 
 
 def arrange_bits(b: ir.IRBuilder, v: Any, *orders: tuple[int | None, ...]) -> Any:
-    """Bytes whose bit i is bit `order[i]` of those of v, or 0; equal parts of v have an order each. With GFNI alone."""
+    """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None. Only for CPUs with GFNI.
+
+    With several orders v has as many equal parts, the first for the first order, and so on.
+    """
     return _times_matrices(b, v, *([0 if bit is None else 1 << bit for bit in order] for order in orders))
 
 
 def _times_matrices(b: ir.IRBuilder, v: Any, *sources: list[int]) -> Any:
-    """Bytes whose bit i is the parity of those bits that `sources[i]` has: one instruction for a shift and a mask.
+    """Bytes whose bit i is the parity of those bits that number i of their `sources` has: a shift and a mask in one.
 
-    Equal parts of v have sources each.
+    With several lists v has as many equal parts, and each part its own list.
     """
     count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
     rows = [bits for of_part in sources for bits in of_part[::-1] * (count // 8 // len(sources))]

@@ -152,7 +152,8 @@ def of_each(
     """All lanes of vector i of 16 combined, in lane i: neighbours first, then pairs of these, and so on.
 
     Of eight vectors, lanes 8k … 8k + 7 of vector i in lane 8k + i; of four, lanes 4k … 4k + 3 in lane 4k + i. Of four,
-    at distances of 4 and 8, lanes k, 4 + k, 8 + k and 12 + k of vector i in lane 4i + k.
+    at distances of 4 and 8, lanes k, 4 + k, 8 + k and 12 + k of vector i in lane 4i + k. Of eight, at distances of 1, 4
+    and 8, of vector 2k + i in lane 4k + i its lanes whose number has bit 1 clear, in lane 4k + 2 + i the others.
     """
     for distance in distances[: len(vectors).bit_length() - 1]:
         # Of two vectors, lanes of the first stay where this bit of their number is 0, those of the second where it
