@@ -89,10 +89,10 @@ def asks_row_by_row() -> bool:
         Q8_0       8192      0.92    0.96
 
     Steps gained 8 % (Q4_K_M) and 10 % (Q8_0), with one thread 5 %. With AVX-512, but without VNNI, Q4_K_M gained 2 to
-    4 %; with AVX2 or AVX-VNNI alone 1 to 2 %, Q8_0 nothing. Whether the second request is 2048, 3072 or 4096 bytes on
-    makes no difference. Without the one at 0, or with the super-block after the next in place of the next, products
-    lose 2 %, with a third request at 6144 up to 2. Intel's others are taken to be like it, and other makers' were not
-    measured so.
+    4 %; with AVX2 or AVX-VNNI alone 1 to 2 %, Q8_0 nothing (by this alone, beside another program, both 4 to 8 %).
+    Whether the second request is 2048, 3072 or 4096 bytes on makes no difference. Without the one at 0, or with the
+    super-block after the next in place of the next, products lose 2 %, with a third request at 6144 up to 2. Intel's
+    others are taken to be like it, and other makers' were not measured so.
 
     After the last super-block of its row that is the row below, which was read already; the first one of the next tile
     is left to the second level. (Of 2,048 columns that is one of eight.)
