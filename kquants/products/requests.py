@@ -74,7 +74,7 @@ def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
 def asks_row_by_row() -> bool:
     """Whether decode asks for the next super-block of each row of a tile as well, into the first-level cache.
 
-    Where they are loaded from the second, an Intel CPU seems to have no room left for what is asked for ahead. Asked
+    Where it loads weights from the second level, an Intel CPU seems to have no room for what is asked for ahead. Asked
     for into the first in order of addresses, only small tiles stay there until they are read, and what waits there for
     the memory takes the room of loads. Shares of the bandwidth of an Emerald Rapids, two threads, products alone.
     Before: lines at 0 asked for into the first level, at 3072 into the second, as was best for a Granite Rapids, and
