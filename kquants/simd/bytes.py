@@ -1,5 +1,6 @@
 """Arithmetic of bytes: bits, shifts, look-ups."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -24,28 +25,22 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
     if first == to:
         return b.and_(v, wanted)
     if cpu.has("gfni") and cpu.has("avx2"):
-        return _times_matrices(b, v, [1 << first + bit - to if to <= bit < to + count else 0 for bit in range(8)])
+        return arrange_bits(b, v, [first + bit - to if to <= bit < to + count else None for bit in range(8)])
     # For want of a byte shift on x86, by lanes of several; what comes in from the next byte is masked.
     words = b.bitcast(v, I32.vector if v.type.count == 64 else _SHORTS)
     distance = ir.Constant(words.type, [abs(first - to)] * words.type.count)
     return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
 
 
-def arrange_bits(b: ir.IRBuilder, v: Any, *orders: tuple[int | None, ...]) -> Any:
-    """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None. Only for CPUs with GFNI.
+def arrange_bits(b: ir.IRBuilder, v: Any, *orders: Sequence[int | None]) -> Any:
+    """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None. Only for CPUs with GFNI: one instruction.
 
     With several orders v has as many equal parts, the first for the first order, and so on.
     """
-    return _times_matrices(b, v, *([0 if bit is None else 1 << bit for bit in order] for order in orders))
-
-
-def _times_matrices(b: ir.IRBuilder, v: Any, *sources: list[int]) -> Any:
-    """Bytes whose bit i is the parity of those bits that number i of their `sources` has: a shift and a mask in one.
-
-    With several lists v has as many equal parts, and each part its own list.
-    """
     count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
-    rows = [bits for of_part in sources for bits in of_part[::-1] * (count // 8 // len(sources))]
+    # A product with a matrix, whose last row tells from which bits bit 0 comes.
+    matrices = [[0 if bit is None else 1 << bit for bit in reversed(order)] for order in orders]
+    rows = [row for matrix in matrices for row in matrix * (count // 8 // len(matrices))]
     name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
     pieces = zip(*(split(b, both, count // size) for both in (v, ir.Constant(v.type, rows))), strict=True)
     return joined(b, [call(b, name, piece.type, piece, matrix, nothing) for piece, matrix in pieces])
