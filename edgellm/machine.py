@@ -36,6 +36,11 @@ def default_threads(model_bytes: int = SMALL) -> int:
     return fast or psutil.cpu_count(logical=False) or 1
 
 
+def usable_cpus() -> int:
+    """How many CPUs (hardware threads) this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def cpu_name() -> str:
     """What the CPU calls itself, as far as the system tells."""
     if sys.platform == "linux":

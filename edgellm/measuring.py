@@ -78,6 +78,27 @@ def _best(speed: Callable[[], float]) -> float:
     return best
 
 
+class CPUShare:
+    """How much of the CPU threads had that compute all the time: less than all where another program wants it, too."""
+
+    def __init__(self, threads: int) -> None:
+        self._cores = min(threads, default_threads())
+        self._whole = self._had = 0.0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count what this process has of the CPU in the meantime."""
+        began, used = perf_counter(), process_time()
+        yield
+        self._whole += (perf_counter() - began) * self._cores
+        self._had += process_time() - used
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether no other program took much of it."""
+        return self._had >= _UNDISTURBED * self._whole
+
+
 @dataclass(frozen=True)
 class Measured:
     """Speeds by name, see `edgellm.speeds`; `undisturbed` unless another program took the CPU from what measured."""
@@ -95,10 +116,10 @@ def measure(threads: int, wanted: Collection[str], progress: Progress | None = N
     with ExitStack() as stack:
         read = stack.enter_context(memory_reads(threads, progress=progress)) if MEMORY in wanted else None
         multiply = stack.enter_context(weight_products(threads, formats, progress=progress)) if formats else None
-        began, used = perf_counter(), process_time()
-        speeds = (multiply() if multiply else {}) | ({MEMORY: _sustained_reads(read)} if read else {})
-        all_time = (perf_counter() - began) * min(threads, default_threads())
-        return Measured(speeds, process_time() - used >= _UNDISTURBED * all_time)
+        share = CPUShare(threads)
+        with share.watched():
+            speeds = (multiply() if multiply else {}) | ({MEMORY: _sustained_reads(read)} if read else {})
+        return Measured(speeds, share.undisturbed)
 
 
 def _sustained_reads(read: Callable[[], float]) -> float:

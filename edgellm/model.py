@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,9 +20,9 @@ from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gauge import Gauge
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable, size
+from edgellm.gguf.printable import counted, printable, size
 from edgellm.home import cache_folder
-from edgellm.machine import available_memory, default_threads
+from edgellm.machine import available_memory, default_threads, usable_cpus
 from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults
 from edgellm.session import Cancel, PrefillProgress, Session
@@ -88,14 +88,8 @@ class Model:
             raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
-            free = available_memory()
-            if file.nbytes > free:
-                warnings.warn(
-                    f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
-                    "are free: it will run at the speed of the disk; choose a smaller quantization",
-                    EdgeLLMWarning,
-                    stacklevel=2,
-                )
+            for remark in _remarks(file, chosen):
+                warnings.warn(remark, EdgeLLMWarning, stacklevel=2)
             return cls(file, chosen, progress, uploading)
         except BaseException:
             file.close()
@@ -190,6 +184,19 @@ def _token_ids(given: Sequence[int]) -> list[int]:
     if not ids:
         raise OptionError("token_ids must have at least one id")
     return ids
+
+
+def _remarks(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
+    """What makes a model slow here that could be had otherwise."""
+    free, cpus = available_memory(), usable_cpus()
+    if file.nbytes > free:
+        yield (
+            f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
+            "are free: it will run at the speed of the disk; choose a smaller quantization"
+        )
+    if options.threads and options.threads > cpus:
+        have = counted(cpus, "CPU")
+        yield f"{options.threads} threads share {have} here, and wait for each other; choose {cpus} or fewer"
 
 
 def _engine(

@@ -113,9 +113,9 @@ def result(**setting: Any) -> Result:
         [Turn(10, 0, 455.0, {"edgellm": 5.0, "llama.cpp": 10.0})],
     ]
     rounds = [
-        Round(1000.0, 9000.0, first, turns[0]),
-        Round(2000.0, 5000.0, second, turns[1]),
-        Round(500.0, 100.0, third, turns[2]),
+        Round(1000.0, 9000.0, True, first, turns[0]),
+        Round(2000.0, 5000.0, False, second, turns[1]),
+        Round(500.0, 100.0, True, third, turns[2]),
     ]
     return Result(chosen, 2, Traffic(weights=80, cell=1, matrices={}), 50, "0.3", False, rounds)
 
@@ -154,7 +154,7 @@ def test_what_is_left_out_is_not_there() -> None:
     one = result(prompt_tokens=0, against=None)
     found = figures("m.gguf", [one])
     assert "prefill" not in found
-    assert set(found["rounds"]) == {"decode", "cold_start_s", "bandwidth", "int8_peak"}
+    assert set(found["rounds"]) == {"decode", "cold_start_s", "bandwidth", "int8_peak", "undisturbed"}
     assert (found["against"], "ratio" in found) == (None, False)
     assert "decode" not in figures("m.gguf", [result(tokens=0)])
 

@@ -16,7 +16,7 @@ from conftest import ModelFile
 
 from edgellm import OptionError, cli
 from edgellm.arch import describe
-from edgellm.bench import peer, rounds
+from edgellm.bench import machine, peer, rounds
 from edgellm.cli.bench import command
 from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
 from edgellm.engine.engine import Engine
@@ -36,18 +36,36 @@ def kept() -> list[tuple[int, dict[str, float]]]:
 
 
 @pytest.fixture
-def bench(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kept: list[tuple[int, dict[str, float]]]) -> Bench:
+def undisturbed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each round to come, whether what measures the machine has the CPU for itself; that is so at the end."""
+    told = list[bool]()
+
+    class Share:
+        def __init__(self, threads: int) -> None:
+            self.watched, self.undisturbed = nullcontext, told.pop(0) if told else True
+
+    monkeypatch.setattr(machine, "CPUShare", Share)
+    return told
+
+
+@pytest.fixture
+def bench(
+    model_file: ModelFile,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: list[tuple[int, dict[str, float]]],
+    undisturbed: list[bool],
+) -> Bench:
     """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes a second around its turns."""
     measured = cycle([2e9] * 5 + [6e9] * 5 + [1e9] * 10 + [3e9] * 5 + [6e9] * 5)
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(measured)))
-    monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(machine, "int8_peak", lambda threads: 7e9)
     products = cycle([8e9, 1e9, 2e9])
     monkeypatch.setattr(
         rounds,
         "weight_products",
         lambda threads, formats, progress: nullcontext(lambda: {name: next(products) for name in formats}),
     )
-    monkeypatch.setattr(rounds, "keep", lambda *what: kept.append(what))
+    monkeypatch.setattr(machine, "keep", lambda *what: kept.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
 
@@ -59,7 +77,7 @@ def test_json(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
     assert set(found["decode"]) == {"tps", "min", "max", "peak_tps", "mbu"}
     assert 0 < found["prefill"]["min"] <= found["prefill"]["tps"] <= found["prefill"]["max"]
     assert {name: len(values) for name, values in found["rounds"].items()} == dict.fromkeys(
-        ("prefill", "decode", "cold_start_s", "bandwidth", "int8_peak"), 3
+        ("prefill", "decode", "cold_start_s", "bandwidth", "int8_peak", "undisturbed"), 3
     )
     facts = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16", "bandwidth": 3e9, "int8_peak": 7e9}
     assert {name: found[name] for name in facts} == facts
@@ -72,6 +90,21 @@ def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, kept: list[tup
     assert kept == []
     bench(*SHORT, "--rounds", 3)
     assert len(kept) == 1
+
+
+def test_rounds_beside_another_program_are_told_and_not_kept(
+    bench: Bench, kept: list[tuple[int, dict[str, float]]], undisturbed: list[bool]
+) -> None:
+    said = "another program took the CPU in {} of 4 rounds; measure again without it"
+    undisturbed += [False, True, True, False]
+    assert said.format(2) in bench(*SHORT, "--rounds", 4).stdout.splitlines()
+    assert kept == []
+    undisturbed += [False, True, True, True]
+    assert said.format(1) in bench(*SHORT, "--rounds", 4).stdout.splitlines()
+    assert kept == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # of the last three
+    found = json.loads(bench(*SHORT, "--json").stdout)
+    assert found["rounds"]["undisturbed"] == [True, True]
+    assert "another program" not in bench(*SHORT).stdout
 
 
 def test_the_memory_is_held_from_the_first_round_to_the_last(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +186,9 @@ def test_sides_take_turns_between_looks_at_what_limits_them(
     monkeypatch.setattr(rounds, "Load", lambda *args: Recorder("edgellm", order))
     monkeypatch.setattr(rounds, "open_peer", lambda *args: Recorder("llama.cpp", order))
     monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
-    monkeypatch.setattr(rounds, "int8_peak", noted("int8", 1.0))
+    monkeypatch.setattr(machine, "int8_peak", noted("int8", 1.0))
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(noted("memory", 1.0)))
-    monkeypatch.setattr(rounds, "_READS", 1)
+    monkeypatch.setattr(machine, "_READS", 1)
     monkeypatch.setattr(rounds, "TURN_BYTES", 0)
     monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
     monkeypatch.setattr(rounds, "_REST_S", 0)
@@ -249,7 +282,7 @@ def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(read))
-    monkeypatch.setattr(rounds, "_READS", 1)
+    monkeypatch.setattr(machine, "_READS", 1)
     done = bench(*SHORT, "--json")
     assert done.exit_code == 130
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
@@ -316,6 +349,15 @@ def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("given", ["0", "65", "-3", "2.5", "x", ""])
+def test_a_number_that_cannot_be_is_told_what_may(
+    given: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", "m.gguf", "--parallel", given])
+    assert cli.run() == 2
+    assert f"'--parallel': give a whole number, from 1 to 64, not {given}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [("bench --against", "edgellm bench"), ("-- bench --json=1", "edgellm bench"), ("--version=1", "edgellm")],
@@ -369,11 +411,13 @@ def test_the_report_fits_80_columns(fast: float) -> None:
     ratios = {half: {"median": 3.33, "min": 1.25, "max": 9.99} for half in ("prefill", "decode")}
     run = side(1.0) | {"threads": 16, "against": other, "ratio": ratios}
     run |= {"bandwidth": 1.615e11, "int8_peak": 8.5e12}
-    run["rounds"] |= {"bandwidth": [1.23e11, 2e11], "int8_peak": [9e12, 8e12]}
+    run["rounds"] |= {"bandwidth": [1.23e11, 2e11], "int8_peak": [9e12, 8e12], "undisturbed": [False, False]}
     top = {"model": "m.gguf", "prompt_tokens": 512, "tokens": 64, "parallel": 8, "depth": 4096, "kv_type": "f16"}
     lines = [click.unstyle(line) for line in report(top | {"runs": [run]}, Glyphs())]
     assert max(map(len, lines)) <= 80
     assert "this machine: memory 161.5 (123.0–200.0) GB/s, int8 8,500 (8,000–9,000) GMAC/s" in lines
+    assert "another program took the CPU in 2 of 2 rounds; measure again without it" in lines
+    assert any(line.startswith("decode: • each round, ● their median, ▏ the memory's bandwidth: ") for line in lines)
     assert sum("llama.cpp" in line for line in lines) == 4  # the table's head, two bars, the note
     assert Glyphs.for_encoding("utf-8") == Glyphs()
     plain = "\n".join(report(top | {"runs": [run]}, Glyphs.for_encoding("ascii")))

@@ -129,9 +129,9 @@ def test_the_answers_for_this_machine_are_possible() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="affinity is set through Linux's own call")
 def test_a_process_kept_to_one_cpu_computes_with_one_thread() -> None:
     code = "import os; os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
-    code += "from edgellm.machine import default_threads; print(default_threads())"
+    code += "from edgellm.machine import default_threads, usable_cpus; print(default_threads(), usable_cpus())"
     root = Path(__file__).parents[1]
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=root).strip() == "1"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, cwd=root).split() == ["1", "1"]
 
 
 @pytest.mark.parametrize(("told", "threads"), [("6", 6), (None, 9)])

@@ -302,6 +302,14 @@ def test_a_file_larger_than_the_free_memory_gets_a_warning(
         Model.open(path, threads=1).close()
 
 
+def test_more_threads_than_cpus_get_a_warning(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.model.usable_cpus", lambda: 1)
+    told = "^2 threads share 1 CPU here, and wait for each other; choose 1 or fewer$"
+    with pytest.warns(EdgeLLMWarning, match=told):
+        Model.open(model_file(**SLOW), threads=2).close()
+    Model.open(model_file(**SLOW), threads=1).close()
+
+
 def test_the_public_names() -> None:
     assert {"Model", "Tokenizer", "Chat", "EdgeLLMError"} <= set(edgellm.__all__)
     for name in edgellm.__all__:

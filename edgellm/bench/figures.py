@@ -34,7 +34,7 @@ def _run(result: Result) -> dict[str, Any]:
     peaks = peak_speeds(result, **gave) if alone else dict.fromkeys(HALVES)
     ours, against = _speeds(result, OURS), result.setting.against
     run = {"threads": result.threads, **gave, **_side(result, OURS, ours, peaks)}
-    run["rounds"] = ours | machine
+    run["rounds"] = ours | machine | {"undisturbed": [each.undisturbed for each in result.rounds]}
     run["devices"] = {half: devices for half, devices in result.devices.items() if devices}
     if against:
         theirs = _speeds(result, against)

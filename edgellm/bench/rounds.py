@@ -1,6 +1,5 @@
 """The rounds of a benchmark: both sides in turn, never at once, so that what disturbs them disturbs both."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,28 +14,19 @@ from edgellm.arch.description import Description, tensors_in
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
 from edgellm.bench.load import OFF_THE_CLOCK, Load, warm_up
+from edgellm.bench.machine import Machine
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
 from edgellm.gguf.printable import counted
-from edgellm.measuring import int8_peak, memory_reads, weight_products
+from edgellm.measuring import memory_reads, weight_products
 from edgellm.model import Model
-from edgellm.speeds import MEMORY, keep
 from edgellm.traffic import Traffic
 from kquants import QUANTIZED_FORMATS
 from kquants.jit import Progress
 
 COLD_STARTS = 3
 """Rounds that have a cold start; it is steadier than the rest, and slow on large files."""
-
-_READS = 5
-"""Reads of the memory before a turn, and after it. Its bandwidth is what they read together in all their time: decoding
-is timed so, too, and nothing keeps up for half a second what memory that others share gives in its best moments. With
-the best of five reads before a turn for its bandwidth, more such reads in place of decoding had an MBU of 0.97 (median
-of 24 turns, 34 GB/s), with this 1.00."""
-
-_ENOUGH = 3
-"""Rounds, which lie seconds apart, that tell how fast this machine usually is."""
 
 TURN, TURN_BYTES = 16, 8 << 30
 """Steps of decoding, at most, after which the memory is measured anew, and each side has another turn: memory that
@@ -76,11 +66,13 @@ class Turn:
 class Round:
     """What the machine gave in a round (bytes and int8 products a second), and the times of each side, by its name.
 
-    `turns` are what it decoded in, if it did.
+    `turns` are what it decoded in, if it did. It was `undisturbed` if the threads that measured the machine had the CPU
+    for themselves.
     """
 
     bandwidth: float
     int8_peak: float
+    undisturbed: bool
     times: dict[str, Times]
     turns: list[Turn] = field(default_factory=list)
 
@@ -115,12 +107,10 @@ class Bench:
         sides: dict[str, Load | Peer],
         prompt: str,
         engine: protocol.Engine,
-        read: Callable[[], float],
-        multiply: Callable[[], dict[str, float]],
+        machine: Machine,
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
-        self._watch, self._most_rows = Watch(engine), engine.max_rows
-        self._read, self._multiply, self._speeds = read, multiply, defaultdict[str, list[float]](list)
+        self._watch, self._most_rows, self._machine = Watch(engine), engine.max_rows, machine
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and what limits it.
@@ -135,25 +125,18 @@ class Bench:
             sleep(_REST_S)
 
         begin("the machine")
-        peak = int8_peak(result.threads)
-        for name, speed in self._multiply().items():
-            self._speeds[name].append(speed)
+        peak = self._machine.products()
         prefill = self._prefill(order, begin) if setting.prompt_tokens else {}
         turns = self._decode(order, begin) if setting.tokens else []
         cold = {name: self._cold(name, begin) for name in order} if done < COLD_STARTS else {}
         bandwidth = median([turn.bandwidth for turn in turns] or [harmonic_mean(self._read_memory(begin))])
         decode = {name: sum(turn.seconds[name] for turn in turns) or None for name in order}
         times = {name: Times(prefill.get(name), decode[name], cold.get(name)) for name in order}
-        result.rounds.append(Round(bandwidth, peak, times, turns))
-        if len(result.rounds) >= _ENOUGH:
-            keep(result.threads, {name: median(found) for name, found in self._speeds.items()})
+        result.rounds.append(Round(bandwidth, peak, self._machine.end(), times, turns))
 
     def _read_memory(self, begin: Say) -> list[float]:
-        """What the memory gives now, in bytes a second; it is noted, too, for what to expect at other times."""
         begin("the machine")
-        found = [self._read() for _ in range(_READS)]
-        self._speeds[MEMORY] += found
-        return found
+        return self._machine.reads()
 
     def _prefill(self, order: list[str], begin: Say) -> dict[str, float]:
         """Seconds of each side."""
@@ -203,7 +186,7 @@ def _turns(steps: int, most: int) -> list[tuple[int, int]]:
 
 @contextmanager
 def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say: Say) -> Iterator[Bench]:
-    """A benchmark that is ready for its rounds; what three and more find of the machine is kept.
+    """A benchmark that is ready for its rounds.
 
     Raises EdgeLLMError in its kinds.
     """
@@ -224,7 +207,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
         read = stack.enter_context(memory_reads(threads, progress=compiling))
         multiply = stack.enter_context(weight_products(threads, traffic.matrices, progress=compiling))
-        yield Bench(path, result, sides, prompt, model.engine, read, multiply)
+        yield Bench(path, result, sides, prompt, model.engine, Machine(threads, read, multiply))
 
 
 def _int8_products(model: Description) -> int:

@@ -1,6 +1,7 @@
 """`edgellm bench`: how fast is a model here, and how near to what the machine can do?"""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
+from edgellm.cli.options import Whole
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.options import LoadOptions
@@ -35,7 +37,7 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
 def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
     """An option that is a number, with its default in the help."""
     default = getattr(_DEFAULT, name[2:].replace("-", "_"))
-    kind = click.IntRange(least, 64 if name == "--parallel" else None)
+    kind = Whole(least, 64 if name == "--parallel" else math.inf)
     names = list(dict.fromkeys([short, name]))
     return click.option(*names, type=kind, default=default, show_default=True, metavar="N", help=f"{what}.")
 

@@ -65,6 +65,8 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     yield from _table(run, glyphs)
     memory, peak = (_giga(run, name, glyphs) for name in ("bandwidth", "int8_peak"))
     yield f"this machine: memory {memory} GB/s, int8 {peak} GMAC/s"
+    if disturbed := run["rounds"]["undisturbed"].count(False):
+        yield f"another program took the CPU in {disturbed} of {counted(rounds, 'round')}; measure again without it"
     sides = {_OURS: run} | ({peer["engine"]: peer} if peer else {})
     for half in ("prefill", "decode"):
         if half in run:
@@ -128,7 +130,10 @@ def _bars(half: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterat
     """A bar for each side, over the rounds, on a scale that ends at the machine's peak or the fastest round."""
     peak = sides[_OURS][half]["peak_tps"]
     what = {"prefill": "the int8 peak", "decode": "the memory's bandwidth"}[half]
-    yield f"{half}, each round" + (f"; {glyphs.peak} {what} would give {_number(peak)} t/s" if peak else "")
+    several = len(sides[_OURS]["rounds"][half]) > 1
+    legend = [f"{glyphs.round} each round, {glyphs.median} their median" if several else f"{glyphs.median} the round"]
+    legend += [f"{glyphs.peak} {what}: {_number(peak)} t/s"] if peak else []
+    yield f"{half}: {', '.join(legend)}"
     end = max([peak or 0, *(side[half]["max"] for side in sides.values())])
     for name, side in sides.items():
         line = bar(side["rounds"][half], end, peak, _WIDTH - _NAME - _SHARE, glyphs)

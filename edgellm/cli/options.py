@@ -1,12 +1,14 @@
 """Command line options that several commands share; defaults and checks are those of `edgellm.options`."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import click
 
+from edgellm.checks import whole
 from edgellm.options import GenerationOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,6 +26,23 @@ def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, 
         except ValueError:
             found[key] = value
     return found
+
+
+class Whole(click.ParamType[int]):
+    """A whole number from `least` to `most`, refused in the words of `edgellm.options`."""
+
+    name = "whole number"
+
+    def __init__(self, least: int, most: float = math.inf) -> None:
+        self._check = whole(least, most)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        """The number; a default is one already."""
+        number = str(value).strip()
+        try:
+            return self._check(int(number) if number.lstrip("-").isdecimal() else number)
+        except ValueError as error:
+            self.fail(f"give {error}, not {value}.", parameter, context)
 
 
 def _biases(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[int, float] | None:

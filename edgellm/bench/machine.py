@@ -1,0 +1,58 @@
+"""What the machine gives in each round of a benchmark, and what is kept of that."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import chain
+from statistics import median
+
+from edgellm.measuring import CPUShare, int8_peak
+from edgellm.speeds import MEMORY, keep
+
+_READS = 5
+"""Reads of the memory before a turn, and after it. Its bandwidth is what they read together in all their time: decoding
+is timed so, too, and nothing keeps up for half a second what memory that others share gives in its best moments. With
+the best of five reads before a turn for its bandwidth, more such reads in place of decoding had an MBU of 0.97 (median
+of 24 turns, 34 GB/s), with this 1.00."""
+
+_ENOUGH = 3
+"""Undisturbed rounds, which lie seconds apart, that tell how fast this machine usually is."""
+
+
+class Machine:
+    """The yardsticks of a number of threads: `read` and `multiply` are those of `edgellm.measuring`.
+
+    What three undisturbed rounds and more find is kept for `edgellm plan`.
+    """
+
+    def __init__(self, threads: int, read: Callable[[], float], multiply: Callable[[], dict[str, float]]) -> None:
+        self._threads, self._read, self._multiply = threads, read, multiply
+        self._rounds: list[dict[str, list[float]]] = []  # undisturbed ones: speeds by name
+        self._begin()
+
+    def _begin(self) -> None:
+        self._share, self._found = CPUShare(self._threads), defaultdict[str, list[float]](list)
+
+    def products(self) -> float:
+        """The int8 products in a second, at the begin of a round; how fast weights are multiplied is noted, too."""
+        peak = int8_peak(self._threads)
+        with self._share.watched():
+            for name, speed in self._multiply().items():
+                self._found[name].append(speed)
+        return peak
+
+    def reads(self) -> list[float]:
+        """What the memory gives now, in bytes a second; it is noted, too, for what to expect at other times."""
+        with self._share.watched():
+            found = [self._read() for _ in range(_READS)]
+        self._found[MEMORY] += found
+        return found
+
+    def end(self) -> bool:
+        """End a round; whether no other program took the CPU from what measured the machine."""
+        undisturbed, found = self._share.undisturbed, self._found
+        self._begin()
+        if undisturbed:
+            self._rounds.append(found)
+            if len(self._rounds) >= _ENOUGH:
+                keep(self._threads, {name: median(chain(*(each[name] for each in self._rounds))) for name in found})
+        return undisturbed
