@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import test_kquants_elementwise as activations
-import test_kquants_matmul as products
-from kernels import addresses
+from documented_products import expression, extremes, largest_weights, some_weights
+from kernels import KINDS, addresses, same_bits
 from llvmlite import ir
-from quantized_rows import Rows, rows_for
+from products import product
+from quantized_rows import Rows, buffer_of, rows_for
 
 from kquants import jit
 from kquants.activations import elementwise
@@ -122,16 +123,16 @@ OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1"], ["Q4_K", "Q6_K", "IQ4_XS"
 
 
 def check(kernel: str, name: str, w: Any, x: Rows, tokens: int) -> None:
-    y = products.product(kernel, w, x.q.shape[1], products.buffer_of(x, tokens), 0, tokens, None)
-    assert products.same_bits(y, products.expression(name, w, x)[:tokens])
+    y = product(kernel, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None)
+    assert same_bits(y, expression(name, w, x)[:tokens])
 
 
 @pytest.mark.parametrize("name", OF_BLOCKS + OF_SUPER_BLOCKS)
 def test_matrix_tiles_give_the_bits_of_the_expression(name: str, kernel: Callable[[str], str]) -> None:
     rng = np.random.default_rng(1)
     for rows, columns in ((40, 512), (16, 352), (20, 4096)):
-        if columns % products.KINDS[name].block == 0:
-            w, x = products.some_weights(rng, name, rows, columns), rows_for(name).random(rng, 33, columns)
+        if columns % KINDS[name].block == 0:
+            w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 33, columns)
             for tokens in (8, 9, 17, 33):
                 check(kernel(name.lower()), name, w, x, tokens)
 
@@ -139,9 +140,9 @@ def test_matrix_tiles_give_the_bits_of_the_expression(name: str, kernel: Callabl
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("name", OF_SUPER_BLOCKS)
 def test_the_largest_int16_are_exact(name: str, weight: int, kernel: Callable[[str], str]) -> None:
-    four = products.extremes(name)
+    four = extremes(name)
     x = replace(four, **{part: np.tile(v, (3, 1)) for part, v in vars(four).items()})
-    check(kernel(name.lower()), name, products.largest_weights(name, weight), x, 12)
+    check(kernel(name.lower()), name, largest_weights(name, weight), x, 12)
 
 
 @pytest.mark.parametrize("rows", [8, 9])  # NARROW, and more

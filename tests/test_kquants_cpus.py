@@ -59,8 +59,8 @@ formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K",
 formats += ["Q4_0", "Q4_1", "Q5_1", "MXFP4"]
 kernels.NAMES[:] = ["quantize", *(f"matmul_{name.lower()}" for name in formats)]
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
-files = ["test_dot4.py", "test_kquants_matmul.py", "test_kquants_elementwise.py"]
-sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *files]))
+files = ["dot4", "kquants_matmul", "kquants_float_products", "kquants_elementwise"]
+sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *(f"test_{file}.py" for file in files)]))
 """
 LOGITS = """
 import sys, hashlib, itertools, pathlib
