@@ -36,9 +36,11 @@ def default_threads(model_bytes: int = SMALL) -> int:
     return fast or psutil.cpu_count(logical=False) or 1
 
 
-def usable_cpus() -> int:
-    """How many CPUs (hardware threads) this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def usable_cpus() -> float:
+    """How many CPUs (hardware threads) this process may use at once, within the CPU quota."""
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    return min([len(os.sched_getaffinity(0)), *cgroup.cpu_quotas(Path("/"))])
 
 
 def cpu_name() -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from edgellm.engine.program import product_kernel
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import size as in_words
-from edgellm.machine import available_memory, default_threads
+from edgellm.machine import available_memory, usable_cpus
 from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants.jit import Progress
@@ -79,24 +79,28 @@ def _best(speed: Callable[[], float]) -> float:
 
 
 class CPUShare:
-    """How much of the CPU threads had that compute all the time: less than all where another program wants it, too."""
+    """How much of the CPU threads get that compute all the time, as those do that measure this machine.
+
+    Another program that wants the CPU leaves them less. One that has a CPU of its own is not seen, though it may read
+    the same memory, or share a core.
+    """
 
     def __init__(self, threads: int) -> None:
-        self._cores = min(threads, default_threads())
-        self._whole = self._had = 0.0
+        self._cpus = min(threads, usable_cpus())  # by its quota, a process may not have more
+        self._wanted_s = self._used_s = 0.0  # of all threads together
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Count what this process has of the CPU in the meantime."""
+        """Count what this process uses of the CPU in the meantime; nothing if that ends with an exception."""
         began, used = perf_counter(), process_time()
         yield
-        self._whole += (perf_counter() - began) * self._cores
-        self._had += process_time() - used
+        self._wanted_s += (perf_counter() - began) * self._cpus
+        self._used_s += process_time() - used
 
     @property
     def undisturbed(self) -> bool:
-        """Whether no other program took much of it."""
-        return self._had >= _UNDISTURBED * self._whole
+        """Whether they had nearly all of it."""
+        return self._used_s >= _UNDISTURBED * self._wanted_s
 
 
 @dataclass(frozen=True)

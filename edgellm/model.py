@@ -20,7 +20,7 @@ from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gauge import Gauge
 from edgellm.generation import Completion, Generation
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import counted, printable, size
+from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
 from edgellm.machine import available_memory, default_threads, usable_cpus
 from edgellm.models import resolve
@@ -79,6 +79,9 @@ class Model:
         `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `gpu_layers`,
         `gpu`, `gpu_memory`, `gpu_strict`, `cpu_ffn`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while
         kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes go to a GPU.
+
+        Warns (EdgeLLMWarning) where the file is larger than the free memory, `threads` more than the CPUs, or the GPU
+        cannot do what is asked.
 
         Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
         """
@@ -188,15 +191,15 @@ def _token_ids(given: Sequence[int]) -> list[int]:
 
 def _remarks(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
     """What makes a model slow here that could be had otherwise."""
-    free, cpus = available_memory(), usable_cpus()
+    free, cpus, best = available_memory(), usable_cpus(), default_threads(file.nbytes)
     if file.nbytes > free:
         yield (
             f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
             "are free: it will run at the speed of the disk; choose a smaller quantization"
         )
     if options.threads and options.threads > cpus:
-        have = counted(cpus, "CPU")
-        yield f"{options.threads} threads share {have} here, and wait for each other; choose {cpus} or fewer"
+        have = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs"
+        yield f"{options.threads} threads share {have} here, and wait for each other: choose {best}"
 
 
 def _engine(

@@ -7,10 +7,12 @@ An options object cannot hold an impossible value: each value is checked when th
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from edgellm.checks import biases, flag, layers, one_of, real, stops, text, whole
 from edgellm.errors import OptionError
+
+T = TypeVar("T")
 
 FILE_KEYS = {
     "general.sampling.temp": "temp",
@@ -49,7 +51,7 @@ class _Options:
         for option in fields(self):
             value = getattr(self, option.name)
             if value is not None or option.default is not None:
-                object.__setattr__(self, option.name, _checked(option.name, option.metadata["check"], value))
+                object.__setattr__(self, option.name, checked(option.name, option.metadata["check"], value))
 
     @classmethod
     def names(cls) -> list[str]:
@@ -71,7 +73,8 @@ class _Options:
         return cls(**{**(defaults or {}), **chosen})
 
 
-def _checked(name: str, check: Callable[[object], object], value: object) -> object:
+def checked(name: str, check: Callable[[object], T], value: object) -> T:
+    """A value that passed its check, in its proper type. Raises OptionError, which says what it may be."""
     try:
         return check(value)
     except ValueError as error:

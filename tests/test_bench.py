@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from conftest import ModelFile
 
-from edgellm import EdgeLLMError, Model
+from edgellm import EdgeLLMError, Model, measuring
 from edgellm.arch import describe
-from edgellm.bench import cold, load, peer
+from edgellm.bench import cold, limits, load, peer
 from edgellm.bench.figures import figures
+from edgellm.bench.limits import Limits
 from edgellm.bench.load import Load, warm_up
 from edgellm.bench.rounds import Result, Round, Times, Turn, _int8_products
 from edgellm.bench.setting import Setting
@@ -174,6 +175,40 @@ def test_the_last_run_is_on_top_and_those_without_a_round_are_left_out() -> None
     assert {name: found[name] for name in found["runs"][1]} == found["runs"][1]
     assert figures("m.gguf", [none]) == {}
     assert figures("m.gguf", []) == {}
+
+
+def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one thread gets half of the CPU while it does either; what it gets at other times does not count."""
+    now = {"wall": 0.0, "used": 0.0}
+    kept: list[object] = []
+
+    def after_a_second(share: float, found: Any) -> Any:
+        now.update(wall=now["wall"] + 1, used=now["used"] + share)
+        return found
+
+    monkeypatch.setattr(measuring, "perf_counter", lambda: now["wall"])
+    monkeypatch.setattr(measuring, "process_time", lambda: now["used"])
+    monkeypatch.setattr(limits, "keep", lambda threads, speeds: kept.append(speeds))
+    monkeypatch.setattr(limits, "int8_peak", lambda threads: after_a_second(0.0, 7.0))
+    rounds = Limits(
+        1,
+        lambda: after_a_second(now["reads"], 3.0),
+        lambda: after_a_second(now["products"], {"Q4_K": 5.0}),
+    )
+
+    def undisturbed(products: float, reads: float) -> bool:
+        now.update(products=products, reads=reads)
+        assert rounds.begin() == 7
+        after_a_second(0.0, None)
+        assert rounds.reads() == [3.0] * 5
+        return rounds.end()
+
+    assert not undisturbed(products=0.0, reads=1.0)
+    assert not undisturbed(products=1.0, reads=0.5)
+    assert all([undisturbed(products=1.0, reads=1.0), undisturbed(products=1.0, reads=0.9)])
+    assert kept == []
+    assert undisturbed(products=1.0, reads=1.0)
+    assert kept == [{"Q4_K": 5.0, "memory": 3.0}]
 
 
 @pytest.mark.parametrize("tokens", [2, 32, 100])

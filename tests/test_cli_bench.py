@@ -16,7 +16,7 @@ from conftest import ModelFile
 
 from edgellm import OptionError, cli
 from edgellm.arch import describe
-from edgellm.bench import machine, peer, rounds
+from edgellm.bench import limits, peer, rounds
 from edgellm.cli.bench import command
 from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
 from edgellm.engine.engine import Engine
@@ -44,7 +44,7 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         def __init__(self, threads: int) -> None:
             self.watched, self.undisturbed = nullcontext, told.pop(0) if told else True
 
-    monkeypatch.setattr(machine, "CPUShare", Share)
+    monkeypatch.setattr(limits, "CPUShare", Share)
     return told
 
 
@@ -58,14 +58,14 @@ def bench(
     """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes a second around its turns."""
     measured = cycle([2e9] * 5 + [6e9] * 5 + [1e9] * 10 + [3e9] * 5 + [6e9] * 5)
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(measured)))
-    monkeypatch.setattr(machine, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(limits, "int8_peak", lambda threads: 7e9)
     products = cycle([8e9, 1e9, 2e9])
     monkeypatch.setattr(
         rounds,
         "weight_products",
         lambda threads, formats, progress: nullcontext(lambda: {name: next(products) for name in formats}),
     )
-    monkeypatch.setattr(machine, "keep", lambda *what: kept.append(what))
+    monkeypatch.setattr(limits, "keep", lambda *what: kept.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
 
@@ -186,9 +186,9 @@ def test_sides_take_turns_between_looks_at_what_limits_them(
     monkeypatch.setattr(rounds, "Load", lambda *args: Recorder("edgellm", order))
     monkeypatch.setattr(rounds, "open_peer", lambda *args: Recorder("llama.cpp", order))
     monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
-    monkeypatch.setattr(machine, "int8_peak", noted("int8", 1.0))
+    monkeypatch.setattr(limits, "int8_peak", noted("int8", 1.0))
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(noted("memory", 1.0)))
-    monkeypatch.setattr(machine, "_READS", 1)
+    monkeypatch.setattr(limits, "_READS", 1)
     monkeypatch.setattr(rounds, "TURN_BYTES", 0)
     monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
     monkeypatch.setattr(rounds, "_REST_S", 0)
@@ -282,7 +282,7 @@ def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(read))
-    monkeypatch.setattr(machine, "_READS", 1)
+    monkeypatch.setattr(limits, "_READS", 1)
     done = bench(*SHORT, "--json")
     assert done.exit_code == 130
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
@@ -349,13 +349,21 @@ def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("given", ["0", "65", "-3", "2.5", "x", ""])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("bench m.gguf --parallel 0", "--parallel cannot be 0: give a whole number, from 1 to 64"),
+        ("bench m.gguf --parallel 65", "--parallel cannot be 65: give a whole number, from 1 to 64"),
+        ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, from 0"),
+        ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, from 5"),
+    ],
+)
 def test_a_number_that_cannot_be_is_told_what_may(
-    given: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    given: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", "m.gguf", "--parallel", given])
+    monkeypatch.setattr(sys, "argv", ["edgellm", *given.split()])
     assert cli.run() == 2
-    assert f"'--parallel': give a whole number, from 1 to 64, not {given}." in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"edgellm: {told}")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from make_gguf import write_model
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.arch import describe
-from edgellm.bench import rounds
+from edgellm.bench import limits, rounds
 from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
@@ -177,8 +177,8 @@ def test_the_list_of_devices() -> None:
 def test_stats_and_bench_tell_the_devices(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     name = adapter().name
     monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: 2e9))
-    monkeypatch.setattr(rounds, "int8_peak", lambda threads: 7e9)
-    monkeypatch.setattr(rounds, "keep", lambda *what: None)
+    monkeypatch.setattr(limits, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(limits, "keep", lambda *what: None)
     monkeypatch.setattr(rounds, "_BUSY_S", 0.1)
     monkeypatch.setattr(rounds, "cold_start", lambda *what: 1.0)
     path = str(model_file(**TINY))

@@ -1,7 +1,7 @@
 """What is measured of a machine: that it is read for long enough, with every product, and leaves nothing behind."""
 
 import weakref
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from ctypes import c_int64
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from edgellm import EdgeLLMError, measuring
 from edgellm import yardstick as yardsticks
 from edgellm.engine import threads
-from edgellm.measuring import Measured, int8_peak, measure, memory_reads, sustained
+from edgellm.measuring import CPUShare, Measured, int8_peak, measure, memory_reads, sustained
 from edgellm.speeds import MEMORY
 from edgellm.yardstick import Yardstick
 from kquants import FORMATS
@@ -83,10 +83,29 @@ def test_another_program_that_takes_the_cpu_is_noticed(
     wall, used = iter([100.0, 104.0]), iter([50.0, 50.0 + had])
     monkeypatch.setattr(measuring, "memory_reads", lambda threads, progress: nullcontext(lambda: 1.0))
     monkeypatch.setattr(measuring, "_sustained_reads", lambda read: read())
-    monkeypatch.setattr(measuring, "default_threads", lambda: 2)
+    monkeypatch.setattr(measuring, "usable_cpus", lambda: 2)
     monkeypatch.setattr(measuring, "perf_counter", lambda: next(wall))
     monkeypatch.setattr(measuring, "process_time", lambda: next(used))
     assert measure(2, [MEMORY]) == Measured({MEMORY: 1.0}, undisturbed)
+
+
+@pytest.mark.parametrize(("had", "undisturbed"), [(5.5, True), (5.3, False)])
+def test_the_share_of_the_cpu_is_that_of_all_spans(
+    had: float, undisturbed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4 threads on 2 CPUs, which could have 6 s in the two spans that do not fail, and had so many."""
+    wall, used = iter([0.0, 1.0, 10.0, 12.0, 20.0]), iter([0.0, 1.0, 7.0, 6.0 + had, 99.0])
+    monkeypatch.setattr(measuring, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(measuring, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(measuring, "process_time", lambda: next(used))
+    share = CPUShare(4)
+    with share.watched():
+        pass
+    with share.watched():
+        pass
+    with suppress(KeyboardInterrupt), share.watched():
+        raise KeyboardInterrupt
+    assert share.undisturbed == undisturbed
 
 
 @pytest.mark.parametrize("call", [1, 2])

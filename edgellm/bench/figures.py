@@ -1,7 +1,8 @@
 """From times to figures: what `edgellm bench --json` prints, and its table shows.
 
 Speeds are tokens a second, those of all sequences together. A figure is the median over the rounds, with the least
-and the largest beside it; what the machine gave is, too, as it may be more in a round for a moment alone.
+and the largest beside it; what the machine gave is, too, as it may be more in a round for a moment alone. `rounds` has
+the raw ones, and which rounds were undisturbed.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What the machine gives in each round of a benchmark, and what is kept of that."""
+"""What limits both sides of a benchmark, in each of its rounds; and what is kept of that."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -18,23 +18,23 @@ _ENOUGH = 3
 """Undisturbed rounds, which lie seconds apart, that tell how fast this machine usually is."""
 
 
-class Machine:
-    """The yardsticks of a number of threads: `read` and `multiply` are those of `edgellm.measuring`.
+class Limits:
+    """What so many threads read, multiply and add: `read` and `multiply` are those of `edgellm.measuring`.
 
-    What three undisturbed rounds and more find is kept for `edgellm plan`.
+    What is read and multiplied in three undisturbed rounds or more is kept for `edgellm plan`.
     """
 
     def __init__(self, threads: int, read: Callable[[], float], multiply: Callable[[], dict[str, float]]) -> None:
         self._threads, self._read, self._multiply = threads, read, multiply
-        self._rounds: list[dict[str, list[float]]] = []  # undisturbed ones: speeds by name
-        self._begin()
+        self._rounds: list[dict[str, list[float]]] = []  # the speeds of those that were undisturbed, by name
 
-    def _begin(self) -> None:
+    def begin(self) -> float:
+        """Begin a round: the int8 products in a second. How fast weights are multiplied is noted, too.
+
+        Raises EdgeLLMError where threads or memory cannot be had.
+        """
         self._share, self._found = CPUShare(self._threads), defaultdict[str, list[float]](list)
-
-    def products(self) -> float:
-        """The int8 products in a second, at the begin of a round; how fast weights are multiplied is noted, too."""
-        peak = int8_peak(self._threads)
+        peak = int8_peak(self._threads)  # not watched, as it starts threads first
         with self._share.watched():
             for name, speed in self._multiply().items():
                 self._found[name].append(speed)
@@ -48,11 +48,11 @@ class Machine:
         return found
 
     def end(self) -> bool:
-        """End a round; whether no other program took the CPU from what measured the machine."""
-        undisturbed, found = self._share.undisturbed, self._found
-        self._begin()
+        """End a round; whether the threads that read and multiplied had the CPU for themselves."""
+        undisturbed = self._share.undisturbed
         if undisturbed:
-            self._rounds.append(found)
+            self._rounds.append(self._found)
             if len(self._rounds) >= _ENOUGH:
-                keep(self._threads, {name: median(chain(*(each[name] for each in self._rounds))) for name in found})
+                every = {name: [each[name] for each in self._rounds] for name in self._found}
+                keep(self._threads, {name: median(chain(*of_rounds)) for name, of_rounds in every.items()})
         return undisturbed

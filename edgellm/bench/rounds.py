@@ -13,8 +13,8 @@ from edgellm.arch import describe
 from edgellm.arch.description import Description, tensors_in
 from edgellm.bench.cold import PROMPT, cold_prompt, cold_start, peer_cold_start
 from edgellm.bench.devices import Watch
+from edgellm.bench.limits import Limits
 from edgellm.bench.load import OFF_THE_CLOCK, Load, warm_up
-from edgellm.bench.machine import Machine
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
@@ -66,8 +66,8 @@ class Turn:
 class Round:
     """What the machine gave in a round (bytes and int8 products a second), and the times of each side, by its name.
 
-    `turns` are what it decoded in, if it did. It was `undisturbed` if the threads that measured the machine had the CPU
-    for themselves.
+    `turns` are what it decoded in, if it did. It was `undisturbed` if the threads that read memory and multiplied
+    weights in it had the CPU for themselves.
     """
 
     bandwidth: float
@@ -107,10 +107,10 @@ class Bench:
         sides: dict[str, Load | Peer],
         prompt: str,
         engine: protocol.Engine,
-        machine: Machine,
+        limits: Limits,
     ) -> None:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
-        self._watch, self._most_rows, self._machine = Watch(engine), engine.max_rows, machine
+        self._watch, self._most_rows, self._limits = Watch(engine), engine.max_rows, limits
 
     def round(self, say: Say) -> None:
         """Measure each side, the other one first than the last time, and what limits it.
@@ -125,18 +125,18 @@ class Bench:
             sleep(_REST_S)
 
         begin("the machine")
-        peak = self._machine.products()
+        peak = self._limits.begin()
         prefill = self._prefill(order, begin) if setting.prompt_tokens else {}
         turns = self._decode(order, begin) if setting.tokens else []
         cold = {name: self._cold(name, begin) for name in order} if done < COLD_STARTS else {}
         bandwidth = median([turn.bandwidth for turn in turns] or [harmonic_mean(self._read_memory(begin))])
         decode = {name: sum(turn.seconds[name] for turn in turns) or None for name in order}
         times = {name: Times(prefill.get(name), decode[name], cold.get(name)) for name in order}
-        result.rounds.append(Round(bandwidth, peak, self._machine.end(), times, turns))
+        result.rounds.append(Round(bandwidth, peak, self._limits.end(), times, turns))
 
     def _read_memory(self, begin: Say) -> list[float]:
         begin("the machine")
-        return self._machine.reads()
+        return self._limits.reads()
 
     def _prefill(self, order: list[str], begin: Say) -> dict[str, float]:
         """Seconds of each side."""
@@ -207,7 +207,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
         prompt = cold_prompt(model.tokenizer, min(PROMPT, model.ctx - 1))
         read = stack.enter_context(memory_reads(threads, progress=compiling))
         multiply = stack.enter_context(weight_products(threads, traffic.matrices, progress=compiling))
-        yield Bench(path, result, sides, prompt, model.engine, Machine(threads, read, multiply))
+        yield Bench(path, result, sides, prompt, model.engine, Limits(threads, read, multiply))
 
 
 def _int8_products(model: Description) -> int:

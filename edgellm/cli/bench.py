@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
-from edgellm.cli.options import Whole
+from edgellm.cli.options import number
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.options import LoadOptions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgellm.bench.rounds import Result
 
 _DEFAULT = Setting()
-_MOST_THREADS = 512
+_MOST_THREADS, _MOST_AT_ONCE = 512, 64
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -37,9 +37,11 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
 def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
     """An option that is a number, with its default in the help."""
     default = getattr(_DEFAULT, name[2:].replace("-", "_"))
-    kind = Whole(least, 64 if name == "--parallel" else math.inf)
     names = list(dict.fromkeys([short, name]))
-    return click.option(*names, type=kind, default=default, show_default=True, metavar="N", help=f"{what}.")
+    may_be = number(least, _MOST_AT_ONCE if name == "--parallel" else math.inf)
+    return click.option(
+        *names, type=int, callback=may_be, default=default, show_default=True, metavar="N", help=f"{what}."
+    )
 
 
 @click.command("bench")
@@ -48,7 +50,7 @@ def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
 @_number("-n", "--tokens", 0, "Tokens to decode; 0 leaves decode out")
 @_number("-d", "--depth", 0, "Tokens that are in the context before them")
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
-@_number("--parallel", "--parallel", 1, "Sequences to decode at once")
+@_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}")
 @_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
 @click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")

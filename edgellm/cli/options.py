@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from edgellm.checks import whole
-from edgellm.options import GenerationOptions
+from edgellm.options import GenerationOptions, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,21 +28,14 @@ def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     return found
 
 
-class Whole(click.ParamType[int]):
-    """A whole number from `least` to `most`, refused in the words of `edgellm.options`."""
+def number(least: int, most: float = math.inf) -> Callable[..., int | None]:
+    """A callback for options of `type=int`: refuses what is not from `least` to `most` as `edgellm.options` does."""
+    check = whole(least, most)
 
-    name = "whole number"
+    def callback(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
+        return None if given is None else checked(parameter.name or "", check, given)
 
-    def __init__(self, least: int, most: float = math.inf) -> None:
-        self._check = whole(least, most)
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
-        """The number; a default is one already."""
-        number = str(value).strip()
-        try:
-            return self._check(int(number) if number.lstrip("-").isdecimal() else number)
-        except ValueError as error:
-            self.fail(f"give {error}, not {value}.", parameter, context)
+    return callback
 
 
 def _biases(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[int, float] | None:

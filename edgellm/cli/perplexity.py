@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import Whole
+from edgellm.cli.options import number
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.options import LoadOptions
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.command("perplexity")
 @click.argument("model", shell_complete=model_names)
 @click.argument("file")
-@click.option("--ctx", type=Whole(5), metavar="N", help="Tokens of a window [512, or the model's context].")
+@click.option(
+    "--ctx", type=int, callback=number(5), metavar="N", help="Tokens of a window [512, or the model's context]."
+)
 @click.option("--against", metavar="REF", help="Compare with this model, which has the same vocabulary.")
 @click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
 @click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0.")
