@@ -354,8 +354,8 @@ def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch
     [
         ("bench m.gguf --parallel 0", "--parallel cannot be 0: give a whole number, from 1 to 64"),
         ("bench m.gguf --parallel 65", "--parallel cannot be 65: give a whole number, from 1 to 64"),
-        ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, from 0"),
-        ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, from 5"),
+        ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, at least 0"),
+        ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, at least 5"),
     ],
 )
 def test_a_number_that_cannot_be_is_told_what_may(
