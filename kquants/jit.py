@@ -38,16 +38,22 @@ class NotKeptError(KernelError):
 NOT_KEPT = 3
 """Exit code of the compiler's process for NotKeptError."""
 
+_SUPERUSER = 0
+"""Who can write everywhere, and may have made the folder for all, as in the image of a container."""
+
 
 def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:
     """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
 
-    `folder` is created with mode 0700 if it is missing; if nothing can be kept there or it is another user's, a
-    temporary one serves this process, with a warning; so it is for one that others may write to. Raises KernelError.
+    `folder` is created with mode 0700 if it is missing. Where what is compiled cannot be kept there, a temporary one
+    serves this process, with a warning; where others may write to it or it is theirs (but for the superuser's), nothing
+    is loaded from it, either. Raises KernelError.
     """
     names = list(names)
     wanted = sorted(set(names) - _ADDRESSES.keys())
-    if wanted and not _load_kept(folder, wanted, progress):
+    trusted = bool(wanted) and _is_trusted(folder)
+    missing = _load_kept(folder, wanted) if trusted else wanted
+    if missing and not (trusted and _compile_and_keep(folder, missing, progress)):
         warnings.warn(
             f"compiled kernels cannot be kept in {folder}, so every start compiles them anew; "
             "make room or check its permissions, or choose another folder with EDGELLM_CACHE",
@@ -55,37 +61,42 @@ def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -
             stacklevel=2,
         )
         with tempfile.TemporaryDirectory(prefix="edgellm-") as temporary:
-            _load_from(Path(temporary), wanted, progress)
+            _compile(Path(temporary), missing, progress)
     return {name: _ADDRESSES[name] for name in names}
-
-
-def _load_kept(folder: Path, names: Sequence[str], progress: Progress | None) -> bool:
-    """Load from the folder; False if it cannot be used."""
-    home = _private_folder(folder)
-    try:
-        if home:
-            _load_from(home, names, progress)
-    except NotKeptError:
-        return False
-    return home is not None
 
 
 _ADDRESSES: dict[str, int] = {}
 
 
-def _load_from(folder: Path, names: Sequence[str], progress: Progress | None) -> None:
-    codes = {name: _read(folder, name) for name in names}
-    missing = [name for name in names if codes[name] is None]
-    if missing:
-        # Here, as it brings threads and processes, which take longer than to load what is kept.
-        from kquants.compiler import compilers
+def _load_kept(folder: Path, names: Iterable[str]) -> list[str]:
+    """Load those that the folder has; which it has not."""
+    missing = []
+    for name in names:
+        if (code := _read(folder, name)) is None:
+            missing.append(name)
+        else:
+            _ADDRESSES[name] = _link(code, name)
+    return missing
 
-        compilers.compile_missing(missing, folder, progress or (lambda done, total: None))
-        codes.update((name, _read(folder, name)) for name in missing)
-    for name, code in codes.items():
-        if code is None:
-            raise KernelError(f"{_path(folder, name)} is not what was just compiled (another version?): try again")
-        _ADDRESSES[name] = _link(code, name)
+
+def _compile_and_keep(folder: Path, names: Sequence[str], progress: Progress | None) -> bool:
+    """Compile into the folder and load; False if nothing can be kept there."""
+    if not os.access(folder, os.W_OK):  # nobody should have to wait for a compiler to know that
+        return False
+    try:
+        _compile(folder, names, progress)
+    except NotKeptError:
+        return False
+    return True
+
+
+def _compile(folder: Path, names: Sequence[str], progress: Progress | None) -> None:
+    # Here, as it brings threads and processes, which take longer than to load what is kept.
+    from kquants.compiler import compilers
+
+    compilers.compile_missing(names, folder, progress or (lambda done, total: None))
+    for name in _load_kept(folder, names):
+        raise KernelError(f"{_path(folder, name)} is not what was just compiled (another version?): try again")
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -108,17 +119,16 @@ def _read(folder: Path, name: str) -> bytes | None:
     return code if hashlib.sha256(code).digest() == digest else None
 
 
-def _private_folder(folder: Path) -> Path | None:
-    """The folder if nobody else could write into it, and we can, else None: what lies in it gets executed."""
+def _is_trusted(folder: Path) -> bool:
+    """Whether the folder is there, or can be made, and nobody else writes into it: what lies in it gets executed."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix":
             status = folder.stat()
-            if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                return None
+            return status.st_uid in (os.getuid(), _SUPERUSER) and not status.st_mode & 0o022
     except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+        return False
+    return True
 
 
 @cache

@@ -332,8 +332,15 @@ def test_what_nobody_chose_fits_the_context(bench: Bench, options: str, amounts:
     assert (found["prompt_tokens"], found["tokens"]) == amounts
 
 
+def test_more_than_an_empty_context(bench: Bench) -> None:
+    with pytest.raises(OptionError, match="-p cannot be more than 512: that is the context of the model"):
+        bench("-p", 513)
+
+
 def test_no_amount_fits_behind_a_whole_context(bench: Bench) -> None:
-    with pytest.raises(OptionError, match="option depth cannot be 512: the model's context has 512 tokens"):
+    with pytest.raises(
+        OptionError, match="option depth cannot be 512: give at most 511, as the model's context has 512 tokens"
+    ):
         bench("-d", 512)
 
 

@@ -20,7 +20,7 @@ def test_after_compiling_the_line_tells_what_goes_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    compiling = "compiling kernels for this CPU, once: "
+    compiling = "compiling kernels for this CPU: "
     progress = Progress()
     progress.compiling(2, 2)
     progress.working("measuring")

@@ -238,6 +238,17 @@ def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return used[-1]
 
 
+def load_without_compiling(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Load SMALL from `folder`, where it is."""
+
+    def fail(*given: object) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(compilers, "compile_missing", fail)
+    monkeypatch.setattr(jit, "_ADDRESSES", {})
+    return bool(jit.load([SMALL], folder)[SMALL])
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     used = load_and_look(tmp_path / "file" / "cache", monkeypatch)
@@ -249,8 +260,11 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, fresh: None, monkeypatch: 
 def test_the_folder_of_another_user(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # What lies in it must not be run, however good it looks.
     only_object(compiled).write_bytes(b"evil")
-    owner = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    other = os.getuid() + 1
+    if os.getuid() == 0:
+        os.chown(compiled, other, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: other)
     assert load_and_look(compiled, monkeypatch) != compiled
     assert only_object(compiled).read_bytes() == b"evil"
 
@@ -258,7 +272,17 @@ def test_the_folder_of_another_user(compiled: Path, fresh: None, monkeypatch: py
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
 def test_a_folder_that_cannot_be_written(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # the superuser may write everywhere
+    path = only_object(compiled)
+    path.rename(path.with_suffix(".away"))
     assert load_and_look(compiled, monkeypatch) != compiled
+    path.with_suffix(".away").rename(path)
+    assert load_without_compiling(compiled, monkeypatch), "what is there is used"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only the superuser makes folders of its own")
+def test_the_folder_of_the_superuser_serves_all(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1)
+    assert load_without_compiling(compiled, monkeypatch)
 
 
 def fingerprint(root: Path = ROOT, **environment: str) -> str:

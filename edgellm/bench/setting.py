@@ -38,13 +38,16 @@ class Setting:
         """
         room = context - self.depth
         if room < 1:
-            raise OptionError(f"option depth cannot be {self.depth}: the model's context has {context} tokens")
+            raise OptionError(
+                f"option depth cannot be {self.depth}: give at most {context - 1}, as the model's context has {context:,} "
+                "tokens"
+            )
         amounts = {name: getattr(self, name) for name in ("prompt_tokens", "tokens")}
         fits = replace(self, **{name: n if name in chosen else min(n, room) for name, n in amounts.items()})
         given = {"-p": fits.prompt_tokens, "-n": fits.tokens}
         if too_many := " and ".join(option for option, n in given.items() if n > room):
+            left = f"what the model's context of {context:,} tokens has left behind {self.depth} (-d)"
             raise OptionError(
-                f"{too_many} cannot be more than {room}: that is what the model's context of {context} tokens has left "
-                f"behind {self.depth} (-d)"
+                f"{too_many} cannot be more than {room}: that is {left if self.depth else 'the context of the model'}"
             )
         return fits

@@ -61,7 +61,8 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     """Measure how fast MODEL reads a prompt (prefill), writes (decode), and starts.
 
     Each figure is the median of several rounds, with its spread, beside what the memory and the int8 units of this
-    machine give in the same run. Ctrl-C shows the rounds that are complete, and exits with 130.
+    machine give in the same run. MBU is the share of the memory's bandwidth that decoding used. Ctrl-C shows the rounds
+    that are complete, and exits with 130.
     """
     load = LoadOptions.from_kwargs(kv_type=given.pop("kv_type"), gpu_layers=given.pop("gpu_layers"))
     setting = Setting(**given, kv_type=load.kv_type, gpu_layers=load.gpu_layers)

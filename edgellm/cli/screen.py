@@ -29,12 +29,12 @@ class Progress:
         if self._on and done == total:
             self.working(self._on)
         elif self._live:
-            self._line(f"compiling kernels for this CPU, once: {done} of {total}")
+            self._line(f"compiling kernels for this CPU: {done} of {total}")
         elif not self._announced:
             from edgellm.gguf.printable import counted
 
             self._announced = True
-            click.echo(f"compiling {counted(total, 'kernel')} for this CPU, once", err=True)
+            click.echo(f"compiling {counted(total, 'kernel')} for this CPU", err=True)
 
     def uploading(self, done: int, total: int) -> None:
         """Weights go to the GPU."""
