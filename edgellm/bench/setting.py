@@ -39,8 +39,8 @@ class Setting:
         room = context - self.depth
         if room < 1:
             raise OptionError(
-                f"option depth cannot be {self.depth}: give at most {context - 1}, as the model's context has {context:,} "
-                "tokens"
+                f"option depth cannot be {self.depth}: "
+                f"give at most {context - 1}, as the model's context has {context:,} tokens"
             )
         amounts = {name: getattr(self, name) for name in ("prompt_tokens", "tokens")}
         fits = replace(self, **{name: n if name in chosen else min(n, room) for name, n in amounts.items()})

@@ -81,7 +81,8 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
 
 def _speed(decode: DecodeSpeed, nbytes: int) -> str:
     if decode.tps is not None:
-        return f"about {decode.tps:,.{0 if decode.tps >= 100 else 1}f} tokens/s expected with {counted(decode.threads, 'thread')}"
+        speed = f"{decode.tps:,.{0 if decode.tps >= 100 else 1}f} tokens/s"
+        return f"about {speed} expected with {counted(decode.threads, 'thread')}"
     if nbytes > available_memory():
         return "at the speed of the disk, as the file is larger than the memory that is free"
     return "speed not known yet: `edgellm plan` measures this machine and tells what to expect"
