@@ -274,10 +274,12 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
     assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
+@pytest.mark.parametrize("intel", [False, True])
 @pytest.mark.parametrize("fmt", [f16, bf16, f32])
-def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
-    fmt: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
+def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
+    fmt: Any, intel: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(floats, "is_intel", lambda: intel)
     monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
     fetch_lines = inline(memory.fetch_lines.py_func)
     monkeypatch.setattr(floats, "fetch_lines", fetch_lines)
@@ -292,9 +294,10 @@ def test_decode_of_floats_asks_for_the_same_columns_eight_rows_on(
     w, x, sums = np.zeros((4, row_bytes), np.uint8), np.zeros(columns, np.float32), aligned(4, 64)
     op = product_record(columns=columns, row_bytes=row_bytes)
     multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
-    each = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES)
-    times = floats.ASKED * product.step // 16
-    wanted = [w.ctypes.data + (8 + row) * row_bytes + k for k in each for row in range(4)] * times
+    each, rows, times = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES), range(8, 12), 3 * product.step // 16
+    if intel:
+        each, rows, times = range(0, row_bytes, 64), range(4, 12), 1
+    wanted = [w.ctypes.data + row * row_bytes + k for k in each for row in rows] * times
     assert asked.lines() == sorted(wanted)
 
 
