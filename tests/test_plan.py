@@ -257,7 +257,7 @@ def test_info_predicts_where_speeds_are_known(path: Path, monkeypatch: pytest.Mo
     keep(3, SPEEDS)
     planned = json.loads(run(path, "--threads", 3, "--json").stdout)["decode"]["tps"]
     assert decode_of(path) == {"tps": planned, "threads": 3}
-    assert f"about {planned:,.1f} tokens/s expected with 3 threads" in CliRunner().invoke(info, [str(path)]).stdout
+    assert f"about {planned:,.0f} tokens/s expected with 3 threads" in CliRunner().invoke(info, [str(path)]).stdout
     for place in ("edgellm.info", "edgellm.cli.info"):
         monkeypatch.setattr(f"{place}.available_memory", lambda: path.stat().st_size - 1)
     assert decode_of(path) == {"tps": None, "threads": 3}
