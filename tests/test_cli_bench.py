@@ -1,7 +1,6 @@
-"""`edgellm bench`: the contract of its JSON, a table within 80 columns, interrupts, and errors of one line."""
+"""`edgellm bench`: the contract of its JSON, rounds that take turns, interrupts, and errors of one line."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,7 +8,6 @@ from itertools import cycle
 from statistics import harmonic_mean
 from typing import Any, NoReturn
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ModelFile
@@ -18,7 +16,6 @@ from edgellm import OptionError, cli
 from edgellm.arch import describe
 from edgellm.bench import limits, peer, rounds
 from edgellm.cli.bench import command
-from edgellm.cli.bench_report import PLAIN, Glyphs, bar, report
 from edgellm.engine.engine import Engine
 from edgellm.gguf import GGUFFile
 from edgellm.speeds import MEMORY
@@ -342,98 +339,3 @@ def test_no_amount_fits_behind_a_whole_context(bench: Bench) -> None:
         OptionError, match="option depth cannot be 512: give at most 511, as the model's context has 512 tokens"
     ):
         bench("-d", 512)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    ["--against ollama", "--threads 0", "--threads 1,,2", "--threads x", "--rounds 0", "-p -1", "--parallel 0"],
-)
-def test_wrong_usage(wrong: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["edgellm", "bench", "m.gguf", *wrong.split()])
-    assert cli.run() == 2
-    said = capsys.readouterr().err
-    assert wrong.split()[0] in said
-    assert said.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("bench m.gguf --parallel 0", "--parallel cannot be 0: give a whole number, from 1 to 64"),
-        ("bench m.gguf --parallel 65", "--parallel cannot be 65: give a whole number, from 1 to 64"),
-        ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, at least 0"),
-        ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, at least 5"),
-    ],
-)
-def test_a_number_that_cannot_be_is_told_what_may(
-    given: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["edgellm", *given.split()])
-    assert cli.run() == 2
-    assert capsys.readouterr().err.startswith(f"edgellm: {told}")
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [("bench --against", "edgellm bench"), ("-- bench --json=1", "edgellm bench"), ("--version=1", "edgellm")],
-)
-def test_wrong_usage_names_the_help_to_read(
-    words: str, named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["edgellm", *words.split()])
-    assert cli.run() == 2
-    assert capsys.readouterr().err.endswith(f"(see {named} --help)\n")
-
-
-@pytest.mark.parametrize(("name", "advice"), [("genrate", "; did you mean generate?"), ("xyz\x1b", "'. (see")])
-def test_a_command_that_there_is_not(
-    name: str, advice: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["edgellm", name])
-    assert cli.run() == 2
-    said = capsys.readouterr().err
-    assert said.startswith("edgellm: No such command '") and advice in said and "\x1b" not in said
-
-
-def test_help_is_light() -> None:
-    code = (
-        "import sys; sys.argv = ['edgellm', 'bench', '--help']; from edgellm.cli import run; run(); print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "numba", "llama_cpp"} & set(done.stdout.split())
-
-
-def test_a_bar_by_hand() -> None:
-    marks = PLAIN
-    assert bar([5, 6, 8], 10, 10, 11, marks) == "=====oO-o |"
-    assert bar([10], 10, None, 11, marks) == "==========O"
-    assert bar([2, 2, 2], 10, 4, 11, marks) == "==O |      "
-
-
-@pytest.mark.parametrize("fast", [1.0, 123.4, 999_999.0])
-def test_the_report_fits_80_columns(fast: float) -> None:
-    def side(scale: float) -> dict[str, Any]:
-        rates = [fast * scale, fast * scale / 3, fast * scale / 2]
-        half = {"tps": rates[2], "min": rates[1], "max": rates[0], "peak_tps": fast}
-        shares = {"int8_share": 0.5, "int8_per_s": 1e12, "mbu": 0.5}
-        return {
-            "prefill": half | shares,
-            "decode": half | shares,
-            "rounds": dict.fromkeys(("prefill", "decode"), rates),
-        }
-
-    other = side(0.8) | {"engine": "llama.cpp", "version": "0.3.36", "repacked": False}
-    ratios = {half: {"median": 3.33, "min": 1.25, "max": 9.99} for half in ("prefill", "decode")}
-    run = side(1.0) | {"threads": 16, "against": other, "ratio": ratios}
-    run |= {"bandwidth": 1.615e11, "int8_peak": 8.5e12}
-    run["rounds"] |= {"bandwidth": [1.23e11, 2e11], "int8_peak": [9e12, 8e12], "undisturbed": [False, False]}
-    top = {"model": "m.gguf", "prompt_tokens": 512, "tokens": 64, "parallel": 8, "depth": 4096, "kv_type": "f16"}
-    lines = [click.unstyle(line) for line in report(top | {"runs": [run]}, Glyphs())]
-    assert max(map(len, lines)) <= 80
-    assert "this machine: memory 161.5 (123.0–200.0) GB/s, int8 8,500 (8,000–9,000) GMAC/s" in lines
-    assert "another program took the CPU in 2 of 2 rounds; measure again without it" in lines
-    assert any(line.startswith("decode: • each round, ● their median, ▏ the memory's bandwidth: ") for line in lines)
-    assert sum("llama.cpp" in line for line in lines) == 4  # the table's head, two bars, the note
-    assert Glyphs.for_encoding("utf-8") == Glyphs()
-    plain = "\n".join(report(top | {"runs": [run]}, Glyphs.for_encoding("ascii")))
-    assert click.unstyle(plain).isascii()
