@@ -191,14 +191,14 @@ def _token_ids(given: Sequence[int]) -> list[int]:
 
 def _remarks(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
     """What makes a model slow here that could be had otherwise."""
-    free, cpus, best = available_memory(), usable_cpus(), default_threads(file.nbytes)
+    free = available_memory()
     if file.nbytes > free:
         yield (
             f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
             "are free: it will run at the speed of the disk; choose a smaller quantization"
         )
-    if options.threads and options.threads > cpus:
-        have = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs"
+    if options.threads and options.threads > (cpus := usable_cpus()):
+        have, best = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs", default_threads(file.nbytes)
         yield f"{options.threads} threads share {have} here, and wait for each other: choose {best}"
 
 

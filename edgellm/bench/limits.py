@@ -53,6 +53,6 @@ class Limits:
         if undisturbed:
             self._rounds.append(self._found)
             if len(self._rounds) >= _ENOUGH:
-                every = {name: [each[name] for each in self._rounds] for name in self._found}
-                keep(self._threads, {name: median(chain(*of_rounds)) for name, of_rounds in every.items()})
+                speeds = {name: median(chain(*(each[name] for each in self._rounds))) for name in self._found}
+                keep(self._threads, speeds)
         return undisturbed

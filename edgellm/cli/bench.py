@@ -34,14 +34,12 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
     return list(dict.fromkeys(counts))
 
 
-def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
+def _number(short: str, name: str, least: int, what: str, most: float = math.inf) -> Callable[[F], F]:
     """An option that is a number, with its default in the help."""
     default = getattr(_DEFAULT, name[2:].replace("-", "_"))
     names = list(dict.fromkeys([short, name]))
-    may_be = number(least, _MOST_AT_ONCE if name == "--parallel" else math.inf)
-    return click.option(
-        *names, type=int, callback=may_be, default=default, show_default=True, metavar="N", help=f"{what}."
-    )
+    may_be, shown = number(least, most), f"{what}."
+    return click.option(*names, type=int, callback=may_be, default=default, show_default=True, metavar="N", help=shown)
 
 
 @click.command("bench")
@@ -50,7 +48,7 @@ def _number(short: str, name: str, least: int, what: str) -> Callable[[F], F]:
 @_number("-n", "--tokens", 0, "Tokens to decode; 0 leaves decode out")
 @_number("-d", "--depth", 0, "Tokens that are in the context before them")
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
-@_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}")
+@_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}", _MOST_AT_ONCE)
 @_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
 @click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
 @click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")
