@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from kquants import jit
+from kquants.compiler.target import whole_module
 from kquants.kernels import KERNELS
 
 _STACK = 64
@@ -28,7 +29,7 @@ def optimized(name: str, machine: Any) -> Any:
     function, signature = KERNELS[name]
     function.compile(signature)
     compiled = function.overloads[signature.args]
-    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    module = whole_module(compiled.library)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     _align_stack(module, compiled.fndesc.llvm_func_name, name, len(signature.args))
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
@@ -74,7 +75,7 @@ def object_code(name: str) -> bytes:
 
 def main(folder: Path) -> None:
     """Compile the kernels named on stdin into `folder`."""
-    gc.freeze()  # the compiler stays: to look for garbage in it again and again takes a tenth of the time
+    gc.disable()  # to look for garbage in a compiler again and again takes a tenth of the time
     for line in sys.stdin:
         name = line.strip()
         code = object_code(name)

@@ -1,15 +1,18 @@
 """How Numba compiles the functions of `kquants`: to LLVM's code, of which whole kernels alone become machine code.
 
-Numba's own target runs what it compiles. So it optimizes every function together with all that it calls, makes machine
-code of it, and does the same again for whoever calls it. Here a function's code stays as it was written, until
-`kquants.compiler.compile` has that of a kernel and all its parts; to optimize that once takes half the time.
+Numba's own target runs what it compiles. It therefore links, optimizes and generates machine code for every function
+together with all that it calls, and does the same again for each caller. Here a function's code stays as it was
+written until `whole_module` links a kernel with all its parts, once; `kquants.compiler.compile` then optimizes that.
 """
 
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from numba.core import codegen, cpu, registry, target_extension
+import llvmlite.binding as llvm
+from numba.core import codegen, registry, target_extension
+
+from kquants.compiler.pipeline import Pipeline, TargetContext, TypingContext
 
 _FLAGS: dict[str, Any] = {
     "nopython": True,
@@ -19,6 +22,7 @@ _FLAGS: dict[str, Any] = {
     "fastmath": False,  # the same bits, always: see edgellm's promise in the README
     "no_cpython_wrapper": True,  # nothing here is called from Python
     "no_cfunc_wrapper": True,
+    "_nrt": False,  # nothing here is reference-counted
 }
 
 
@@ -33,24 +37,49 @@ class _Library(codegen.AOTCodeLibrary):
                 set.add(function.attributes, "null_pointer_is_valid")
         super().add_ir_module(module)
 
+    def add_linking_library(self, library: Any) -> None:
+        """Note a function that this one calls."""
+        self._linking_libraries.append(library)
+
+    def finalize(self) -> None:
+        """Leave the code as it is: callers take what they call along in `whole_module`."""
+        self._raise_if_finalized()
+        self._finalized = True
+
     def _optimize_functions(self, module: Any) -> None:
         """Leave the code to be optimized with that of a kernel."""
 
-    def _optimize_final_module(self) -> None:
-        """As above."""
+
+def whole_module(library: Any) -> Any:
+    """A function's code and that of all that it calls, as one module of LLVM, in which it alone is visible.
+
+    The libraries of all these functions stay as they are, for other kernels.
+    """
+    whole, called = llvm.parse_assembly(""), dict.fromkeys([library])
+    for one in (remaining := list(called)):
+        new = [other for other in dict.fromkeys(one._linking_libraries) if other not in called]
+        called.update(dict.fromkeys(new))
+        remaining += new
+    for one in called:
+        module = one._final_module.clone()
+        for function in module.functions:
+            if not function.is_declaration and one is not library:
+                function.linkage = "linkonce_odr"  # several may define it, and LLVM drops it once it is inlined
+        whole.link_in(module)
+    return whole
 
 
 class _Codegen(codegen.AOTCPUCodegen):
     _library_class = _Library
 
 
-class _Context(cpu.CPUContext):
+class _Context(TargetContext):
     def init(self) -> None:
         super().init()
         self._internal_codegen = _Codegen("kquants", "host")
 
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> Any:
-        """What stands for a function among those that others call: any one that no other function has."""
+        """A unique dummy, of the type that Numba's dispatcher takes; Numba uses it only as an identity."""
         library.finalize()
         return [].append
 
@@ -60,6 +89,10 @@ class _Descriptor(registry.CPUTarget):
     def _toplevel_target_context(self) -> _Context:
         return _Context(self.typing_context, self._target_name)
 
+    @cached_property
+    def _toplevel_typing_context(self) -> TypingContext:
+        return TypingContext()
+
 
 class Function(registry.CPUDispatcher):
     """A function that kernels are made of; Numba compiles it for the types of the arguments it is called with."""
@@ -67,7 +100,7 @@ class Function(registry.CPUDispatcher):
     targetdescr = _Descriptor("kquants")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function, targetoptions=_FLAGS)
+        super().__init__(function, targetoptions=_FLAGS, pipeline_class=Pipeline)
 
     def compile(self, signature: Any) -> Any:
         """Compile it for arguments of these types."""
