@@ -1,27 +1,27 @@
 """Compiled kernels: made once per machine in child processes, kept as object code, loaded in milliseconds.
 
 A kernel is a Python function over addresses and integers that Numba compiles to one C function. Its object
-code is kept in a cache folder, under a name that holds a hash of everything it came from; loading it needs
-LLVM's linker alone, so a process that finds its kernels there never imports numba.
+code is kept in a cache folder, under a name that holds a hash of everything it came from (`kquants.fingerprint`);
+loading it needs LLVM's linker alone, so a process that finds its kernels there never imports numba.
 
 `kquants.compiler.compilers` compiles those that are missing.
 """
 
-import ctypes
-import hashlib
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import llvmlite.binding as llvm
 
-from kquants.files import write_whole
+from kquants import kept
+from kquants.compiler.host import cpu_features as cpu_features
+from kquants.compiler.host import cpu_name as cpu_name
+from kquants.compiler.host import target_machine as target_machine
+from kquants.fingerprint import fingerprint as fingerprint
+from kquants.fingerprint import kernel_fingerprint
 
 Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels to compile) now and then while a first use compiles; may raise to end it."""
@@ -72,7 +72,7 @@ def _load_kept(folder: Path, names: Iterable[str]) -> list[str]:
     """Load those that the folder has; which it has not."""
     missing = []
     for name in names:
-        if (code := _read(folder, name)) is None:
+        if (code := kept.read(_path(folder, name))) is None:  # damaged code, linked, would end the process
             missing.append(name)
         else:
             _ADDRESSES[name] = _link(code, name)
@@ -87,6 +87,7 @@ def _compile_and_keep(folder: Path, names: Sequence[str], progress: Progress | N
         _compile(folder, names, progress)
     except NotKeptError:
         return False
+    kept.remove_unused(folder)
     return True
 
 
@@ -100,23 +101,12 @@ def _compile(folder: Path, names: Sequence[str], progress: Progress | None) -> N
 
 
 def _path(folder: Path, name: str) -> Path:
-    return folder / f"{name}-{fingerprint()}.o"
+    return folder / f"{name}-{kernel_fingerprint(name, folder)}.o"
 
 
 def store(folder: Path, name: str, code: bytes) -> None:
-    """Keep a kernel's object code, its SHA-256 in front; the file appears whole or not at all."""
-    write_whole(_path(folder, name), hashlib.sha256(code).digest() + code)
-
-
-def _read(folder: Path, name: str) -> bytes | None:
-    """The object code that `store` wrote, or None if it is missing or damaged: linking that ends the process."""
-    path = _path(folder, name)
-    try:
-        stored = path.read_bytes()
-    except OSError:
-        return None
-    digest, code = stored[:32], stored[32:]
-    return code if hashlib.sha256(code).digest() == digest else None
+    """Keep a kernel's object code. Raises OSError."""
+    kept.write(_path(folder, name), code)
 
 
 def _is_trusted(folder: Path) -> bool:
@@ -129,70 +119,6 @@ def _is_trusted(folder: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-@cache
-def fingerprint() -> str:
-    """Hash of all that the object code depends on: our sources, the compilers and the CPU."""
-    parts = [cpu_name(), cpu_features(), llvmlite.__version__, sys.version, _numba_version()]
-    digest = hashlib.sha256("\0".join(parts).encode())
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:20]
-
-
-def _numba_version() -> str:
-    # Beside llvmlite, which is imported already: a search may find some `numba` in the current folder. To ask
-    # importlib.metadata takes 0.02 s of a start, so it is for what is installed in another way.
-    told = Path(llvmlite.__file__).parents[1] / "numba" / "_version.py"
-    if told.is_file():
-        return told.read_text(encoding="utf-8")
-    from importlib.metadata import version
-
-    return version("numba")
-
-
-def cpu_name() -> str:
-    """The CPU to compile for; NUMBA_CPU_NAME can pretend another one, as it does for Numba itself."""
-    return os.environ.get("NUMBA_CPU_NAME") or str(llvm.get_host_cpu_name())
-
-
-def cpu_features() -> str:
-    """The features to compile for in LLVM's notation, or what NUMBA_CPU_FEATURES pretends."""
-    features = os.environ.get("NUMBA_CPU_FEATURES")
-    if features is None:
-        # With another CPU's name, LLVM knows its features; the host's own belong to the host's name only.
-        features = "" if os.environ.get("NUMBA_CPU_NAME") else str(llvm.get_host_cpu_features().flatten())
-    return features if _may_use_amx() else features.replace("+amx", "-amx")
-
-
-@cache
-def _may_use_amx() -> bool:
-    """Whether this process may use matrix tiles; Linux wants to be asked, once, for the room to save them.
-
-    Source: x86/xstate.rst of the kernel's documentation.
-    """
-    if not sys.platform.startswith("linux") or "+amx-tile" not in str(llvm.get_host_cpu_features().flatten()):
-        return False
-    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
-    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
-
-
-@cache
-def target_machine() -> Any:
-    """LLVM's code generator for this CPU. For kernels alone: all its modules get the stack alignment of the first."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    target, features = llvm.Target.from_default_triple(), cpu_features()
-    if {"+avx512vnni", "+avxvnni"} & set(features.split(",")):
-        # Or LLVM takes vpdpwssd apart, into a product and a sum, where one waits for the sum of another. That shortens
-        # a single chain of sums; kernels have many chains at once, and fewer instructions count: an Emerald Rapids
-        # multiplies Q6_K 1.04 times as fast so. (LLVM's tuning for AMD's CPUs has it.)
-        features += ",+fast-dpwssd"
-    return target.create_target_machine(
-        cpu=cpu_name(), features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True
-    )
 
 
 _LINKERS: list[Any] = []

@@ -9,8 +9,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kquants import jit
-from kquants.compiler import cpu
+from kquants.compiler import cpu, host
 
 TRIPLE, CPU = "aarch64-unknown-linux-gnu", "generic"
 
@@ -20,7 +19,7 @@ def pretend(features: str) -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     cpu.is_x86, cpu.is_arm = (lambda: False), (lambda: True)
-    jit.cpu_name, jit.cpu_features = (lambda: CPU), (lambda: features)
+    host.cpu_name, host.cpu_features = (lambda: CPU), (lambda: features)
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=CPU, features=features, opt=3)
 
 

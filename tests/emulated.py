@@ -21,6 +21,7 @@ from llvmlite import ir
 
 from kquants import jit
 from kquants.compiler import compilers
+from kquants.fingerprint import kernel_fingerprint
 
 _NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512(?:bf16)?|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
 """An instruction of another CPU, in LLVM's code."""
@@ -82,9 +83,9 @@ def _object_code(name: str) -> bytes:
     return compile.object_code(name)
 
 
-def _fingerprint() -> str:
-    """What kept kernels depend on: also on how this CPU emulates."""
-    parts = [jit.fingerprint(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+def _fingerprint(name: str, folder: Path) -> str:
+    """What a kept kernel depends on: also on how this CPU emulates."""
+    parts = [kernel_fingerprint(name, folder), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
     digest = hashlib.sha256("\0".join(parts).encode())
     for source in ("emulated.py", "instructions.py"):
         digest.update((Path(__file__).parent / source).read_bytes())
@@ -96,6 +97,5 @@ def begin(arm: str = "") -> None:
     assert "kquants.simd" not in sys.modules, "kernels were already made for this CPU"
     if arm:
         arm_assembly.pretend(arm)
-    fingerprint = _fingerprint()
-    jit.fingerprint, jit.target_machine, compilers.compile_missing = (lambda: fingerprint), _this_cpu, _compile
+    jit.kernel_fingerprint, jit.target_machine, compilers.compile_missing = _fingerprint, _this_cpu, _compile
     llvm.parse_assembly = _parsed

@@ -5,7 +5,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from kquants import jit
+from kquants.compiler import host
 
 _LOWERINGS = {
     "AVX-512 VNNI": "avx512vnni",
@@ -25,9 +25,9 @@ _NOT_INTEL = ("x86-64", "generic", "znver", "bdver", "btver", "amdfam", "barcelo
 def has(feature: str) -> bool:
     """Whether the CPU has a feature, by LLVM's name for it."""
     # LLVM lists no features on a Mac, but it names the CPU, and all of Apple's have this one.
-    if feature == "dotprod" and jit.cpu_name().startswith("apple-m"):
+    if feature == "dotprod" and host.cpu_name().startswith("apple-m"):
         return True
-    return f"+{feature}" in jit.cpu_features().split(",")
+    return f"+{feature}" in host.cpu_features().split(",")
 
 
 def is_x86() -> bool:
@@ -42,7 +42,7 @@ def is_arm() -> bool:
 
 def is_intel() -> bool:
     """Whether LLVM's name for it is one of Intel's. (To LLVM all makers but Intel and AMD are "generic".)"""
-    return is_x86() and not jit.cpu_name().startswith(_NOT_INTEL)
+    return is_x86() and not host.cpu_name().startswith(_NOT_INTEL)
 
 
 class Level(IntEnum):
@@ -81,7 +81,7 @@ def level_once() -> Level:
 
 
 def _is_zen_5() -> bool:
-    return jit.cpu_name() == "znver5"
+    return host.cpu_name() == "znver5"
 
 
 def decode_rows() -> int:
@@ -106,7 +106,7 @@ def decode_rows() -> int:
 
 def is_wide_zen_4() -> bool:
     """Whether it is a Zen 4 with AVX-512, which not all systems show."""
-    return jit.cpu_name() == "znver4" and lowering() == "AVX-512 VNNI"
+    return host.cpu_name() == "znver4" and lowering() == "AVX-512 VNNI"
 
 
 def is_wide_intel() -> bool:

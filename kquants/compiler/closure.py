@@ -1,0 +1,89 @@
+"""Import closures: the modules that kernels are made of, with a digest of each module's code.
+
+Only `kquants.fingerprint` needs them, and only after a source has changed.
+
+The import closure of a module holds the module itself and all modules of `kquants` that it imports, directly or
+through others. Imports inside functions count. The packages around a module count, too: importing the module runs their
+`__init__.py`. Calls of `importlib` are not followed; `kquants.kernels` has the only one.
+
+The code of a module is its syntax tree without string statements: docstrings, and the strings that document variables.
+The tree has no comments, no formatting and no line numbers. It has annotations: those of a NamedTuple are its fields.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from kquants.names import COMPILER
+
+_ALWAYS = (COMPILER, "kquants.compiler.decorators", "kquants.compiler.host")
+"""Modules that every kernel depends on. (The compiler reaches the other two through modules that are _APART.)"""
+
+_APART = frozenset({"kquants.jit", "kquants.kernels"})
+"""Modules that are in no closure, whoever imports them: they decide which kernels are compiled and where object code is
+kept, but not what it does."""
+
+
+def closures(sources: Mapping[str, bytes], modules: Iterable[str]) -> dict[str, dict[str, str]]:
+    """For each of the modules its closure, with what every kernel depends on: digests of code by name of module.
+
+    `sources` has every file of `kquants`, by its path with `/` from the package on: `kquants/simd/bytes.py`.
+    """
+    packages = {_module(path) for path in sources if path.endswith("/__init__.py")}
+    digests: dict[str, str] = {}
+    imported: dict[str, set[str]] = {}
+    for path, source in sources.items():
+        module = _module(path)
+        try:
+            tree = ast.parse(source, path)
+        except (SyntaxError, ValueError):  # an import will tell, if there is one
+            tree = ast.Module([ast.Expr(ast.Constant(source))], [])
+        digests[module] = hashlib.sha256(ast.dump(_WithoutStrings().visit(tree)).encode()).hexdigest()
+        found = _imports(tree, module, module in packages)
+        imported[module] = {package for name in found for package in _with_packages(name)} - _APART
+    reached = {module: _reached(imported, [module, *_ALWAYS]) for module in modules}
+    return {module: {name: digests[name] for name in sorted(names)} for module, names in reached.items()}
+
+
+def _module(path: str) -> str:
+    """The module's name: `kquants.simd` of `kquants/simd/__init__.py`."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+class _WithoutStrings(ast.NodeTransformer):
+    """Removes statements that are nothing but a string."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        """None for such a string."""
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+
+def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
+    """Names of the modules that a module imports, and names that are perhaps variables of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            here = module.split(".")[: None if is_package else -1]
+            base = here[: len(here) - (node.level - 1)] if node.level else []
+            origin = ".".join([*base, *filter(None, [node.module])])
+            yield origin
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def _with_packages(name: str) -> Iterator[str]:
+    """A module and the packages that it is in."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _reached(imported: Mapping[str, Iterable[str]], modules: Iterable[str]) -> set[str]:
+    """The closure of some modules."""
+    reached: set[str] = set()
+    waiting = [name for module in modules for name in _with_packages(module)]
+    while waiting:
+        module = waiting.pop()
+        if module in imported and module not in reached:  # not a module of another package, nor a variable
+            reached.add(module)
+            waiting += imported[module]
+    return reached
