@@ -55,18 +55,23 @@ def whole_module(library: Any) -> Any:
 
     The libraries of all these functions stay as they are, for other kernels.
     """
-    whole, called = llvm.parse_assembly(""), dict.fromkeys([library])
-    for one in (remaining := list(called)):
-        new = [other for other in dict.fromkeys(one._linking_libraries) if other not in called]
-        called.update(dict.fromkeys(new))
-        remaining += new
-    for one in called:
+    whole = llvm.parse_assembly("")
+    for one in _with_called(library, {}):
         module = one._final_module.clone()
         for function in module.functions:
             if not function.is_declaration and one is not library:
                 function.linkage = "linkonce_odr"  # several may define it, and LLVM drops it once it is inlined
         whole.link_in(module)
     return whole
+
+
+def _with_called(library: Any, found: dict[Any, None]) -> dict[Any, None]:
+    """A library and all that it calls, each once: behind a caller what it calls, in that order."""
+    found[library] = None
+    for called in library._linking_libraries:
+        if called not in found:
+            _with_called(called, found)
+    return found
 
 
 class _Codegen(codegen.AOTCPUCodegen):
