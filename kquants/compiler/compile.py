@@ -75,8 +75,8 @@ def object_code(name: str) -> bytes:
 
 def main(folder: Path) -> None:
     """Compile the kernels named on stdin into `folder`."""
-    # Looking for garbage in the compiler itself, again and again, would take a tenth of the time; never looking takes as
-    # much for fresh pages of memory.
+    # To look for garbage in the compiler itself, again and again, would take a tenth of the time; never to look for any
+    # takes as long, for fresh pages of memory.
     gc.freeze()
     gc.set_threshold(20_000)
     for line in sys.stdin:
