@@ -1,20 +1,20 @@
 """Fixtures: small model files, the folder of shared data, a home that is not the user's, a front of the chat."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_fakes import FakeModel
-from desk_front import Front, MakeFront
-from make_gguf import Spec, write_model
 from platformdirs import user_cache_path
-from thread_chains import new_pool
 
 from edgellm.engine.threads import ThreadPool
-
-ModelFile = Callable[..., Path]
+from support import SHARED
+from support.chat_fakes import FakeModel
+from support.desk_front import Front, MakeFront
+from support.make_gguf import Spec, write_model
+from support.model_file import ModelFile
+from support.thread_chains import new_pool
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,10 +45,9 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of trained models, vocabularies and texts beside the project, if this machine has it."""
-    folder = Path(__file__).parents[1].parent / "shared"
-    if not folder.is_dir():
+    if not SHARED.is_dir():
         pytest.skip("needs the shared data folder beside the project")
-    return folder
+    return SHARED
 
 
 @pytest.fixture(params=[1, 2, 3, 8])
@@ -63,7 +62,7 @@ def any_pool(request: pytest.FixtureRequest) -> Iterator[ThreadPool]:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is used in this process, and not in one of its own: tests look into it."""
-    from gpus import Here
+    from support.gpus import Here
 
     monkeypatch.setattr("edgellm.engine.remote.RemoteDevice", Here)
 

@@ -1,0 +1,94 @@
+"""All tests of single kernels once more, for lesser CPUs than this one, and each way to multiply bytes, of any CPU.
+
+What a process has compiled for stays with it: each CPU is a process of its own. Instructions that this CPU lacks are
+emulated.
+"""
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from support.cpus import LESSER, LOWERINGS, listed, python, python_on_lesser, python_with
+from support.model_file import ModelFile
+
+KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", "elementwise", "attention")]
+KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]
+
+# Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with a minimum, tables. Those
+# with minima and no super-blocks come in parts nowhere else, if this CPU is one of Intel's or a Zen 4 with AVX-512.
+PRODUCT_TESTS = """
+import sys, pytest
+from support import kernels
+formats = ["F32", "F16", "BF16", "Q8_0", "Q4_K", "Q5_K", "Q5_0", "Q6_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"]
+formats += ["Q4_0", "Q4_1", "Q5_1", "MXFP4"]
+kernels.NAMES[:] = ["quantize", *(f"matmul_{name.lower()}" for name in formats)]
+chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
+files = [f"kquants/test_{of}.py" for of in ("dot4", "matmul", "float_products", "elementwise")]
+sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *files]))
+"""
+LOGITS = """
+import sys, hashlib, itertools, pathlib
+from support.logits_bits import logits_bits
+for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", "q8_0")):
+    whole = logits_bits(path, 2, None, kv_type)
+    for chunk in (1, 3, 7, 9):
+        assert (logits_bits(path, 2, chunk, kv_type) == whole).all(), f"chunks of {chunk}"
+    print(hashlib.sha256(whole).hexdigest())
+"""
+
+
+pytestmark = pytest.mark.timeout(1800)  # at first, each process compiles kernels for a CPU of its own
+
+
+@pytest.mark.parametrize("lowering", LESSER)
+def test_kernels_are_right_on_a_lesser_cpu(lowering: str) -> None:
+    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    python_on_lesser(lowering, code, "-q", "-x", "-p", "no:cacheprovider", *KERNEL_TESTS)
+
+
+TILES = [("sapphirerapids", "avx512vnni", inf), ("alderlake", "avxvnni", inf), ("znver3", "avx2", inf)]
+TILES += [("znver5", "avx512vnni", 20), ("generic", "dotprod", 20), ("ivybridge", "ssse3", inf), ("x86-64", "avx", inf)]
+
+
+@pytest.mark.parametrize(("cpu", "feature", "size"), TILES)
+def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None:
+    code = "from kquants.products.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
+    assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
+
+
+CHOICES = """
+from kquants.formats import q4_k, q6_k, q8_0
+from kquants.products.parts import choices
+print(*map(choices, (q4_k, q6_k, q8_0)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("cpu", "choices"),
+    [("znver5", "[4] [16, 4] [8, 4]"), ("znver4", "[] [4] []"), ("sapphirerapids", "[] [] []")],
+)
+def test_in_how_many_parts_rows_may_come(cpu: str, choices: str) -> None:
+    features = listed(LOWERINGS["AVX-512 VNNI"])
+    assert python("-c", CHOICES, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features).strip() == choices
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_products_are_right_in_each_lowering(lowering: str) -> None:
+    python_with(lowering, PRODUCT_TESTS)
+
+
+@pytest.fixture(scope="module")
+def models(model_file: ModelFile) -> list[Path]:
+    return [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]  # too narrow to come in parts
+
+
+@pytest.fixture(scope="module")
+def bits(models: list[Path]) -> str:
+    """Those of this CPU."""
+    return python("-c", LOGITS, *models)
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_models_have_the_same_bits_in_each_lowering(lowering: str, models: list[Path], bits: str) -> None:
+    assert python_with(lowering, LOGITS, *models) == bits
