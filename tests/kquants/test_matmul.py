@@ -1,5 +1,6 @@
 """Products with quantized weights equal their documented expression to the bit."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +19,17 @@ F32 = np.float32
 Array = NDArray[Any]
 
 
-def check(name: str, w: Array, x: Rows, tokens: int, accumulate: bool = False) -> None:
-    before = np.linspace(-9, 9, tokens * len(w), dtype=F32).reshape(tokens, len(w)) if accumulate else None
-    y = product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, before)
+def check(name: str, w: Array, x: Rows, batches: Iterable[int], accumulated: Iterable[int] = ()) -> None:
+    """Products of the first rows of x, so many at once; the last batches are added to what is there."""
     with np.errstate(all="ignore"):
-        wanted = expression(name, w, x)[:tokens]
-        wanted = wanted if before is None else before + wanted
-    assert same_bits(y, wanted)
+        wanted = expression(name, w, x)
+    for tokens in batches:
+        assert same_bits(product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
+    for tokens in accumulated:
+        before = np.linspace(-9, 9, tokens * len(w), dtype=F32).reshape(tokens, len(w))
+        y = product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, before)
+        with np.errstate(all="ignore"):
+            assert same_bits(y, before + wanted[:tokens])
 
 
 # 56 rows are a strip of three tiles, and a part of one. Where rows come in parts, tiles of 4096 columns are large in
@@ -44,11 +49,7 @@ QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 def test_quantized_products_are_the_expression(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(rows + columns)
     w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 17, columns)
-    for tokens in (1, 2, 3, 4, 5, 8, 9, 17):
-        check(name, w, x, tokens)
-    check(name, w, x, 2, accumulate=True)
-    check(name, w, x, 8, accumulate=True)
-    check(name, w, x, 17, accumulate=True)
+    check(name, w, x, (1, 2, 3, 4, 5, 8, 9, 17), accumulated=(2, 8, 17))
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K"])  # blocks that do not fill a group, pairs, halves
@@ -57,8 +58,7 @@ def test_the_largest_batch(name: str) -> None:
     narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
     for columns in (*narrow, 4096):
         w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
-        for tokens in (MOST_ROWS, 131):  # all, and some beyond the 128 that may pass by a tile together
-            check(name, w, x, tokens)
+        check(name, w, x, (MOST_ROWS, 131))  # all, and some beyond the 128 that may pass by a tile together
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs
@@ -67,11 +67,10 @@ def test_the_largest_batch(name: str) -> None:
 def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> None:
     x, w = extremes(name), largest_weights(name, weight)
     w, again = np.tile(w, (1, times)), {part: np.tile(v, (3, times)) for part, v in vars(x).items()}
-    for tokens in (4, 8, 12):
-        check(name, w, replace(x, **again), tokens)
+    check(name, w, replace(x, **again), (4, 8, 12))
     for t in range(4):
         alone = {part: values[t : t + 1] for part, values in again.items()}
-        check(name, w, replace(x, **alone), 1)
+        check(name, w, replace(x, **alone), [1])
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-45, 1e-38, 3e38 / 127, np.inf, np.nan])
@@ -82,9 +81,7 @@ def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     x = replace(
         x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((9, 512 // KINDS[name].block), scale, F32)}
     )
-    w = some_weights(rng, name, 16, 512)
-    for tokens in (1, 4, 5, 9):
-        check(name, w, x, tokens)
+    check(name, some_weights(rng, name, 16, 512), x, (1, 4, 5, 9))
 
 
 @pytest.mark.parametrize("bits", [0x0000, 0x8000, 0x0001, 0x03FF, 0x7BFF, 0xFBFF, 0x7C00, 0x7E00])
@@ -95,8 +92,7 @@ def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
     blocks = w.reshape(-1, KINDS[name].nbytes)
     for at in KINDS[name].scales:
         blocks[::2, at : at + 2] = bits & 0xFF, bits >> 8
-    for tokens in (1, 4, 5, 9):
-        check(name, w, rows_for(name).random(rng, 9, 512), tokens)
+    check(name, w, rows_for(name).random(rng, 9, 512), (1, 4, 5, 9))
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: on some CPUs in four parts, with the same sums
@@ -112,5 +108,4 @@ def test_products_that_are_minus_zero_stay_so(name: str, times: int) -> None:
     x = replace(x, **{scales: np.full_like(getattr(x, scales), 1e-45)})
     w, x = np.tile(w, (1, times)), replace(x, **{part: np.tile(v, (1, times)) for part, v in vars(x).items()})
     assert (expression(name, w, x).view(np.uint32) == 0x80000000).any()
-    for tokens in (1, 4, 5, 9, 17):
-        check(name, w, x, tokens)
+    check(name, w, x, (1, 4, 5, 9, 17))

@@ -89,27 +89,27 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     q, scale, _ = integers(name, w)
     # MXFP4 has no factor: gguf's scale is all of it.
     d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
-    y = np.zeros((len(x.q), len(w)), F32)
+    sums, y = x.sums.astype(F32), np.zeros((len(x.q), len(w)), F32)
     for b in range(q.shape[1] // 2):
         dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
         dots = of_block @ q[:, 2 * b : 2 * b + 2].reshape(len(w), 32).T
         y = fma(dots.astype(F32), d[:, b] * dx, y)
         if m:
-            y = fma(m[0][:, b], dx * x.sums[:, b, None].astype(F32), y)
+            y = fma(m[0][:, b], dx * sums[:, b, None], y)
     return y
 
 
 def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     """The documented sum over the super-blocks in order: integers, then three steps in float32."""
     q, scale, minimum = integers(name, w)
-    (d, *dmin), powers = factors(name, w), 1 << x.exponents.repeat(2, axis=1)
+    (d, *dmin), powers, sums = factors(name, w), 1 << x.exponents.repeat(2, axis=1), x.sums
     y = np.zeros((len(x.q), len(w)), F32)
     for i in range(d.shape[1]):
         a, b = np.zeros((2, *y.shape), np.int64)
         for h in range(16 * i, 16 * i + 16):
             dots = x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T
             a += powers[:, h, None] * scale[:, h].astype(np.int64) * dots
-            b -= powers[:, h, None] * minimum[:, h].astype(np.int64) * x.sums[:, h, None]
+            b -= powers[:, h, None] * minimum[:, h].astype(np.int64) * sums[:, h, None]
         v = a.astype(F32) * d[:, i]
         if dmin:
             v = fma(-dmin[0][:, i], b.astype(F32), v)
