@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from platformdirs import user_cache_path
 
 from edgellm.engine.threads import ThreadPool
-from support import SHARED
+from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
 from support.desk_front import Front, MakeFront
 from support.make_gguf import Spec, write_model
@@ -17,13 +18,34 @@ from support.model_file import ModelFile
 from support.thread_chains import new_pool
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return workers.count(config.args)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.ByFile:
+    return workers.ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A file that takes long and begins last would keep one worker busy alone.
+    items.sort(key=workers.longest_first)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def fresh_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def fresh_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing of the user's is read or written; compiled code is kept between runs, as it is slow to make."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGELLM_HOME", str(tmp_path_factory.mktemp("home")))
-        cache = os.environ.get("EDGELLM_CACHE") or str(user_cache_path("edgellm-tests"))
-        patch.setenv("EDGELLM_CACHE", cache)
+        cache = Path(os.environ.get("EDGELLM_CACHE") or user_cache_path("edgellm-tests"))
+        patch.setenv("EDGELLM_CACHE", str(cache))
+        is_text_alone = all(item.path.is_relative_to(TESTS / "text") for item in request.session.items)
+        if hasattr(request.config, "workerinput") and not is_text_alone:
+            # Once, before two workers need the same kernels, and before a program with a time limit does.
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with FileLock(cache / "tests.lock"):
+                workers.compile_all(cache)
         yield
 
 

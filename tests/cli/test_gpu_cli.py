@@ -31,6 +31,8 @@ from support.gpus import TINY, adapter
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 
+pytestmark = pytest.mark.gpu
+
 SIZES = Sizes(rows=64, ctx=512, kv_type="f16")
 MIXED = {"": "F16", "ffn_down": "BF16", "attn_v": "Q4_1"}
 """A model whose token mixers have a type that there is no shader for."""

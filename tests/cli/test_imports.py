@@ -1,11 +1,12 @@
 """What imports what: the floors of the design, and that nothing heavy is loaded before it is needed."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from support import ROOT
+from support import ROOT, TESTS
 from support.imports import HEAVY, loaded
 
 
@@ -73,3 +74,17 @@ def test_a_start_brings_nothing_that_first_uses_need() -> None:
 def test_opening_a_model_needs_no_compiler() -> None:
     heavy = {"numba", "gguf", "llama_cpp", "textual", "wgpu", "edgellm.engine.webgpu.opening"}
     assert not loaded("from edgellm import Model, Tokenizer, Chat") & heavy
+
+
+def test_no_test_imports_another() -> None:
+    """What tests share is in tests/support."""
+    named = {path.stem for path in TESTS.rglob("*.py") if not path.is_relative_to(TESTS / "support")}
+    for path in TESTS.rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():  # also in the code that a test hands to a child
+            if found := re.match(r"\s*(?:from|import) ([\w.]+)", line):
+                assert not named & set(found[1].split(".")), f"{path}: {line}"
+
+
+def test_every_test_lies_in_a_folder() -> None:
+    assert not list(TESTS.glob("test_*.py"))
+    assert not list(TESTS.rglob("support/**/test_*.py"))

@@ -37,7 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
 MASKS = [("subgroups",), ("packed dot",), ("packed dot", "f16"), ("subgroups", "f16", "packed dot")]
 on = contextmanager(opened)
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("here")]
 
 
 def test_a_placement_is_one_run_of_blocks() -> None:

@@ -22,7 +22,7 @@ from support.gpus import TINY, adapter, gpu_of, logits, opened, some_ids
 from support.model_file import ModelFile
 
 on = contextmanager(opened)
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("here")]
 LENIENT = {"offload": Offload("all")}
 METHODS = ("submit", "read", "write", "_make")
 

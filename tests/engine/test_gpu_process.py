@@ -22,6 +22,8 @@ from support.gpus import TINY, adapter, engine_on, logits, some_ids
 from support.model_file import ModelFile
 from support.vulkan import build
 
+pytestmark = pytest.mark.gpu
+
 PROMPT, SHORT = "a b c d e f", "a"
 SETTING: dict[str, Any] = {"max_tokens": 12, "temp": 0, "logit_bias": {2: -np.inf}}
 

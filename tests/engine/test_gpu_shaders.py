@@ -16,6 +16,8 @@ from support.gpus import adapter
 from support.kernels import KINDS
 from support.random_weights import ENCODERS
 
+pytestmark = pytest.mark.gpu
+
 MASKS: list[tuple[str, ...]] = [(), (*FEATURES.values(), PACKED_DOT)]
 COLUMNS, ROWS, TOKENS = 512, 70, 67
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ from converters import quantize
 from support.gpu_splits import measure
 from support.gpus import adapter
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("here")]
 
 
 @pytest.mark.parametrize("type", ["F16", "Q8_0", "Q4_0"])

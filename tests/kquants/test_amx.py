@@ -25,6 +25,8 @@ from support.products import product
 from support.quantized_rows import Rows, buffer_of, rows_for
 from support.quantized_targets import quantize
 
+pytestmark = pytest.mark.cpus
+
 _LONG = ir.IntType(64)
 
 

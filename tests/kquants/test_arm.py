@@ -9,6 +9,8 @@ import pytest
 from kquants import QUANTIZED_FORMATS
 from support import with_support
 
+pytestmark = pytest.mark.cpus
+
 KERNELS = [f"matmul_{name.lower()}" for name in QUANTIZED_FORMATS]
 PLAIN, DOT, MATRIX = "+neon", "+neon,+dotprod", "+neon,+dotprod,+i8mm"
 """Features of a Raspberry Pi 4, an Apple M1, an Apple M2."""

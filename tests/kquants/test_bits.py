@@ -41,6 +41,7 @@ def test_bits_move_and_all_others_are_gone() -> None:
     check((512 if has("avx512bw") else 256) if has("gfni") and has("avx2") else 0)
 
 
+@pytest.mark.cpus
 @pytest.mark.parametrize(("features", "width"), [((*AVX2, "gfni"), 256), (AVX2, 0)])
 def test_bits_move_on_lesser_cpus(features: tuple[str, ...], width: int) -> None:
     skip_without(*features)

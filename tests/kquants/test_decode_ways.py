@@ -11,6 +11,8 @@ from kquants.products.groups import in_groups
 from kquants.products.pairs import is_in_pairs
 from kquants.products.quarters import is_in_quarters
 from kquants.products.row_by_row import is_row_by_row
+
+pytestmark = pytest.mark.cpus
 for way in (is_in_pairs, is_in_quarters, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))

@@ -8,7 +8,7 @@ from support.encoder_digest import digest
 # One of each kind: what compiles is most of the time. Q5_1 has a minimum and fifth bits, IQ4_NL a table.
 NAMES = ["F16", "BF16", "Q8_0", "Q5_1", "IQ4_NL"]
 
-pytestmark = pytest.mark.timeout(600)  # each process compiles for a CPU of its own
+pytestmark = [pytest.mark.cpus, pytest.mark.timeout(600)]  # each process compiles for a CPU of its own
 
 
 @pytest.mark.parametrize("lowering", LESSER)

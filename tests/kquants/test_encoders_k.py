@@ -130,6 +130,7 @@ def test_the_first_value_that_does_not_fit_is_found(name: str) -> None:
             assert raised.value.index == index
 
 
+@pytest.mark.cpus
 @pytest.mark.timeout(1800)  # each process compiles for a CPU of its own
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
 def test_lesser_cpus_give_the_same_bytes(cpu: str) -> None:

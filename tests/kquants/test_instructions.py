@@ -12,6 +12,8 @@ from support.cpus import AVX2, skip_without
 from support.instructions import INSTRUCTIONS
 from support.kernels import compiled
 
+pytestmark = pytest.mark.cpus
+
 Array = NDArray[Any]
 
 

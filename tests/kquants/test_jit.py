@@ -26,6 +26,7 @@ from kquants.compiler.cpu import is_x86
 from kquants.compiler.decorators import KERNELS, kernel
 from kquants.dequantize import dequantize
 from support.kernels import KINDS, NAMES, cache_folder, call_address, made, random_blocks, same_bits
+from support.workers import ALL_KERNELS
 
 ROOT = Path(kquants.__file__).parent.parent
 # Loads kernels as a process of its own, multiplies with one, and tells which large modules that took.
@@ -408,6 +409,12 @@ def test_a_version_that_changes_meanwhile_is_an_error(
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")  # what the compiling child finds is not what we started with
     with pytest.raises(jit.KernelError, match=r"^\S+\.o is not what was just compiled.*try again$"):
         jit.load([SMALL], tmp_path)
+
+
+def test_all_kernels_are_compiled_before_the_first_test() -> None:
+    code = "from kquants.kernels import KERNELS; print(*KERNELS)"
+    listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert sorted(listed.split()) == sorted(ALL_KERNELS)
 
 
 def test_kernels_loaded_one_by_one_keep_their_constants(fresh: None) -> None:
