@@ -38,6 +38,8 @@ def fresh_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     """Nothing of the user's is read or written; compiled code is kept between runs, as it is slow to make."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGELLM_HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("COLUMNS", "LINES"):  # a worker is given those of its parent's terminal
+            patch.delenv(name, raising=False)
         cache = Path(os.environ.get("EDGELLM_CACHE") or user_cache_path("edgellm-tests"))
         patch.setenv("EDGELLM_CACHE", str(cache))
         is_text_alone = all(item.path.is_relative_to(TESTS / "text") for item in request.session.items)

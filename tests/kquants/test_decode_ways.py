@@ -5,14 +5,14 @@ import pytest
 from kquants import jit
 from support.cpus import AVX2, LOWERINGS, pretended, python, skip_without
 
+pytestmark = pytest.mark.cpus
+
 CODE = """
 from kquants.formats.quantized import QUANTIZED
 from kquants.products.groups import in_groups
 from kquants.products.pairs import is_in_pairs
 from kquants.products.quarters import is_in_quarters
 from kquants.products.row_by_row import is_row_by_row
-
-pytestmark = pytest.mark.cpus
 for way in (is_in_pairs, is_in_quarters, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
