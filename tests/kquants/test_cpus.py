@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kquants import FLOAT_FORMATS, FORMATS
-from support.cpus import LESSER, LOWERINGS, listed, python, python_on_lesser, python_with
+from support.cpus import EACH_KIND, LESSER, LOWERINGS, listed, python, python_on_lesser, python_with
 from support.model_file import ModelFile
 
 KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", "elementwise", "attention")]
@@ -20,12 +20,6 @@ EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
 """Lowerings that differ in kind, where products of all formats are tested; this CPU's and those of LESSER are others.
 
 With AVX-512 VNNI rows come in parts, unless the CPU is one of Intel's or a Zen 4.
-"""
-
-EACH_KIND = [*FLOAT_FORMATS, "Q8_0", "Q4_K", "Q5_0", "Q6_K", "Q2_K", "IQ4_NL"]
-"""Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with minima, a table.
-
-They are enough where only the product of bytes differs from a lowering that has all.
 """
 
 PRODUCT_TESTS = """
@@ -86,7 +80,7 @@ def test_in_how_many_parts_rows_may_come(cpu: str, choices: str) -> None:
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
-    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering in EVERY_FORMAT else EACH_KIND))
+    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering in EVERY_FORMAT else (*FLOAT_FORMATS, *EACH_KIND)))
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,12 @@ NAMES = {
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
 
+EACH_KIND = ("Q8_0", "Q4_K", "Q5_0", "Q6_K", "Q2_K", "IQ4_NL")
+"""Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with minima, a table.
+
+They are enough where only the product of bytes differs from a CPU on which all are tested.
+"""
+
 NAMED = "from kquants.compiler.cpu import lowering; assert lowering() == {!r}, lowering()\n"
 
 
