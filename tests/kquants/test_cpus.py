@@ -22,22 +22,30 @@ EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
 With AVX-512 VNNI rows come in parts, unless the CPU is one of Intel's or a Zen 4.
 """
 
-PRODUCT_TESTS = """
+OF_MODELS = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "quantize", "swiglu", "attention_merge"]
+OF_MODELS += [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in ("f16", "q8_0")]
+OF_MODELS += ["embed_f16", "embed_q6_k", "embed_q8_0", "matmul_f16", "matmul_q4_k", "matmul_q6_k", "matmul_q8_0"]
+"""What the models below need: all is compiled in one go, as each process that compiles takes seconds to begin."""
+
+PRODUCT_TESTS = f"""
 import sys, pytest
 from support import kernels
 formats = sys.argv[1:]
-kernels.NAMES[:] = ["quantize", *(f"matmul_{name.lower()}" for name in formats)]
+kernels.NAMES[:] = [*{OF_MODELS}, *{{f"matmul_{{name.lower()}}" for name in formats}} - {{*{OF_MODELS}}}]
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
-files = [f"kquants/test_{of}.py" for of in ("dot4", "matmul", "float_products", "elementwise")]
+files = [f"kquants/test_{{of}}.py" for of in ("dot4", "matmul", "float_products", "elementwise")]
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
-LOGITS = """
+LOGITS = f"""
 import sys, hashlib, itertools, pathlib
+from support import kernels
 from support.logits_bits import logits_bits
+kernels.NAMES[:] = {OF_MODELS}
+kernels.addresses()
 for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", "q8_0")):
     whole = logits_bits(path, 2, None, kv_type)
     for chunk in (1, 3, 7, 9):  # in one thread: they would wait for each other at every op, of which there are many
-        assert (logits_bits(path, 1, chunk, kv_type) == whole).all(), f"chunks of {chunk}"
+        assert (logits_bits(path, 1, chunk, kv_type) == whole).all(), f"chunks of {{chunk}}"
     print(hashlib.sha256(whole).hexdigest())
 """
 

@@ -1,16 +1,23 @@
 """What encoders of floats and of blocks of 32 weights make of all samples, in short."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
-from kquants.encode import encode
+from kquants import jit
+from kquants.encode import encode, kernel_of
 from support.encoder_samples import importance, samples
 from support.kernels import KINDS, cache_folder
 
 
-def digest(name: str) -> str:
-    """A hash of what a format makes of all samples, and of what it reports."""
+def digests(names: Sequence[str]) -> list[str]:
+    """For each format, a hash of what it makes of all samples, and of what it reports."""
+    jit.load([kernel_of(KINDS[name]) for name in names], cache_folder())  # all at once, as they compile in parallel
+    return [_digest(name) for name in names]
+
+
+def _digest(name: str) -> str:
     found = hashlib.sha256()
     for values in samples().values():
         if name == "F16":

@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from kquants.encode import Encoded, encode
+from kquants import jit
+from kquants.encode import Encoded, encode, kernel_of
 from support.kernels import KINDS, cache_folder
 
 Floats = NDArray[np.float32]
@@ -35,6 +36,7 @@ SAMPLES = samples()
 
 def digests() -> str:
     """What the encoders make of the samples, in short."""
+    jit.load([kernel_of(KINDS[name]) for name in NAMES], cache_folder())  # all at once, as they compile in parallel
     digest = hashlib.sha256()
     for rows in SAMPLES.values():
         for importance in (None, np.random.default_rng(6).random(rows.shape[1:], np.float32)):
