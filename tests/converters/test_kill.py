@@ -8,6 +8,8 @@ import pytest
 from support.kills import kill_at_random_moments
 from support.model_file import ModelFile
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_killed_at_any_moment_the_target_is_whole_or_absent(model_file: ModelFile, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from edgellm import Model
 from edgellm.perplexity import compare
 from support.quantizer import Job, llama_cpp_quantize
 
+pytestmark = pytest.mark.slow
+
 CTX, WINDOWS = 256, 40  # what tale-13m was trained at; so many windows that 1.03 is two standard errors away
 
 

@@ -15,6 +15,8 @@ from edgellm.gguf import GGUFFile
 from kquants.ggml import NAMED_TYPES
 from support.quantizer import Job, llama_cpp_quantize
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = ((256, 512), (288, 256), (256, 320), (320, 288), (172, 64), (64, 172), (768, 2048))
 """Model width and FFN width: rows that fill blocks of 256, of 32 only, and of neither."""
 

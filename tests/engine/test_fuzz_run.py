@@ -15,6 +15,8 @@ from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from support.fuzz_gguf import damaged
 from support.model_file import ModelFile
 
+pytestmark = pytest.mark.slow
+
 TINY: dict[str, Any] = {"width": 32, "heads": 2, "kv_heads": 1, "head_dim": 16, "ffn": 32, "layers": 1, "types": "F32"}
 FILES: dict[str, dict[str, Any]] = {
     "F32": TINY | {"rope_scaling": "yarn", "chat_template": "{{ messages[0].content }}"},

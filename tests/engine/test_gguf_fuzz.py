@@ -20,6 +20,8 @@ from kquants.ggml import GGML_TYPES
 from support import gguf_bytes as raw
 from support.fuzz_gguf import damaged
 
+pytestmark = pytest.mark.slow
+
 Q8_0, Q4_K = GGML_TYPES[8], GGML_TYPES[12]
 # A temporary folder may serve all examples: each writes its file anew.
 FUZZ = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -78,6 +78,7 @@ def test_chunks_and_threads_change_no_bit(model_file: ModelFile, variant: str, t
         assert np.array_equal(bits, whole), f"{threads} threads, chunks of {chunk}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_greedy_text_is_that_of_llama_cpp(model_file: ModelFile, variant: str) -> None:
     path = model_file(types="F32", **VARIANTS[variant])

@@ -13,6 +13,8 @@ from support.model_file import ModelFile
 from support.oracle import llama_cpp_greedy, llama_cpp_logits, llama_cpp_tokens
 from support.reference import Reference, divergence, reference_logits
 
+pytestmark = pytest.mark.slow
+
 IDS = [1, *map(int, np.random.default_rng(1).integers(3, 320, 95))]
 
 MODELS: dict[str, dict[str, Any]] = {

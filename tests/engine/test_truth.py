@@ -18,6 +18,8 @@ from support.model_file import ModelFile
 from support.oracle import llama_cpp_logits
 from support.reference import divergence, reference_logits
 
+pytestmark = pytest.mark.slow
+
 Ratio = Callable[[str, str], float]
 SHAPES: dict[str, dict[str, Any]] = {
     "8/2/64": {"heads": 8, "kv_heads": 2, "head_dim": 64},

@@ -31,6 +31,7 @@ def model(model_file: ModelFile) -> Iterator[Model]:
         yield model
 
 
+@pytest.mark.slow
 def test_greedy_text_is_that_of_llama_cpp(model_file: ModelFile) -> None:
     path = model_file(types="F32")
     with Model.open(path, threads=2) as model:
