@@ -4,7 +4,7 @@ import multiprocessing
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -85,9 +85,14 @@ def listed(features: Iterable[str]) -> str:
     return ",".join(f"+{feature}" for feature in features)
 
 
-def pretended(name: str, features: Iterable[str]) -> dict[str, str]:
-    """The environment of a process that takes its CPU for an x86 one of that name."""
-    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": listed(features)}
+def pretended(name: str, features: Collection[str]) -> dict[str, str]:
+    """The environment of a process that takes its CPU for an x86 one of that name, with these features.
+
+    LLVM knows the name, and would use all else that such a CPU has, whatever this one lacks.
+    """
+    others = [f"-{feature}" for feature, is_here in llvm.get_host_cpu_features().items() if not is_here]
+    without = [feature for feature in others if feature[1:] not in features]
+    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ",".join([listed(features), *without])}
 
 
 def emulating(arm: str = "") -> str:
