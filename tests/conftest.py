@@ -1,29 +1,53 @@
 """Fixtures: small model files, the folder of shared data, a home that is not the user's, a front of the chat."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_fakes import FakeModel
-from desk_front import Front, MakeFront
-from make_gguf import Spec, write_model
+from filelock import FileLock
 from platformdirs import user_cache_path
-from thread_chains import new_pool
 
 from edgellm.engine.threads import ThreadPool
+from support import SHARED, TESTS, workers
+from support.chat_fakes import FakeModel
+from support.desk_front import Front, MakeFront
+from support.make_gguf import Spec, write_model
+from support.model_file import ModelFile
+from support.thread_chains import new_pool
 
-ModelFile = Callable[..., Path]
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return workers.count(config.args)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.ByFile:
+    return workers.ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A file that takes long and begins last would keep one worker busy alone.
+    items.sort(key=workers.longest_first)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def fresh_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def fresh_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing of the user's is read or written; compiled code is kept between runs, as it is slow to make."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGELLM_HOME", str(tmp_path_factory.mktemp("home")))
-        cache = os.environ.get("EDGELLM_CACHE") or str(user_cache_path("edgellm-tests"))
-        patch.setenv("EDGELLM_CACHE", cache)
+        for name in ("COLUMNS", "LINES"):  # a worker is given those of its parent's terminal
+            patch.delenv(name, raising=False)
+        cache = Path(os.environ.get("EDGELLM_CACHE") or user_cache_path("edgellm-tests"))
+        patch.setenv("EDGELLM_CACHE", str(cache))
+        is_text_alone = all(item.path.is_relative_to(TESTS / "text") for item in request.session.items)
+        if hasattr(request.config, "workerinput") and not is_text_alone:
+            # Once, before two workers need the same kernels, and before a program with a time limit does.
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with FileLock(cache / "tests.lock"):
+                workers.compile_all(cache)
         yield
 
 
@@ -45,10 +69,9 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of trained models, vocabularies and texts beside the project, if this machine has it."""
-    folder = Path(__file__).parents[1].parent / "shared"
-    if not folder.is_dir():
+    if not SHARED.is_dir():
         pytest.skip("needs the shared data folder beside the project")
-    return folder
+    return SHARED
 
 
 @pytest.fixture(params=[1, 2, 3, 8])
@@ -63,7 +86,7 @@ def any_pool(request: pytest.FixtureRequest) -> Iterator[ThreadPool]:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is used in this process, and not in one of its own: tests look into it."""
-    from gpus import Here
+    from support.gpus import Here
 
     monkeypatch.setattr("edgellm.engine.remote.RemoteDevice", Here)
 

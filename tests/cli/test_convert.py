@@ -1,0 +1,142 @@
+"""`edgellm convert`: from a checkpoint folder to a file that computes, here and in llama.cpp."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converters import convert, quantize
+from converters.output import temporary_of
+from edgellm import Model
+from edgellm.cli import run
+from edgellm.errors import ModelFileError
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.check import find_problems
+from support.make_checkpoint import write_checkpoint
+from support.oracle import llama_cpp_greedy, llama_cpp_logits
+
+Capture = pytest.CaptureFixture[str]
+IDS = [1, 5, 300, 77, 12, 250, 9, 33]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
+    monkeypatch.setattr("sys.argv", ["edgellm", "convert", *map(str, arguments)])
+    return run()
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "smollm2", "qwen2", "qwen3"])
+def test_every_family_computes_alike_here_and_in_llama_cpp(family: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.gguf"
+    convert(write_checkpoint(tmp_path / "in", family=family, shards=2), out, "Q8_0")
+    with GGUFFile.open(out) as file:
+        assert not list(find_problems(file))
+    with Model.open(out) as model:
+        ours = model.logits(IDS)
+    theirs = llama_cpp_logits(out, IDS)
+    assert np.linalg.norm(ours - theirs) < 0.05 * np.linalg.norm(theirs)
+
+
+def test_one_pass_gives_what_two_give(tmp_path: Path) -> None:
+    """As llama.cpp does it: first to F16, from there to Q4_K_M. F16 checkpoints lose nothing on that way."""
+    folder = write_checkpoint(tmp_path / "in", dtype="F16")
+    convert(folder, tmp_path / "one.gguf", "Q4_K_M")
+    convert(folder, tmp_path / "f16.gguf", "F16")
+    quantize(tmp_path / "f16.gguf", tmp_path / "two.gguf", "Q4_K_M")
+    assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
+
+
+def test_the_command_writes_shows_and_exits_with_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    folder, out = write_checkpoint(tmp_path / "in"), tmp_path / "out.gguf"
+    assert call(monkeypatch, folder, "-o", out, "--tensor-type", "attn_k=Q8_0") == 0
+    shown = capsys.readouterr().out
+    assert "blk.0.attn_k.weight and 1 more  Q8_0  Q8_0 by --tensor-type attn_k" in shown
+    assert "bits per weight, in " in shown
+    with GGUFFile.open(out) as file:
+        assert file.get_int("general.file_type") == 15
+        assert {file.tensors[f"blk.{i}.attn_k.weight"].type.name for i in (0, 1)} == {"Q8_0"}
+
+
+def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    folder, out = write_checkpoint(tmp_path / "in", shards=2), tmp_path / "out.gguf"
+    cut = shutil.copytree(folder, tmp_path / "cut")
+    shard = cut / "model-00002-of-00002.safetensors"
+    shard.write_bytes(shard.read_bytes()[:-100])
+    index = folder / "model.safetensors.index.json"
+    cases: list[tuple[list[str | Path], int, str]] = [
+        ([folder, "-o", out, "--dry-run"], 0, ""),
+        ([folder], 2, "Missing option '-o'"),
+        ([folder, "-o", out, "--type", "Q9"], 2, "choose one of"),
+        ([tmp_path / "none", "-o", out], 1, "no such folder"),
+        ([cut, "-o", out], 1, shard.name),
+        ([index, "-o", out], 1, "is not a folder"),
+        ([folder, "-o", index, "--force"], 1, "is what is read"),
+    ]
+    for arguments, code, problem in cases:
+        assert call(monkeypatch, *arguments) == code, arguments
+        shown = capsys.readouterr()
+        assert problem in shown.err
+        assert shown.err.count("\n") == (code != 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "in"]
+
+
+def test_a_weight_that_is_no_number_is_named_and_no_file_left(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "in")
+    shard = folder / "model.safetensors"
+    content = bytearray(shard.read_bytes())
+    content[-2:] = b"\x80\x7f"  # BF16's infinity, the last weight of the last tensor
+    shard.write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"tensor output\.weight, row 319, column 255: holds inf"):
+        convert(folder, tmp_path / "out.gguf", "Q8_0")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_file_beside_the_checkpoint_may_be_replaced(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "in")
+    (folder / "model.gguf").write_bytes(b"old")
+    convert(folder, folder / "model.gguf", "Q8_0", force=True)
+    with GGUFFile.open(folder / "model.gguf") as file:
+        assert file.architecture == "llama"
+
+
+def test_only_files_with_weights_must_stay_as_they_are(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "in")
+    out, log = folder / "model.gguf", folder / "convert.log"
+    left = temporary_of(out)  # what a killed run leaves
+    for path in (left, log):
+        path.write_bytes(b"old")
+    convert(folder, out, "Q8_0", progress=lambda done, total: log.write_bytes(b"%d" % done))
+    assert out.exists()
+    assert not left.exists()
+    weights = folder / "model.safetensors"
+    with pytest.raises(ModelFileError, match="was changed while it was read"):
+        convert(folder, out, "Q8_0", force=True, progress=lambda done, total: weights.touch())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
+def test_a_closed_terminal_ends_no_conversion_under_nohup(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "in")
+    code = (
+        "import os, signal, sys; from edgellm.cli import run; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+        "import converters.job as job; check = job.check_room;"
+        "job.check_room = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), check(*given));"
+        "sys.exit(run())"
+    )
+    command = [sys.executable, "-c", code, "convert", str(folder), "-o", str(tmp_path / "out.gguf"), "--type", "F16"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert (tmp_path / "out.gguf").exists()
+
+
+def test_a_trained_model_continues_a_text_as_in_llama_cpp(shared: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tale.gguf"
+    convert(shared / "models" / "tale-13m", out, "Q8_0")
+    with Model.open(out) as model:
+        text = "".join(token.text for token in model.stream("Once upon a time", max_tokens=24, temp=0.0))
+    assert text == llama_cpp_greedy(out, "Once upon a time", 24)

@@ -1,0 +1,328 @@
+"""`edgellm generate` as a program: tokens alone on stdout, all else in one line on stderr, the right exit code."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from edgellm import Model
+from edgellm.cli import run
+from support.model_file import ModelFile
+
+EDGELLM = [sys.executable, "-m", "edgellm"]
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+LONG: dict[str, Any] = {"types": "Q8_0", "context_length": 32768}
+GREEDY = ["--temp", "0", "-n", "8", "--logit-bias", "2=-inf", "--threads", "1"]
+STATS = ["prompt_tokens", "cached_tokens", "generated_tokens", "ttft_s", "prefill_tps", "decode_tps"]
+STATS += ["itl_ms", "mbu", "devices"]
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes are POSIX here")
+Done = subprocess.CompletedProcess[bytes]
+
+
+def generate(path: Path | str, *args: object, stdin: bytes = b"") -> Done:
+    command = [*EDGELLM, "generate", str(path), *map(str, args)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def path(model_file: ModelFile) -> Path:
+    return model_file(**TINY, chat_template="{{ bos_token }}{% for m in messages %}{{ m.content }}{{ x }}{% endfor %}")
+
+
+@pytest.fixture(scope="module")
+def text_of(path: Path) -> Callable[[str], str]:
+    """What the model says to a prompt, from Python."""
+
+    def generated(prompt: str) -> str:
+        with Model.open(path, threads=1) as model:
+            return model.generate(prompt, temp=0, max_tokens=8, logit_bias={2: -float("inf")}).text
+
+    return generated
+
+
+def only_line(done: Done, code: int) -> str:
+    """The one line on stderr of a command that failed with `code` and printed nothing else."""
+    assert (done.returncode, done.stdout) == (code, b""), done.stderr.decode()
+    line = done.stderr.decode()
+    assert line.startswith("edgellm: ")
+    assert line.endswith("\n")
+    assert line.count("\n") == 1
+    return line
+
+
+def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:
+    expected = text_of("the time")  # first: it compiles what is not there yet, which the command would tell
+    done = generate(path, "-p", "the time", *GREEDY)
+    assert (done.returncode, done.stdout.decode()) == (0, expected)
+    assert done.stderr.decode().startswith("prompt ")
+    assert "generated 8 · TTFT " in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
+    (tmp_path / "a").write_text("was é")
+    (tmp_path / "b").write_text(" in\n")
+    done = generate(path, "-f", tmp_path / "a", "-p", "he ", "-f", tmp_path / "b", *GREEDY, stdin=b" on\r\n")
+    assert done.stdout.decode() == text_of("he was é in\n on")
+    assert generate(path, *GREEDY, stdin=b"on").stdout.decode() == text_of("on")
+    # The line end behind the last part is none of the prompt; those before it are, and so is one given with -p.
+    assert generate(path, *GREEDY, stdin=b"on\n\n").stdout.decode() == text_of("on\n")
+    assert generate(path, "-f", tmp_path / "b", *GREEDY).stdout.decode() == text_of(" in")
+    assert generate(path, "-p", "on\n", *GREEDY).stdout.decode() == text_of("on\n")
+
+
+def test_a_full_context_is_told(path: Path) -> None:
+    done = generate(path, "-p", "the time", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
+    assert b"note: the context of 20 tokens is full" in done.stderr
+    assert b"note" not in generate(path, "-p", "the time", *GREEDY).stderr
+
+
+def test_figures_do_not_stick_to_the_text(path: Path) -> None:
+    command = [*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]
+    one_pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=True, **one_pipe)
+    assert done.stdout.rsplit(b"\n", 2)[1].startswith(b"prompt ")
+
+
+def test_a_stderr_that_is_closed_is_no_reason_to_fail(path: Path, text_of: Callable[[str], str]) -> None:
+    shell = shlex.join([*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]) + " 2>&-"
+    done = subprocess.run(["sh", "-c", shell], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout.decode()) == (0, text_of("the time"))
+
+
+def test_json_is_one_object(
+    path: Path, text_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDGELLM_HOME", str(tmp_path))  # where no bandwidth was kept, so that no MBU is known
+    done = generate(path, "-p", "the time", "--json", *GREEDY)
+    reply = json.loads(done.stdout)
+    assert done.stdout.count(b"\n") == 1
+    assert list(reply) == ["text", "tokens", "finish_reason", "stats", "dropped_tokens"]
+    assert (reply["text"], len(reply["tokens"]), reply["finish_reason"]) == (text_of("the time"), 8, "length")
+    assert list(reply["stats"]) == STATS
+    assert (reply["stats"]["generated_tokens"], reply["stats"]["mbu"]) == (8, None)
+    assert set(reply["stats"]["itl_ms"]) == {"p50", "p95"}
+    assert [set(device) for device in reply["stats"]["devices"]] == [{"name", "blocks", "bytes"}]
+
+
+def test_jsonl_is_one_object_a_token(path: Path, text_of: Callable[[str], str]) -> None:
+    done = generate(path, "-p", "the time", "--jsonl", *GREEDY)
+    tokens = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [list(token) for token in tokens] == [["id", "text", "logprob", "finish_reason", "stats"]] * 8
+    assert "".join(token["text"] for token in tokens) == text_of("the time")
+    assert [token["finish_reason"] for token in tokens] == [None] * 7 + ["length"]
+    assert [token["stats"]["generated_tokens"] for token in tokens] == list(range(1, 9))
+    assert all(token["logprob"] < 0 for token in tokens)
+
+
+def test_chat_uses_the_template(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
+    done = generate(path, "-p", "time", "--chat", "--system", "the", "--template-arg", "x= ", *GREEDY)
+    assert done.stdout.decode() == text_of("the time ")
+    (tmp_path / "t").write_text("{{ messages[0].content }} was{{ add_generation_prompt or '' }}")
+    own = ["--template", tmp_path / "t", "--template-arg", "add_generation_prompt=false"]
+    assert generate(path, "-p", "time", "--chat", *own, *GREEDY).stdout.decode() == text_of("time was")
+
+
+def test_a_chat_that_outgrows_the_context(path: Path) -> None:
+    chat = ["--chat", "-p", "z" * 40, "--ctx", 60, *GREEDY[:2], *GREEDY[4:]]
+    done = generate(path, *chat, "-n", 90, "--overflow", "window", "--json")
+    reply = json.loads(done.stdout)
+    assert (len(reply["tokens"]), reply["finish_reason"]) == (90, "length")
+    assert 40 < reply["dropped_tokens"] < 40 + 90
+    assert f"edgellm: note: {reply['dropped_tokens']} tokens did not fit the context of 60" in done.stderr.decode()
+    done = generate(path, *chat, "--json")
+    assert json.loads(done.stdout)["dropped_tokens"] == 0
+    assert b"note: the context of 60 tokens is full" in done.stderr
+    assert "or set overflow to drop or window" in only_line(generate(path, *chat, "-p", "z" * 80), 1)
+
+
+def test_a_stop_string_and_a_seed(path: Path, text_of: Callable[[str], str]) -> None:
+    text = text_of("the time")
+    done = generate(path, "-p", "the time", "--json", "--stop", text[3:5], "--stop", "zzz", *GREEDY)
+    assert json.loads(done.stdout)["text"] == text[: text.index(text[3:5])]
+    hot = ["-p", "the", "--temp", "2", "-n", "16", "--top-k", "0"]
+    one, two, other = (generate(path, *hot, "--seed", seed).stdout for seed in (7, 7, 8))
+    assert one == two != other
+
+
+def test_bad_models(path: Path, tmp_path: Path) -> None:
+    made = {"empty": b"", "page": b"<!DOCTYPE html>", "lfs": b"version https://git-lfs", "cut": path.read_bytes()[:-99]}
+    for name, content in made.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "two\nlines").write_bytes(b"GGUF")
+    words = {"none": "no such file", "": "directory", "empty": "is empty", "page": "web page", "lfs": "Git LFS"}
+    for name, expected in (words | {"cut": "is cut off", "two\nlines": "two\\nlines"}).items():
+        assert expected in only_line(generate(tmp_path / name, "-p", "x"), 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_model(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(path.read_bytes())
+    (tmp_path / "m").chmod(0)
+    assert "may not be read" in only_line(generate(tmp_path / "m", "-p", "x"), 1)
+
+
+USAGE: list[tuple[list[str], str]] = [
+    (["--threads", "0"], "--threads cannot be 0"),
+    (["--threads", "x"], "'--threads': 'x' is not a valid integer"),
+    (["--thread", "2"], "No such option '--thread'. Did you mean '--threads'?"),
+    (["--logit-bias", "5"], "--logit-bias"),
+    (["--logit-bias", "a=1"], "--logit-bias"),
+    (["--logit-bias", "5=nan"], "--logit-bias cannot be"),
+    (["--logit-bias", "99999=1"], "--logit-bias has token 99999: give ids below 320"),
+    (["--kv-type", "q3"], "--kv-type cannot be 'q3': give f16 or f32 or q8_0"),
+    (["--engine", "fast"], "--engine cannot be 'fast'"),
+    (["--gpu-layers", "some"], "--gpu-layers cannot be 'some'"),
+    (["--temp", "-1"], "--temp cannot be -1.0"),
+    (["-n", "-1"], "-n cannot be -1"),
+    (["--stop", ""], "--stop cannot be"),
+    (["--ctx", "100000"], "--ctx cannot be 100000"),
+    (["--system", "x"], "belong to --chat"),
+    (["--overflow", "drop"], "belong to --chat"),
+    (["--chat", "--overflow", "forget"], "overflow cannot be 'forget': give stop or drop or window"),
+    (["--json", "--jsonl"], "exclude each other"),
+    (["--chat", "--template-arg", "x"], "not K=V"),
+    (["Hello", "it's me"], """a prompt goes behind -p: -p 'Hello it'"'"'s me' (see"""),
+]
+
+
+@pytest.mark.parametrize(("args", "words"), USAGE, ids=[" ".join(args) for args, _ in USAGE])
+def test_wrong_usage_exits_with_2(
+    path: Path, args: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", "generate", str(path), "-p", "x", *args])
+    monkeypatch.setattr(sys, "stdin", None)
+    code, (out, err) = run(), capsys.readouterr()
+    assert words in only_line(Done([], code, out.encode(), err.encode()), 2)
+
+
+def test_no_prompt_at_all(path: Path) -> None:
+    assert "Missing argument 'MODEL'" in only_line(subprocess.run([*EDGELLM, "generate"], capture_output=True), 2)
+
+
+def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
+    (tmp_path / "latin").write_bytes("fü".encode("latin-1"))
+    assert f"{tmp_path / 'latin'}: byte 1 is not UTF-8" in only_line(generate(path, "-f", tmp_path / "latin"), 1)
+    assert "stdin: byte 0 is not UTF-8" in only_line(generate(path, stdin=b"\xff"), 1)
+    assert "-p: byte 2 is not UTF-8" in only_line(generate(path, "-p", "fo\udcff"), 1)
+    assert "--system: byte 0 is not UTF-8" in only_line(generate(path, "-p", "x", "--chat", "--system", "\udcff"), 1)
+    assert "No such file" in only_line(generate(path, "-f", tmp_path / "none"), 1)
+    assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
+    assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)
+    assert "without even a BOS token" in only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
+
+
+def test_what_this_version_does_not_have(path: Path, model_file: ModelFile) -> None:
+    assert "CPU alone" in only_line(generate(path, "-p", "x", "--gpu-layers", "all", "--engine", "llama.cpp"), 1)
+    assert "no chat template" in only_line(generate(model_file(**TINY), "-p", "x", "--chat"), 1)
+
+
+@posix
+def test_a_closed_pipe_is_silent(path: Path) -> None:
+    """As `| head -c 5` does: the reader goes away after five bytes."""
+    endless = [*EDGELLM, "generate", path, "-p", "the", "--temp", "0", "--logit-bias", "2=-inf"]
+    with subprocess.Popen(endless, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout and child.stderr
+        assert len(child.stdout.read(5)) == 5
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(60) == 141
+
+
+@posix
+def test_a_full_disk_and_a_closed_stdout(path: Path) -> None:
+    if Path("/dev/full").exists():
+        with Path("/dev/full").open("wb") as full:
+            command = [*EDGELLM, "generate", path, "-p", "x", *GREEDY]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+        assert b"No space left on device" in done.stderr
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *EDGELLM, "generate", path, "-p", "x", *GREEDY]
+    done = subprocess.run(shell, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (0, 1)
+
+
+Child = subprocess.Popen[bytes]
+
+
+def interrupted(path: Path, prompt: bytes, *args: str, after: Callable[[Child], object]) -> tuple[int, bytes, str]:
+    """Run until `after` returns, then SIGINT: exit code, the rest of stdout, stderr."""
+    command = [*EDGELLM, "generate", str(path), "--temp", "0", "--logit-bias", "2=-inf", *args]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    # Unbuffered: what `after` did not read must be left for `communicate`.
+    with subprocess.Popen(command, bufsize=0, **pipes) as child:
+        assert child.stdin
+        child.stdin.write(prompt)
+        child.stdin.close()
+        child.stdin = None
+        after(child)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+        return child.returncode, out, err.decode()
+
+
+def computing(child: Child) -> None:
+    """Wait until a child has used some seconds of CPU time, more than it takes to begin."""
+    process = psutil.Process(child.pid)
+    while sum(process.cpu_times()[:2]) < 1.5:
+        time.sleep(0.05)
+
+
+@posix
+def test_ctrl_c_in_a_long_prompt(model_file: ModelFile) -> None:
+    code, out, err = interrupted(model_file(**LONG), b"z" * 30_000, "--json", after=computing)
+    assert code == 130
+    reply = json.loads(out)
+    assert (reply["text"], reply["tokens"], reply["finish_reason"]) == ("", [], "cancelled")
+    assert reply["stats"]["prompt_tokens"] == 30_002
+    assert err.splitlines()[-1].startswith("prompt 30,002 (0 cached) · generated 0")
+    assert "Traceback" not in err
+
+
+@posix
+def test_ctrl_c_while_writing_json(model_file: ModelFile) -> None:
+    code, out, err = interrupted(model_file(**LONG), b"the time", "--json", after=computing)
+    assert code == 130
+    reply = json.loads(out)
+    assert reply["finish_reason"] == "cancelled"
+    assert len(reply["tokens"]) == reply["stats"]["generated_tokens"] > 0
+    assert f"generated {len(reply['tokens']):,} · " in err.splitlines()[-1]
+
+
+@posix
+def test_ctrl_c_while_writing_json_lines(model_file: ModelFile) -> None:
+    """Every line is whole, and the stats count them all."""
+    read: list[bytes] = []
+
+    def after(child: Child) -> None:
+        assert child.stdout
+        read.extend(child.stdout.readline() for _ in range(3))
+
+    code, out, err = interrupted(model_file(**LONG), b"the time", "--jsonl", after=after)
+    tokens = [json.loads(line) for line in [*read, *out.splitlines()]]
+    assert code == 130
+    assert len(tokens) >= 3
+    assert f"generated {len(tokens):,} · " in err.splitlines()[-1]
+
+
+def test_a_warm_generation_imports_nothing_heavy_that_it_does_not_need(path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from edgellm.cli import run\n"
+        "code = run()\n"
+        "heavy = {'numba', 'gguf', 'textual', 'llama_cpp', 'requests', 'jinja2'} & set(sys.modules)\n"
+        "print(code, *sorted(heavy), file=sys.stderr)"
+    )
+    assert generate(path, "-p", "x", *GREEDY).returncode == 0
+    command = [sys.executable, "-c", code, "generate", str(path), "-p", "x", *GREEDY]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert done.stderr.decode().splitlines()[-1] == "0"

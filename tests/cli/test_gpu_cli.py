@@ -1,0 +1,268 @@
+"""What goes on a GPU, decided and told: auto, the plan, the list of devices, the benchmark."""
+
+import ctypes
+import json
+import sys
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.arch import describe
+from edgellm.bench import limits, rounds
+from edgellm.cli.bench import command as bench
+from edgellm.cli.devices import command as devices
+from edgellm.cli.plan import command as plan
+from edgellm.engine.device import DeviceFault
+from edgellm.engine.offload import Offload, Sizes
+from edgellm.engine.placement import GPU, last_layers
+from edgellm.engine.webgpu import choosing, memory, presence
+from edgellm.engine.webgpu.adapters import Adapter
+from edgellm.engine.webgpu.choosing import MARGIN, choose_blocks
+from edgellm.engine.webgpu.fit import gpu_memory, obstacle
+from edgellm.engine.webgpu.presence import discrete_may_be_there
+from edgellm.gguf import GGUFFile
+from edgellm.options import LoadOptions
+from support.gpus import TINY, adapter
+from support.make_gguf import write_model
+from support.model_file import ModelFile
+
+pytestmark = pytest.mark.gpu
+
+SIZES = Sizes(rows=64, ctx=512, kv_type="f16")
+MIXED = {"": "F16", "ffn_down": "BF16", "attn_v": "Q4_1"}
+"""A model whose token mixers have a type that there is no shader for."""
+
+
+def some_adapter(kind: str = "discrete GPU") -> Adapter:
+    return Adapter("Some GPU", kind, "Vulkan", (), 1 << 30, None)
+
+
+@pytest.fixture
+def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with a discrete GPU."""
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter())
+
+
+def blocks_there(path: Path, offload: Offload) -> int:
+    with GGUFFile.open(path) as file:
+        choice = choose_blocks(describe(file), SIZES, offload)
+    return choice.placement.count(GPU) if choice else 0
+
+
+@pytest.mark.usefixtures("discrete")
+def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = model_file(**(TINY | {"layers": 3}))
+    with GGUFFile.open(path) as file:
+        model = describe(file)
+        needed = [sum(gpu_memory(model, last_layers(3, n), SIZES).values()) for n in range(5)]
+    assert needed == sorted(set(needed))
+    for n in range(1, 5):
+        monkeypatch.setattr(choosing, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
+        assert blocks_there(path, Offload("auto")) == min(2 * n, 7 if n == 4 else 6)
+        monkeypatch.setattr(choosing, "free_memory", lambda adapter: 0)
+        for layers in ("auto", "all", 4):  # what is allowed is a limit for all of them, and is used up
+            assert blocks_there(path, Offload(layers, memory=needed[n])) == min(2 * n, 7 if n == 4 else 6)
+            assert blocks_there(path, Offload(layers, memory=needed[n] - 1)) == 2 * n - 2
+        assert blocks_there(path, Offload(n, memory=needed[4])) == min(2 * n, 7 if n == 4 else 6)
+    monkeypatch.setattr(choosing, "free_memory", lambda adapter: None)
+    assert blocks_there(path, Offload("auto")) == 0
+
+
+@pytest.mark.parametrize("kind", ["integrated GPU", "software", "other"])
+def test_auto_takes_only_a_gpu_with_its_own_memory(
+    model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter(kind))
+    path = model_file(**TINY)
+    assert blocks_there(path, Offload("auto", memory=1 << 40)) == 0
+    assert blocks_there(path, Offload("auto", gpu="Some", memory=1 << 40)) == 5
+    assert blocks_there(path, Offload(1)) == 2
+
+
+def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def choose(gpu: str | None) -> Adapter:
+        raise DeviceFault("wgpu does not work here")
+
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(choosing, "choose", choose)
+    assert blocks_there(model_file(**TINY), Offload("auto")) == 0
+    with pytest.raises(DeviceFault):
+        blocks_there(model_file(**TINY), Offload("auto", gpu="this one"))
+
+
+def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: False)
+    monkeypatch.setattr(choosing, "choose", lambda gpu: pytest.fail("looked for adapters"))
+    with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
+        assert [device["name"] for device in model.engine.devices] == ["CPU"]
+
+
+def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_path: Path) -> None:
+    adapter()
+    path = write_model(tmp_path / "mixed.gguf", **(TINY | {"types": MIXED}))
+    planned = CliRunner().invoke(plan, [str(path), "--gpu-layers", "all"]).stdout
+    assert "note: weights of type Q4_1 stay on the CPU" in planned
+    with GGUFFile.open(path) as file:
+        model = describe(file)
+        why = "weights of type Q4_1 stay on the CPU"
+        assert [obstacle(model, block, "f16") for block in range(5)] == [why, None, why, None, None]
+    with pytest.warns(EdgeLLMWarning, match=why), Model.open(path, gpu_layers="all", threads=1) as whole:
+        assert [device["blocks"] for device in whole.engine.devices] == [2, 3]
+        text = whole.generate("a", max_tokens=9, temp=0).text
+    with pytest.raises(EdgeLLMError, match=why):
+        Model.open(path, gpu_layers="all", gpu_strict=True)
+    with pytest.warns(EdgeLLMWarning, match="is not known; give --gpu-memory GB or --gpu-layers N: the CPU computes"):
+        Model.open(path, gpu="0", threads=1).close()
+    with Model.open(path, gpu_layers=0, threads=1) as alone:
+        assert alone.generate("a", max_tokens=9, temp=0).text == text
+    with GGUFFile.open(model_file(**(TINY | {"head_dim": 22}))) as file:
+        assert obstacle(describe(file), 0, "f16") == "attention with 22 values a head stays on the CPU"
+
+
+def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = adapter().name
+    path = str(model_file(**TINY))
+    found = json.loads(CliRunner().invoke(plan, [path, "--gpu-layers", "1", "--gpu-memory", "8", "--json"]).stdout)
+    per_layer = 2 * 2 * 16 * 2 * 512  # f16 keys and values of 2 KV heads of 16
+    assert found["memory"]["kv_cache"] == found["gpu"]["kv_cache"] == per_layer
+    assert [(device["name"], device["blocks"]) for device in found["devices"]] == [("CPU", 3), (name, 2)]
+    assert sum(device["bytes"] for device in found["devices"]) == sum(
+        tensor.nbytes for tensor in GGUFFile.open(path).tensors.values()
+    )
+    assert found["gpu"]["weights"] == found["devices"][1]["bytes"]
+    assert (found["gpu"]["available"], found["decode"]) == (8_000_000_000, None)
+    monkeypatch.setattr(choosing, "free_memory", lambda adapter: 10_000_000)
+    text = CliRunner().invoke(plan, [path, "--gpu-layers", "1"]).stdout
+    assert "decode, expected  not told" in text
+    assert f"2 blocks on {name}" in text
+    assert "of 10 MB that may be used: too little; choose fewer --gpu-layers" in text
+    text = CliRunner().invoke(plan, [path, "--gpu-layers", "all", "--cpu-ffn"]).stdout
+    assert f"3 blocks on {name}" in text
+
+
+def test_the_memory_that_may_be_used_is_a_limit(model_file: ModelFile) -> None:
+    """Also where so many layers are asked for; a line tells how many fit, or nothing goes there."""
+    name, path = adapter().name, model_file(**(TINY | {"ffn": 40_000}))
+    planned = json.loads(CliRunner().invoke(plan, [str(path), "--gpu-layers", "1", "--json"]).stdout)
+    needed = planned["gpu"]["total"]
+    given: dict[str, Any] = {"gpu_layers": "all", "gpu_memory": needed / 1e9, "threads": 1}
+    with (
+        pytest.warns(EdgeLLMWarning, match=r"1 of 3 layers fit 0\.\d+ GB of ") as told,
+        Model.open(path, **given) as model,
+    ):
+        assert [(device["name"], device["blocks"]) for device in model.engine.devices] == [("CPU", 3), (name, 2)]
+    assert len(told) == 1
+    with pytest.raises(EdgeLLMError, match="1 of 3 layers fit"):
+        Model.open(path, **given, gpu_strict=True)
+    with pytest.warns(EdgeLLMWarning, match=r"one layer takes 0\.\d+ GB: none fits 0\.01 GB of .*: the CPU computes"):
+        Model.open(path, **(given | {"gpu_memory": 0.01})).close()
+
+
+def test_the_list_of_devices() -> None:
+    known = adapter()
+    cpu, gpu, *_ = json.loads(CliRunner().invoke(devices, ["--json"]).stdout)
+    assert (cpu["gpu"], cpu["kind"]) == (None, "CPU")
+    assert (gpu["gpu"], gpu["name"], gpu["kind"]) == (0, known.name, known.kind)
+    head, first, second, *_ = CliRunner().invoke(devices).stdout.splitlines()
+    assert head.split() == ["gpu", "name", "kind", "through", "free", "memory", "features"]
+    assert "CPU" in first
+    assert second.startswith("0")
+
+
+def test_stats_and_bench_tell_the_devices(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = adapter().name
+    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: 2e9))
+    monkeypatch.setattr(limits, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(limits, "keep", lambda *what: None)
+    monkeypatch.setattr(rounds, "_BUSY_S", 0.1)
+    monkeypatch.setattr(rounds, "cold_start", lambda *what: 1.0)
+    path = str(model_file(**TINY))
+    given = [path, "-p", "20", "-n", "4", "--rounds", "1", "--threads", "1", "--gpu-layers", "1"]
+    cpu, gpu = json.loads(CliRunner().invoke(bench, [*given, "--json"]).stdout)["devices"]["decode"]
+    assert (cpu["name"], cpu["blocks"], gpu["name"], gpu["blocks"]) == ("CPU", 3, name, 2)
+    assert (gpu["dispatches"], gpu["submissions"], gpu["received"]) == (5, 1, 4 * 64)
+    assert gpu["bandwidth"] == pytest.approx(gpu["bytes"] / gpu["ms"] * 1000)
+    lines = CliRunner().invoke(bench, given).stdout.splitlines()
+    assert "  5.00 dispatches in 1.00 submissions" in lines
+    assert max(map(len, lines)) <= 80
+    assert not any("MBU" in line for line in lines)
+    with Model.open(path, gpu_layers=1, threads=1) as model:
+        stats = model.generate("a", max_tokens=3).stats
+        assert [device["name"] for device in stats.devices] == ["CPU", name]
+        assert stats.mbu is None
+
+
+class FakeNVML:
+    """NVIDIA's library with two GPUs."""
+
+    nvmlInit_v2 = nvmlShutdown = staticmethod(lambda: 0)  # noqa: N815
+
+    @staticmethod
+    def nvmlDeviceGetCount_v2(count: Any) -> int:  # noqa: N802
+        count._obj.value = 2
+        return 0
+
+    @staticmethod
+    def nvmlDeviceGetHandleByIndex_v2(index: Any, device: Any) -> int:  # noqa: N802
+        device._obj.value = index.value + 1
+        return 0
+
+    @staticmethod
+    def nvmlDeviceGetName(device: Any, name: Any, size: Any) -> int:  # noqa: N802
+        name.value = [b"NVIDIA A", b"NVIDIA B"][device.value - 1]
+        return 0
+
+    @staticmethod
+    def nvmlDeviceGetMemoryInfo(device: Any, memory: Any) -> int:  # noqa: N802
+        memory._obj.free = 1000 * device.value
+        return 0
+
+
+def test_free_memory_where_a_driver_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: FakeNVML)
+    assert memory.free_memory(Adapter("NVIDIA B", "discrete GPU", "Vulkan", (), 0, None)) == 2000
+    assert memory.free_memory(Adapter("NVIDIA C", "discrete GPU", "Vulkan", (), 0, None)) is None
+    assert memory.free_memory(some_adapter()) is None
+    for card, total in (("card0", 512), ("card1", 8192)):
+        device = tmp_path / card / "device"
+        device.mkdir(parents=True)
+        (device / "mem_info_vram_total").write_text(f"{total}\n")
+        (device / "mem_info_vram_used").write_text("12\n")
+    assert memory._amd(tmp_path, "AMD Radeon RX") == 8180
+    assert memory._amd(tmp_path / "none", "AMD Radeon RX") is None
+
+
+def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def on(platform: str, *devices: str) -> bool:
+        monkeypatch.setattr(sys, "platform", platform)
+        for i, name in enumerate(devices):
+            (tmp_path / "sys/devices" / name).mkdir(parents=True, exist_ok=True)
+            card = tmp_path / platform / f"sys/class/drm/card{i}"
+            card.mkdir(parents=True, exist_ok=True)
+            if not (card / "device").exists():
+                (card / "device").symlink_to(tmp_path / "sys/devices" / name)
+        return discrete_may_be_there(tmp_path / platform)
+
+    assert not on("linux")
+    assert not on("linux", "0000:00:02.0")
+    metrics = tmp_path / "sys/devices/0000:04:00.0/gpu_metrics"
+    metrics.parent.mkdir(parents=True)
+    metrics.write_bytes(bytes([120, 0, 2, 1]))
+    assert not on("linux", "0000:00:02.0", "0000:04:00.0"), "graphics of an AMD CPU"
+    metrics.write_bytes(bytes([120, 0, 1, 3]))
+    assert on("linux", "0000:00:02.0", "0000:04:00.0"), "a card of AMD's"
+    metrics.unlink()
+    assert on("linux", "0000:00:02.0", "0000:04:00.0")
+    assert on("win32")
+
+
+def test_options() -> None:
+    chosen = LoadOptions.from_kwargs(gpu_layers="all", gpu="1", gpu_memory=2.5, gpu_strict=True, cpu_ffn=True)
+    assert Offload.of(chosen) == Offload("all", "1", 2_500_000_000, True, True)

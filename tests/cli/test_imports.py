@@ -1,0 +1,90 @@
+"""What imports what: the floors of the design, and that nothing heavy is loaded before it is needed."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support import ROOT, TESTS
+from support.imports import HEAVY, loaded
+
+
+def test_a_lower_floor_never_imports_a_higher_one() -> None:
+    """The contract in pyproject.toml, over all modules, lazy imports too."""
+    pytest.importorskip("importlinter", reason="needs import-linter")
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["'--help'", "'--version'", "'generate', '--help'"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.entry import main; main()")
+    assert "edgellm.cli" in modules
+    assert not modules & HEAVY
+
+
+def test_the_engine_alone_loads_nothing_of_a_gpu() -> None:
+    modules = loaded("import edgellm.engine.engine")
+    assert not [name for name in modules if name.startswith(("edgellm.process", "edgellm.engine.webgpu", "wgpu"))]
+
+
+def test_the_package_alone_loads_nothing_heavy() -> None:
+    assert not loaded("import edgellm, edgellm.errors, edgellm.options, kquants") & HEAVY
+
+
+@pytest.mark.parametrize("front", ["tui.app", "tui.plain"])
+def test_the_chat_stands_before_the_engine_is_loaded(front: str) -> None:
+    modules = loaded(f"import edgellm.cli.chat, tui.start, {front}")
+    assert front in modules
+    assert not modules & (HEAVY - {"textual"})
+
+
+def test_figures_can_be_shown_without_an_engine() -> None:
+    assert not loaded("import edgellm.stats, edgellm.meter") & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("module", "unknown"),
+    [
+        ("kquants.kernels", "edgellm"),
+        ("kquants.jit", "edgellm"),
+        ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.session edgellm.cli"),
+        ("edgellm.engine.engine", "edgellm.text edgellm.session edgellm.generation edgellm.cli"),
+        ("edgellm.text.tokenizer", "edgellm.engine edgellm.arch edgellm.session"),
+        ("edgellm.text.sampling", "edgellm.engine edgellm.gguf edgellm.session"),
+        ("edgellm.generation", "edgellm.cli edgellm.model edgellm.chat tui converters"),
+    ],
+)
+def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:
+    modules = loaded(f"import {module}")
+    assert module in modules
+    assert not modules & set(unknown.split())
+
+
+def test_a_start_brings_nothing_that_first_uses_need() -> None:
+    modules = loaded("import edgellm.model; from kquants import jit; jit.fingerprint()")
+    assert "kquants.jit" in modules
+    slow = {"importlib.metadata", "email.message", "concurrent.futures", "statistics", "kquants.compiler.compilers"}
+    assert not modules & (slow | {"edgellm.llamacpp.engine"})
+
+
+def test_opening_a_model_needs_no_compiler() -> None:
+    heavy = {"numba", "gguf", "llama_cpp", "textual", "wgpu", "edgellm.engine.webgpu.opening"}
+    assert not loaded("from edgellm import Model, Tokenizer, Chat") & heavy
+
+
+def test_no_test_imports_another() -> None:
+    """What tests share is in tests/support."""
+    named = {path.stem for path in TESTS.rglob("*.py") if not path.is_relative_to(TESTS / "support")}
+    for path in TESTS.rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():  # also in the code that a test hands to a child
+            if found := re.match(r"\s*(?:from|import) ([\w.]+)", line):
+                assert not named & set(found[1].split(".")), f"{path}: {line}"
+
+
+def test_every_test_lies_in_a_folder() -> None:
+    assert not list(TESTS.glob("test_*.py"))
+    assert not list(TESTS.rglob("support/**/test_*.py"))

@@ -1,0 +1,202 @@
+"""`edgellm info` says what is in a file, counted by hand here, and its text is harmless to a terminal."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edgellm.cli.info import command
+from edgellm.errors import ModelFileError
+from edgellm.gguf import GGUFFile
+from edgellm.info import SpecialToken, TypeShare, describe, kv_bytes_per_token
+from support import gguf_bytes as raw
+
+Q8_0 = 8
+
+
+def i32s(key: str, values: list[int]) -> bytes:
+    return raw.pair(key, raw.ARRAY, raw.array(raw.I32, [raw.number(raw.I32, value) for value in values]))
+
+
+def pairs(architecture: str = "llama") -> tuple[bytes, ...]:
+    return (
+        raw.string_pair("general.architecture", architecture),
+        raw.string_pair("general.name", "Tiny"),
+        raw.string_pair("general.organization", "Someone"),
+        raw.string_pair("general.license", "mit"),
+        raw.u32_pair(f"{architecture}.context_length", 2048),
+        raw.u32_pair(f"{architecture}.block_count", 3),
+        raw.u32_pair(f"{architecture}.embedding_length", 64),
+        raw.u32_pair(f"{architecture}.attention.head_count", 8),
+        raw.u32_pair(f"{architecture}.attention.head_count_kv", 2),
+        raw.string_pair("tokenizer.ggml.model", "gpt2"),
+        raw.string_pair("tokenizer.ggml.pre", "llama-bpe"),
+        raw.strings_pair("tokenizer.ggml.tokens", ["<s>", "\x1b[2J", b"\xff"]),
+        i32s("tokenizer.ggml.token_type", [3, 1, 9]),
+        raw.u32_pair("tokenizer.ggml.bos_token_id", 0),
+        raw.u32_pair("tokenizer.ggml.eos_token_id", 7),
+        raw.string_pair("tokenizer.chat_template", "{{ messages }}"),
+    )
+
+
+def key_of(pair: bytes) -> bytes:
+    return pair[8 : 8 + pair[0]]
+
+
+TENSORS = (
+    raw.f32_tensor("norm", (64,), 0, [1.0] * 64),
+    raw.RawTensor("a", (32, 4), Q8_0, 256, bytes(4 * 34)),
+    raw.RawTensor("b", (32, 10), Q8_0, 416, bytes(10 * 34)),
+)
+
+
+def write(path: Path, *more: bytes, architecture: str = "llama", tensors: tuple[raw.RawTensor, ...] = TENSORS) -> Path:
+    return raw.RawGGUF(pairs=pairs(architecture) + more, tensors=tensors).write(path)
+
+
+def test_a_file_is_described(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        info = describe(file)
+    assert (info.files, info.bytes, info.version) == ([str(path)], path.stat().st_size, 3)
+    assert (info.architecture, info.name, info.author, info.license) == ("llama", "Tiny", "Someone", "mit")
+    assert (info.parameters, info.context_length, info.layers) == (64 + 128 + 320, 2048, 3)
+    assert info.types == [TypeShare("Q8_0", 2, 448, 476, 8.5), TypeShare("F32", 1, 64, 256, 32.0)]
+    assert info.chat_template
+    assert info.tokenizer is not None
+    assert (info.tokenizer.model, info.tokenizer.pre, info.tokenizer.tokens) == ("gpt2", "llama-bpe", 3)
+    assert info.tokenizer.special == {"bos": SpecialToken(0, "<s>"), "eos": SpecialToken(7, "")}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        # layers x KV heads x (key + value length) x 2 bytes; a head is 64 / 8 long unless the file says otherwise
+        ((), 3 * 2 * (8 + 8) * 2),
+        ((raw.u32_pair("x.attention.key_length", 16),), 3 * 2 * (16 + 8) * 2),
+        ((raw.u32_pair("x.attention.key_length", 16), raw.u32_pair("x.attention.value_length", 4)), 3 * 2 * 20 * 2),
+        ((i32s("x.attention.head_count_kv", [4, 0, 1]),), 5 * (8 + 8) * 2),
+        ((raw.u32_pair("x.attention.kv_lora_rank", 512),), None),
+        ((raw.u32_pair("x.attention.head_count_kv", 0),), None),
+        ((raw.u32_pair("x.attention.head_count", 0),), None),
+        ((i32s("x.attention.head_count", [8, 8, 8]),), None),
+        ((raw.u32_pair("x.block_count", 2**32 - 1),), (2**32 - 1) * 2 * 16 * 2),
+    ],
+)
+def test_kv_bytes_per_token(tmp_path: Path, more: tuple[bytes, ...], expected: int | None) -> None:
+    given = {key_of(pair): pair for pair in (*pairs("x"), *more)}
+    path = raw.RawGGUF(pairs=tuple(given.values())).write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        assert kv_bytes_per_token(file) == expected
+
+
+def test_heads_are_key_value_heads_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    path = raw.RawGGUF(pairs=tuple(p for p in pairs() if b"head_count_kv" not in p)).write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        assert kv_bytes_per_token(file) == 3 * 8 * 16 * 2
+
+
+def output(*arguments: str) -> str:
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+def rows(text: str) -> dict[str, str]:
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in text.splitlines() if line}
+
+
+def test_the_text_names_everything(tmp_path: Path) -> None:
+    found = rows(output(str(write(tmp_path / "m.gguf"))))
+    assert found["name"] == "Tiny"
+    assert found["author"] == "Someone"
+    assert found["license"] == "mit"
+    assert found["architecture"] == "llama"
+    assert found["parameters"] == "512"
+    assert found["layers"] == "3"
+    assert found["context"] == "2,048 tokens"
+    assert found["KV"] == "cache 192 bytes per token (f16)"
+    assert found["tokenizer"] == "gpt2 (llama-bpe), 3 tokens"
+    assert found["special"] == "bos 0 <s>, eos 7"
+    assert found["template"] == "yes"
+    assert found["Q8_0"] == "2 448 476 bytes 8.50"
+    assert found["F32"] == "1 64 256 bytes 32.00"
+
+
+def test_lists_of_tensors_and_tokens(tmp_path: Path) -> None:
+    found = rows(output(str(write(tmp_path / "m.gguf")), "--tensors", "--tokens"))
+    assert found["b"] == "Q8_0 10 x 32 340 bytes"
+    assert found["0"] == "control <s>"
+    assert found["1"] == r"\x1b[2J"
+    assert found["2"] == "9 \ufffd"
+
+
+def test_columns_are_aligned(tmp_path: Path) -> None:
+    lines = output(str(write(tmp_path / "m.gguf")), "--tensors").split("\n\n")[2].splitlines()
+    assert len({line.index(word) for line, word in zip(lines, ("type", "F32", "Q8_0", "Q8_0"), strict=True)}) == 1
+
+
+def test_json_has_the_same_and_the_lists(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf")
+    found = json.loads(output(str(path), "--json", "--tensors", "--tokens"))
+    assert (found["architecture"], found["parameters"], found["kv_bytes_per_token"]) == ("llama", 512, 192)
+    assert found["types"][0] == {
+        "type": "Q8_0",
+        "tensors": 2,
+        "parameters": 448,
+        "bytes": 476,
+        "bits_per_weight": 8.5,
+    }
+    assert found["tokenizer"]["special"]["bos"] == {"id": 0, "text": "<s>"}
+    assert [t["name"] for t in found["tensors"]] == ["norm", "a", "b"]
+    assert found["tensors"][1]["shape"] == [4, 32]
+    assert found["tokens"] == ["<s>", "\x1b[2J", "\ufffd"]
+    assert {"tensors", "tokens"}.isdisjoint(json.loads(output(str(path), "--json")))
+
+
+def test_escapes_in_metadata_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    evil = (raw.string_pair("general.architecture", "llama"), raw.string_pair("general.name", "\x1b]0;x\x07\r\n\u202e"))
+    tensor = replace(TENSORS[0], name="\x1b[31m")
+    path = raw.RawGGUF(pairs=evil, tensors=(tensor,)).write(tmp_path / "m.gguf")
+    text = output(str(path), "--tensors")
+    assert text.replace("\n", "").isprintable()
+    assert r"\x1b]0;x\x07\r\n\u202e" in text
+
+
+def test_files_without_weights_or_tokenizer(tmp_path: Path) -> None:
+    path = write(tmp_path / "v.gguf", architecture="brand-new", tensors=())
+    assert rows(output(str(path)))["parameters"] == "none in this file"
+    bare = raw.RawGGUF().write(tmp_path / "b.gguf")
+    found = rows(output(str(bare), "--tensors", "--tokens"))
+    assert (found["tokenizer"], found["template"]) == ("none", "none")
+
+
+def test_the_wrong_kind_of_value_is_an_error(tmp_path: Path) -> None:
+    arch = raw.string_pair("general.architecture", "llama")
+    path = raw.RawGGUF(pairs=(arch, raw.string_pair("llama.context_length", "x"))).write(tmp_path / "m.gguf")
+    result = CliRunner().invoke(command, [str(path)])
+    assert isinstance(result.exception, ModelFileError)
+    assert str(result.exception).startswith(f"{path}: key llama.context_length must be an integer")
+
+
+def test_shared_files_are_described(shared: Path) -> None:
+    with GGUFFile.open(shared / "models/stories260K/stories260K-f32.gguf") as file:
+        info = describe(file)
+    # 5 layers, 4 KV heads of 8
+    assert (info.layers, info.context_length, info.kv_bytes_per_token) == (5, 512, 5 * 4 * 16 * 2)
+    for path in sorted((shared / "vocab").glob("*.gguf")):
+        found = json.loads(output(str(path), "--json"))
+        assert found["tokenizer"]["tokens"] > 30_000
+
+
+@pytest.mark.parametrize("name", ["info", "verify"])
+def test_numba_is_not_imported(tmp_path: Path, name: str) -> None:
+    path = raw.RawGGUF(tensors=TENSORS).write(tmp_path / "m.gguf")
+    code = f"import sys; from edgellm.cli import cli; cli.main(['{name}', sys.argv[1]], standalone_mode=False); "
+    code += "print(sorted({'numba', 'llvmlite', 'gguf', 'jinja2', 'tokenizers'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

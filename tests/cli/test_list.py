@@ -1,0 +1,105 @@
+"""`edgellm list`, and names in place of paths on every command that takes MODEL."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from edgellm.cli.list import command
+from support.local_models import Machine, machine, model
+from support.model_file import ModelFile
+
+__all__ = ["machine"]
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(command, args, catch_exceptions=False)
+
+
+def edgellm(*args: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edgellm", *args]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+
+
+def test_a_line_for_each_model(machine: Machine) -> None:
+    first = machine.write("models/a.gguf", model(250, file_type=15))
+    second = machine.ollama_model("registry.ollama.ai/library/qwen3/8b", "a", model(4, context=None))
+    shown = run()
+    assert shown.exit_code == 0
+    head, *lines = (line.split() for line in shown.stdout.splitlines())
+    assert head == ["name", "size", "type", "architecture", "context", "from", "path"]
+    assert lines == [
+        ["a", f"{first.stat().st_size / 1000:.3g}", "kB", "Q4_K_M", "llama", "2,048", "./models", str(first)],
+        ["qwen3:8b", str(second.stat().st_size), "bytes", "F32", "llama", "ollama", str(second)],
+    ]
+
+
+def test_json(machine: Machine) -> None:
+    path = machine.write("models/a.gguf", model(4, file_type=7))
+    machine.write("models/b.gguf", b"PK\x03\x04")
+    good, bad = json.loads(run("--json").stdout)
+    facts = {"name": "a", "source": "./models", "path": str(path), "bytes": path.stat().st_size}
+    assert good == facts | {"quantization": "Q8_0", "architecture": "llama", "context_length": 2048, "problem": None}
+    assert (bad["name"], bad["bytes"], bad["quantization"]) == ("b", 4, None)
+    assert "ZIP" in bad["problem"]
+
+
+def test_bad_files_have_their_reason(machine: Machine) -> None:
+    path = machine.write("models/b.gguf", b"")
+    shown = run()
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines() == ["cannot be opened:", f"  {path} (./models) is empty; download it again"]
+
+
+def test_no_models(machine: Machine) -> None:
+    assert json.loads(run("--json").stdout) == []
+    shown = run()
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert "./models" in shown.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such names cannot be written there")
+def test_hostile_names_do_no_harm_to_a_terminal(machine: Machine) -> None:
+    machine.write("models/\x1b[2J\u202ex.gguf", model(1))
+    machine.write("models/\x1b]0;y\x07.gguf", b"")
+    shown = run().stdout
+    assert not set(shown) & {"\x1b", "\x07", "\u202e"}
+    assert "\\x1b[2J" in shown
+
+
+def test_names_on_every_command(machine: Machine, model_file: ModelFile) -> None:
+    path = model_file(types="F32")
+    (machine.here / "models").mkdir()
+    (machine.here / "models/Tiny-F32.gguf").symlink_to(path)
+    for args in (["info", "tiny", "--json"], ["verify", "TINY-F32", "--json"], ["tokenize", "tiny", "--json"]):
+        by_name, by_path = edgellm(*args, given="the time"), edgellm(args[0], str(path), *args[2:], given="the time")
+        assert (by_name.returncode, by_name.stderr) == (0, "")
+        assert by_name.stdout.replace("models/Tiny-F32.gguf", str(path)) == by_path.stdout
+    options = ("-p", "the", "-n", "2", "--temp", "0")
+    by_name, by_path = (edgellm("generate", name, *options) for name in ("tiny", str(path)))
+    assert (by_name.returncode, by_name.stdout) == (0, by_path.stdout)
+
+
+def test_an_unknown_name_is_one_line_on_every_command(machine: Machine) -> None:
+    machine.write("models/qwen3-1.7b.gguf")
+    for args in (["info"], ["verify"], ["tokenize"], ["generate", "-p", "a"]):
+        told = edgellm(args[0], "qwen2-1.7b", *args[1:])
+        assert (told.returncode, told.stdout) == (1, "")
+        assert told.stderr.count("\n") == 1
+        assert "qwen3-1.7b" in told.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from edgellm.cli import run; sys.argv = ['edgellm', '--help']; run(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "list " in done.stdout
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not loaded & {"numpy", "numba", "llama_cpp", "edgellm.models", "edgellm.llamacpp", "platformdirs"}
+
+
+def test_the_current_folder_alone_makes_names_relative(machine: Machine) -> None:
+    machine.write("models/sub/m.gguf")
+    assert json.loads(run("--json").stdout)[0]["path"] == str(Path("models/sub/m.gguf").absolute())

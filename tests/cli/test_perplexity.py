@@ -1,0 +1,166 @@
+"""`edgellm perplexity`: its JSON and lines, what an interrupt leaves, and errors of one line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import edgellm.perplexity
+from edgellm import Model, cli
+from edgellm.cli.perplexity import command
+from edgellm.perplexity import compare, perplexity
+from edgellm.score.windows import scored
+from support.model_file import ModelFile
+
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+TEXT = "the time was on and the rest is in an inn, the end of that thing; " * 6
+Score = Callable[..., Result]
+Complain = Callable[..., str]
+
+
+@pytest.fixture
+def text_file(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def score(model_file: ModelFile, text_file: Path) -> Score:
+    """Run `edgellm perplexity` on a tiny model and a text."""
+    args = [str(model_file(**TINY)), str(text_file), "--ctx", "40", "--threads", "1"]
+    return lambda *more: CliRunner().invoke(command, [*args, *map(str, more)], catch_exceptions=False)
+
+
+@pytest.fixture
+def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Complain:
+    """Run a command line that fails with this exit code; the one line on stderr."""
+
+    def run(code: int, *args: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["edgellm", "perplexity", *map(str, args)])
+        assert cli.run() == code
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        return err.rstrip("\n")
+
+    return run
+
+
+def test_json_is_what_python_gives(score: Score, model_file: ModelFile, text_file: Path) -> None:
+    path, reference = model_file(**TINY), model_file(**TINY, seed=1)
+    with Model.open(path, threads=1) as model, Model.open(reference, threads=1) as other:
+        alone, both = perplexity(model, TEXT, ctx=40), compare(model, other, TEXT, ctx=40)
+    names = {"model": str(path), "file": str(text_file)}
+    assert json.loads(score("--json").stdout) == names | {"against": None} | asdict(alone)
+    against = {"against": str(reference)}
+    assert json.loads(score("--json", "--against", reference).stdout) == names | against | asdict(both)
+
+
+def test_options_reach_the_model(score: Score) -> None:
+    plain, coarse, again, other = (
+        json.loads(score("--json", *more).stdout)["perplexity"]
+        for more in ((), ("--kv-type", "q8_0"), ("--threads", 2), ("--ctx", 50))
+    )
+    assert plain == again
+    assert len({plain, coarse, other}) == 3
+
+
+def test_lines(score: Score, model_file: ModelFile) -> None:
+    done = score("--against", model_file(**TINY, seed=1))
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = json.loads(score("--against", model_file(**TINY, seed=1), "--json").stdout)
+    p, q, ratio, kl = (
+        f"{found[name]:.{digits}f} ± {found[name + '_error']:.{digits}f}"
+        for name, digits in (("perplexity", 4), ("reference_perplexity", 4), ("ratio", 4), ("kl", 6))
+    )
+    median, p99, largest = (f"{found['kl_' + name]:.6f}" for name in ("median", "p99", "max"))
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[:7] == [
+        f"perplexity {p}",
+        f"reference {q}",
+        f"ratio {ratio}",
+        f"KL divergence {kl}",
+        f"median {median}",
+        f"99 % {p99}",
+        f"max {largest}",
+    ]
+    assert lines[7] == f"same top token {100 * found['top1']:.2f} ± {100 * found['top1_error']:.2f} %"
+    assert lines[8:] == [f"{found['tokens']} tokens scored, in {found['windows']} windows of 40"]
+    assert len({line.index(".") for line in done.stdout.splitlines()[:8]}) == 1
+    alone = score().stdout.splitlines()
+    assert [alone[0], alone[-1]] == [done.stdout.splitlines()[0], lines[8]]
+
+
+def test_a_terminal_without_the_sign(model_file: ModelFile, text_file: Path) -> None:
+    args = [sys.executable, "-m", "edgellm", "perplexity", str(model_file(**TINY)), str(text_file), "--ctx", "40"]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(args, capture_output=True, check=True, env=env)
+    assert b" +- " in done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("complete", [0, 2])
+def test_ctrl_c_shows_what_is_known(score: Score, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
+    def interrupted(*args: Any) -> Iterator[Any]:
+        windows = scored(*args)
+        for _ in range(complete):
+            yield next(windows)
+        raise KeyboardInterrupt
+
+    whole = json.loads(score("--json").stdout)
+    monkeypatch.setattr(edgellm.perplexity, "scored", interrupted)
+    done = score("--json")
+    assert done.exit_code == 130
+    found = json.loads(done.stdout) if complete else {}
+    assert (found.get("windows", 0), found.get("of", whole["of"])) == (complete, whole["of"])
+    note = f"edgellm: note: interrupted after {complete} of {whole['of']} windows\n"
+    assert done.stderr == (note if complete else "")
+
+
+def test_a_file_that_is_no_text(complaint: Complain, tmp_path: Path) -> None:
+    """What is wrong with it is told before a model is looked for."""
+    path = tmp_path / "text"
+    assert complaint(1, "no-model", path) == f"edgellm: {path}: No such file or directory; give a text file"
+    assert complaint(1, "no-model", tmp_path) == f"edgellm: {tmp_path}: Is a directory; give a text file"
+    for data, problem in [
+        (b"\n", "is empty; give a text"),
+        (b"caf\xe9", "byte 3 is not UTF-8; convert it to UTF-8 text"),
+    ]:
+        path.write_bytes(data)
+        assert complaint(1, "no-model", path) == f"edgellm: {path}: {problem}"
+
+
+def test_less_than_two_windows(complaint: Complain, model_file: ModelFile, text_file: Path) -> None:
+    said = complaint(1, model_file(**TINY), text_file)
+    assert said.startswith("edgellm: the text has 206 tokens, and two windows of 512 need 1,024: ")
+
+
+def test_wrong_options(complaint: Complain, model_file: ModelFile, text_file: Path) -> None:
+    path = model_file(**TINY)
+    assert "--ctx" in complaint(2, path, text_file, "--ctx", "4")
+    assert "made for up to 512 tokens" in complaint(2, path, text_file, "--ctx", "513")
+    assert "--kv-type cannot be" in complaint(2, path, text_file, "--kv-type", "q5")
+    assert "MODEL" in complaint(2)
+    assert "FILE" in complaint(2, path)
+
+
+def test_a_reference_that_is_none(complaint: Complain, model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+    path, other = model_file(**TINY), model_file(**TINY, vocab=321)
+    said = complaint(1, path, text_file, "--ctx", 40, "--against", other)
+    assert said.startswith(f"edgellm: {other}: has 321 tokens, but {path} has 320; ")
+    assert "missing.gguf" in complaint(1, path, text_file, "--against", tmp_path / "missing.gguf")
+
+
+def test_help_is_light() -> None:
+    code = (
+        "import sys; sys.argv = ['edgellm', 'perplexity', '--help']; "
+        "from edgellm.cli import run; run(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "numba", "llama_cpp"} & set(done.stdout.split())

@@ -1,0 +1,109 @@
+"""`edgellm quantize`: what a person sees, exit codes, and that nothing is written when it should not be."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgellm.cli import run
+from edgellm.cli.conversion import TYPES, Pace
+from edgellm.cli.screen import Progress
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.printable import duration
+from support.model_file import ModelFile
+
+Capture = pytest.CaptureFixture[str]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
+    monkeypatch.setattr("sys.argv", ["edgellm", *map(str, arguments)])
+    return run()
+
+
+def test_it_writes_the_file_and_shows_sizes_and_errors(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    source, out = model_file(types="F16"), tmp_path / "out.gguf"
+    assert call(monkeypatch, "quantize", source, out) == 0
+    shown = capsys.readouterr().out
+    with GGUFFile.open(out) as file:
+        kinds = {tensor.type.name for tensor in file.tensors.values()}
+        assert file.get_int("general.file_type") == 15
+    assert kinds == {"F32", "Q4_K", "Q6_K"}
+    for kind in kinds:
+        assert re.search(rf"^{kind} +\d+ +[\d,]+ +\d", shown, re.MULTILINE)
+    assert re.search(r"^largest errors \(RMS\) .*\nblk\.\d.* Q4_K +[5-9]\.\d\d%$", shown, re.MULTILINE)
+    assert re.search(r"out\.gguf: [\d.]+ MB, 4\.\d\d bits per weight, in [\d.]+ s\n$", shown)
+
+
+def test_a_dry_run_shows_every_tensor_and_writes_nothing(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    source, out = model_file(types="F16", ffn=352), tmp_path / "out.gguf"
+    assert call(monkeypatch, "quantize", source, out, "--dry-run", "--threads", "1", "--type", "q4_k_s") == 0
+    shown = capsys.readouterr().out
+    with GGUFFile.open(source) as file:
+        for name, tensor in file.tensors.items():
+            assert re.search(rf"^{name} .* {tensor.type.name} ", shown, re.MULTILINE)
+    assert re.search(r"blk\.0\.ffn_down\.weight +512 x 352 +F16 +Q5_[01] .*352.* no multiple of 256", shown)
+    assert re.search(r"of memory, about \d+(\.\d)? s with 1 thread\nnothing was written", shown)
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_usage_and_wrong_input_are_one_line(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    source, out = model_file(types="F16"), tmp_path / "out.gguf"
+    (tmp_path / "there.gguf").write_bytes(b"x")
+    cases: list[tuple[list[str | Path], int, str]] = [
+        ([source], 2, "Missing argument 'OUT'"),
+        ([source, "q5_k_m"], 2, "q5_k_m is a type: give it with --type q5_k_m"),
+        ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
+        ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
+        ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
+        ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),
+        ([source, tmp_path / "there.gguf"], 1, "exists; choose another name, or replace it with --force"),
+        ([source, source, "--force"], 1, "is what is read"),
+        ([source, tmp_path / "no" / "out.gguf"], 1, "there is no folder"),
+        ([tmp_path / "missing.gguf", out], 1, "there is no such file"),
+        ([model_file(types="Q8_0"), out], 1, "--requantize"),
+    ]
+    for arguments, code, problem in cases:
+        assert call(monkeypatch, "quantize", *arguments) == code, arguments
+        shown = capsys.readouterr()
+        assert problem in shown.err
+        assert shown.err.startswith("edgellm: ")
+        assert shown.err.count("\n") == 1
+        assert not shown.out
+    assert [path.name for path in tmp_path.iterdir()] == ["there.gguf"]
+    assert (tmp_path / "there.gguf").read_bytes() == b"x"
+
+
+def test_an_interrupt_leaves_no_file_and_130(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: Pace, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pace, "__call__", interrupt)
+    assert call(monkeypatch, "quantize", model_file(types="F16"), tmp_path / "out.gguf") == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    now = 0.0
+    monkeypatch.setattr("edgellm.cli.conversion.monotonic", lambda: now)
+    pace = Pace(Progress())
+    for now in (1.0, 9.0, 12.5, 13.0):
+        pace(int(2e7 * now), 1_000_000_000)
+    assert capsys.readouterr().err == "25% of 1,000 M weights · 20.0 M/s · 0:38 left\n"
+
+
+def test_times_read_as_clocks() -> None:
+    assert [duration(seconds) for seconds in (0.2, 59.7, 61, 3723)] == ["0:00", "1:00", "1:01", "1:02:03"]
+
+
+def test_the_help_names_all_recipes() -> None:
+    from converters.recipes import RECIPES
+
+    assert TYPES.split() == list(RECIPES)

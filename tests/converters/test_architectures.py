@@ -1,0 +1,266 @@
+"""Configurations, tensors and model cards of strangers: what is refused, how, and what cannot do harm."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from converters.architectures import describe
+from converters.checkpoint import Checkpoint
+from converters.header import encode_pairs
+from converters.tensors import Metadata, Source
+from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
+from support.make_checkpoint import write_checkpoint
+
+SMALL = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "layers": 2, "dtype": "F32"}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
+def described(folder: Path, **config: Any) -> tuple[Metadata, list[Source]]:
+    """What `describe` gives for a checkpoint whose config.json is changed so; a value of ... is taken out."""
+    path = folder / "config.json"
+    original = path.read_text(encoding="utf-8")
+    changed = {key: value for key, value in (json.loads(original) | config).items() if value is not ...}
+    path.write_text(json.dumps(changed), encoding="utf-8")
+    try:
+        return describe(Checkpoint.open(folder))
+    finally:
+        path.write_text(original, encoding="utf-8")
+
+
+def values(metadata: Metadata) -> dict[str, Any]:
+    return {key: value.value for key, value in metadata.items()}
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(tmp_path_factory.mktemp("llama"), **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"hidden_size": ...}, "has no hidden_size"),
+        ({"hidden_size": "64"}, "hidden_size is '64', not a whole number"),
+        ({"hidden_size": True}, "hidden_size is True"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+        ({"num_key_value_heads": 3}, "2 attention heads cannot share 3"),
+        ({"head_dim": 33}, "heads of 33 dimensions"),
+        ({"head_dim": None, "num_attention_heads": 3, "num_key_value_heads": 3}, "heads of 21 dimensions"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+        ({"rms_norm_eps": float("inf")}, "rms_norm_eps is inf"),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps is nan"),
+        ({"rope_theta": -1.0}, "rope_theta is -1.0"),
+        ({"rope_scaling": []}, "rope_scaling is [], not an object"),
+        ({"rope_scaling": {"type": "linear"}}, "has no factor"),
+        ({"rope_scaling": LLAMA3 | {"high_freq_factor": 1.0}}, "high_freq_factor 1 is not above"),
+        ({"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes', not true or false"),
+        ({"vocab_size": 321}, "lm_head.weight has shape [320, 64], not [321, 64]"),
+        ({"num_key_value_heads": 2}, "self_attn.k_proj.weight has shape [32, 64], not [64, 64]"),
+        ({"num_hidden_layers": 3}, "no tensor for blk.2.attn_q.weight"),
+        ({"num_hidden_layers": 1}, "tensor model.layers.1.input_layernorm.weight has no place in this llama model"),
+        ({"attention_bias": True}, "no tensor for blk.0.attn_q.bias"),
+        ({"architectures": ["Qwen3ForCausalLM"]}, "no tensor for blk.0.attn_q_norm.weight"),
+        ({"architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM', not a list"),
+    ],
+)
+def test_contradictions(llama: Path, config: dict[str, Any], said: str) -> None:
+    with pytest.raises(ModelFileError) as error:
+        described(llama, **config)
+    assert said in str(error.value)
+    assert str(llama / "config.json") in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"architectures": ["MixtralForCausalLM"]},
+            "MixtralForCausalLM cannot be converted; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
+            "Qwen3ForCausalLM can",
+        ),
+        ({"architectures": ["\x1b[31m\n"]}, r"\x1b[31m\n cannot be converted"),
+        ({"architectures": ...}, "an unnamed architecture cannot be converted"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"is_causal": False}, "is_causal"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "rope scaling longrope is not supported"),
+        ({"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}, "differ from layer to layer"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "mscale": 0.7}}, "mscale"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": False}}, "truncate"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(llama: Path, config: dict[str, Any], said: str) -> None:
+    with pytest.raises(UnsupportedModelError) as error:
+        described(llama, **config)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_untied_model_needs_its_output(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, **SMALL, tied=True)
+    assert "output.weight" not in [source.name for source in described(folder)[1]]
+    with pytest.raises(ModelFileError, match=r"no tensor for output\.weight"):
+        described(folder, tie_word_embeddings=False)
+
+
+def test_rows_of_q_and_k_move_so_that_neighbours_turn_together(llama: Path) -> None:
+    moved = next(source for source in described(llama)[1] if source.name == "blk.0.attn_q.weight").rows(0, 64)
+    q = Checkpoint.open(llama).source("model.layers.0.self_attn.q_proj.weight", "q").rows(0, 64)
+    # Head 1 of 2, 32 dimensions each: its dimensions 0, 16, 1, 17, …
+    assert np.array_equal(moved[32:36], q[[32, 48, 33, 49]])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 2}},
+        {"rope_theta": ..., "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}},
+    ],
+)
+def test_rotary_positions_in_every_place(llama: Path, config: dict[str, Any]) -> None:
+    metadata = values(described(llama, **config)[0])
+    rope = {key: value for key, value in metadata.items() if ".rope." in key}
+    assert rope == {
+        "llama.rope.scaling.type": "linear",
+        "llama.rope.scaling.factor": 2.0,
+        "llama.rope.freq_base": 5e5,
+        "llama.rope.dimension_count": 32,
+    }
+
+
+def test_llama3_scaling_is_a_tensor(llama: Path) -> None:
+    metadata, sources = described(llama, rope_theta=1e4, rope_scaling=LLAMA3 | {"original_max_position_embeddings": 64})
+    assert sources[0].name == "rope_freqs.weight"
+    factors = sources[0].rows(0, 1).view(np.float32)[0]
+    # Pair i turns 64 · 10000^(-i / 16) / 2π times within 64 tokens: 10.2, 5.73, 3.22, 1.81, 1.02, 0.57, …
+    assert factors[:2].tolist() == [1.0, 1.0]
+    kept = (64 * 1e4 ** (-2 / 16) / (2 * np.pi) - 1) / 3
+    assert factors[2] == pytest.approx(1 / ((1 - kept) / 8 + kept))
+    assert factors[5:].tolist() == [8.0] * 11
+    assert not any("scaling" in key for key in metadata)
+
+
+def test_what_transformers_assumes(llama: Path) -> None:
+    left_out = dict.fromkeys(("max_position_embeddings", "rms_norm_eps", "rope_theta", "head_dim", "hidden_act"), ...)
+    metadata = values(described(llama, **left_out)[0])
+    assert metadata["llama.context_length"] == 2048
+    assert metadata["llama.attention.layer_norm_rms_epsilon"] == 1e-6
+    assert metadata["llama.rope.freq_base"] == 10000.0
+    assert metadata["llama.attention.key_length"] == 32
+
+
+@pytest.mark.parametrize(
+    ("config", "window"),
+    [
+        ({"sliding_window": 100}, 100),
+        ({"sliding_window": 512}, None),
+        ({"sliding_window": None}, None),
+        ({"architectures": ["LlamaForCausalLM"], "sliding_window": 100}, None),
+        ({"architectures": ["LlamaForCausalLM"], "sliding_window": 100, "use_sliding_window": True}, 100),
+    ],
+)
+def test_sliding_window(llama: Path, config: dict[str, Any], window: int | None) -> None:
+    metadata = values(described(llama, **({"architectures": ["MistralForCausalLM"]} | config))[0])
+    assert metadata.get("llama.attention.sliding_window") == window
+
+
+def test_nothing_heavy_is_imported() -> None:
+    heavy = "import sys, converters.architectures; print({'gguf', 'yaml', 'numba'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True).stdout == "set()\n"
+
+
+def card(folder: Path, text: str) -> dict[str, Any]:
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    try:
+        return values(described(folder)[0])
+    finally:
+        (folder / "README.md").unlink()
+
+
+def test_numbers_and_dates_of_a_card_become_text(llama: Path) -> None:
+    made = card(
+        llama, "---\nversion: 2.5\nauthor: 2024-01-02\nlicense: [mit, apache-2.0]\ntags: [1, {a: b}, [c], x]\n---"
+    )
+    assert made["general.version"] == "2.5"
+    assert made["general.author"] == "2024-01-02"
+    assert made["general.license"] == "mit,apache-2.0"
+    assert made["general.tags"] == ["1", "x"]
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "license: [",
+        "a: &a [x]\nb: [*a, *a]",
+        "a: " + "[" * 5000,
+        "a: !!python/object/apply:os.getcwd []",
+        "a: 2024-99-99",
+        "license: !!bool x",
+        "license: !!timestamp x",
+        "license: !!int ''",
+        "a: 0x" + "f" * 5000,
+        "tags: [" + "x, " * (1 << 18) + "]",
+    ],
+)
+def test_card_that_cannot_be_read_is_left_out(llama: Path, front: str) -> None:
+    with pytest.warns(EdgeLLMWarning, match="the model card is left out") as seen:
+        made = card(llama, f"---\nlicense: mit\n{front}\n---\n")
+    assert "general.license" not in made
+    assert len(seen) == 1
+    assert "\n" not in str(seen[0].message)
+
+
+_KEYS = st.sampled_from(
+    ["name", "author", "version", "base_model", "datasets", "tags", "language", "license", "model_name", "size_label"]
+)
+_SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.from_regex(r"\w*[-/.: ]\w*-\d*[KMB]")
+)
+_ANYTHING = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(front=st.dictionaries(_KEYS, _ANYTHING), origin=_SCALARS)
+def test_no_card_and_no_name_breaks_a_conversion(llama: Path, front: dict[str, Any], origin: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EdgeLLMWarning)
+        (llama / "README.md").write_text(f"---\n{json.dumps(front)}\n---\n", encoding="utf-8")
+        metadata, _ = described(llama, _name_or_path=origin)
+        (llama / "README.md").unlink()
+    encode_pairs(metadata)
+    assert metadata["general.name"].value
+    for key, value in metadata.items():
+        items = value.value if isinstance(value.value, list) else [value.value]
+        assert value.kind != "str" or all(isinstance(item, str) for item in items), key
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"top_k": "20"}', "top_k is '20', not a whole number"),
+        ('{"temperature": NaN}', "temperature is nan, not a number"),
+        ('{"top_p": true}', "top_p is True"),
+        ("[]", "must hold a JSON object"),
+    ],
+)
+def test_generation_config(llama: Path, text: str, said: str) -> None:
+    path = llama / "generation_config.json"
+    original = path.read_text(encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+    try:
+        with pytest.raises(ModelFileError) as error:
+            described(llama)
+    finally:
+        path.write_text(original, encoding="utf-8")
+    assert said in str(error.value)
+    assert str(path) in str(error.value)

@@ -1,0 +1,42 @@
+"""How much of a trained model its quantized files keep, next to what llama.cpp's quantizer keeps of it."""
+
+from pathlib import Path
+
+import pytest
+
+from converters import convert
+from converters.recipes import RECIPES
+from edgellm import Model
+from edgellm.perplexity import compare
+from support.quantizer import Job, llama_cpp_quantize
+
+pytestmark = pytest.mark.slow
+
+CTX, WINDOWS = 256, 40  # what tale-13m was trained at; so many windows that 1.03 is two standard errors away
+
+
+@pytest.fixture(scope="module")
+def original(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tale-13m as an F16 file."""
+    path = tmp_path_factory.mktemp("quality") / "f16.gguf"
+    convert(shared / "models/tale-13m", path, "F16")
+    return path
+
+
+@pytest.mark.parametrize(("recipe", "most"), [("Q4_K_M", 1.03), ("Q8_0", 1.1)])
+def test_a_quantized_model_is_as_near_to_its_original_as_llama_cpps(
+    shared: Path, original: Path, recipe: str, most: float
+) -> None:
+    ours, theirs = original.with_name(f"ours-{recipe}.gguf"), original.with_name(f"theirs-{recipe}.gguf")
+    convert(shared / "models/tale-13m", ours, recipe)
+    llama_cpp_quantize([Job(str(original), str(theirs), RECIPES[recipe].file_type)])
+    text = (shared / "models/tale-13m/held-out.txt").read_text()[: 4 * CTX * WINDOWS]
+    with Model.open(original) as reference:
+        divergence = [_divergence(path, reference, text) for path in (ours, theirs)]
+    assert divergence[0] <= most * divergence[1]
+
+
+def _divergence(path: Path, reference: Model, text: str) -> float:
+    """The mean KL divergence of a file from the reference, on the second halves of a text's windows."""
+    with Model.open(path) as model:
+        return compare(model, reference, text, ctx=CTX).kl

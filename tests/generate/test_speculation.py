@@ -1,0 +1,297 @@
+"""Speculative decoding: the same text to the bit, in fewer steps, and nothing uncertain is left behind."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgellm import EdgeLLMError, Model
+from edgellm.engine.engine import Engine
+from edgellm.engine.protocol import Stopped
+from edgellm.lookup import PromptLookup
+from edgellm.session import Cancel, Session
+from edgellm.speculation import MOST, Speculation, Wager
+from kquants.layout import PAGE
+from support.model_file import ModelFile
+from support.stateless import Sequence
+
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+NO_END = {2: -float("inf")}
+
+
+class Always(Wager):
+    """Computes all of every draft."""
+
+    def tokens(self, most: int, matched: int) -> int:
+        return most
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long steps take on this machine decides nothing here."""
+    monkeypatch.setattr("edgellm.speculation.Wager", Always)
+
+
+@pytest.fixture(scope="module")
+def path(model_file: ModelFile) -> Path:
+    return model_file(**TINY)
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> Iterator[Model]:
+    with Model.open(path, threads=2) as model:
+        yield model
+
+
+@contextmanager
+def counted(model: Model) -> Iterator[list[Any]]:
+    """What the model's engine computes meanwhile, step by step."""
+    forward, steps = model.engine.forward, list[Any]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.engine, "forward", lambda segments: steps.append(segments) or forward(segments))
+        yield steps
+
+
+def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
+    """Ids and log-probabilities of a reply, and how many steps were computed for it."""
+    with pytest.MonkeyPatch.context() as patch, counted(model) as steps:
+        patch.setattr(Engine, "batch_invariant", speculates)
+        tokens = list(model.stream(prompt, **options))
+    return [(token.id, token.logprob) for token in tokens], len(steps)
+
+
+@given(
+    prompt=st.sampled_from(["in", "the time was and the time was", "aa bb aa bb aa"]),
+    temp=st.sampled_from([0.0, 0.5, 1.5]),
+    seed=st.integers(0, 99),
+    penalty=st.sampled_from([1.0, 1.3]),
+    few=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_text_is_the_same_to_the_bit(
+    model: Model, prompt: str, temp: float, seed: int, penalty: float, few: bool
+) -> None:
+    """Of few tokens, drafts are often right, of many seldom; with penalties they depend on all that came before."""
+    bias = {i: NO_END[2] for i in range(320) if i not in range(100, 104)} if few else NO_END
+    options = {"temp": temp, "seed": seed, "repeat_penalty": penalty, "logit_bias": bias, "max_tokens": 30}
+    plain, steps = written(model, prompt, False, **options)
+    assert (len(plain), steps) == (30, 30), "the prompt, and 29 tokens"
+    again, fewer = written(model, prompt, True, **options)
+    assert again == plain
+    assert fewer <= steps, "a draft that was wrong costs no step"
+
+
+def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.gauge.Gauge.mbu", lambda gauge, steps_per_second, depth: steps_per_second)
+    with counted(model) as steps:
+        reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MOST))
+    assert set(reply.tokens) == {70}
+    assert len(steps) <= 1 + 3 + 2, "the prompt, and drafts that begin when the token came twice"
+    assert reply.stats.mbu is not None
+    assert reply.stats.decode_tps is not None
+    assert reply.stats.mbu / reply.stats.decode_tps == pytest.approx((len(steps) - 1) / (len(reply.tokens) - 1))
+
+
+@pytest.mark.parametrize("ctx", range(9, 20))
+def test_drafts_end_where_the_context_does(path: Path, ctx: int) -> None:
+    with Model.open(path, threads=1, ctx=ctx) as model:
+        n = len(model.tokenizer.encode("the time", add_special=True))
+        reply = model.generate("the time", logit_bias={70: 1000.0})
+    assert reply.tokens == [70] * (ctx - n + 1)
+
+
+def test_a_conversation_goes_on_from_what_is_certain(model: Model) -> None:
+    """A reply that is left in the midst of a draft leaves the sequence as if nothing had been drafted."""
+    ids = model.tokenizer.encode("the time", add_special=True)
+    for taken in range(1, 12):
+        sequence, session = model.engine.new_sequence(), Session(model.engine, "m")
+        cancel = Cancel(model.engine)
+        session.prefill(sequence, ids, cancel)
+        lookup = PromptLookup(ids)
+        with Speculation(session, sequence, lookup, cancel) as steps:
+            for _ in range(taken):
+                lookup.accept(70)
+                logits = steps.decode(70)
+            assert steps.held == len(ids) + taken
+        assert sequence.tokens == ids + [70] * taken
+        assert np.array_equal(logits, model.logits(ids + [70] * taken)[-1])
+        # And what is computed behind it is what that makes of it.
+        after, _ = session.decode(sequence, [80, 81], cancel)
+        assert np.array_equal(after, model.logits([*ids, *[70] * taken, 80, 81])[-2:])
+
+
+class Counting:
+    """An engine that computes nothing: it notes how many rows each step has."""
+
+    ctx, vocab = 1000, 10
+
+    def __init__(self, batch_invariant: bool) -> None:
+        self.batch_invariant, self.rows = batch_invariant, list[int]()
+
+    def forward(self, segments: Any) -> Any:
+        (segment,) = segments
+        self.rows.append(len(segment.tokens))
+        segment.sequence.tokens.extend(segment.tokens)
+        return np.zeros((len(segment.wanted), self.vocab), np.float32)
+
+    def clear_stop(self) -> None:
+        """Nothing was stopped."""
+
+    stop = clear_stop
+
+
+def decoding(engine: Any) -> tuple[Speculation, PromptLookup, Cancel]:
+    lookup, cancel = PromptLookup([]), Cancel(engine)
+    return Speculation(Session(engine, "m"), Sequence(), lookup, cancel), lookup, cancel
+
+
+def test_drafts_need_no_page_of_their_own() -> None:
+    """Where memory is full a reply ends no earlier with them, and nobody loses a branch for a guess."""
+    engine = Counting(True)
+    steps, lookup, _ = decoding(engine)
+    for _ in range(3 * PAGE):
+        lookup.accept(3)
+        steps.decode(3)
+    assert all(
+        start % PAGE + count <= PAGE for start, count in zip(accumulate(engine.rows), engine.rows[1:], strict=False)
+    )
+
+
+@pytest.mark.parametrize("invariant", [True, False])
+def test_rows_that_depend_on_their_batch_are_computed_alone(invariant: bool) -> None:
+    engine = Counting(invariant)
+    steps, lookup, _ = decoding(engine)
+    for _ in range(2 + 8 + 8):
+        lookup.accept(3)
+        steps.decode(3)
+    assert engine.rows == ([1, 8, 8, 8] if invariant else [1] * 18)
+
+
+def test_a_wish_to_stop_ends_it_between_drafted_tokens() -> None:
+    engine = Counting(True)
+    steps, lookup, cancel = decoding(engine)
+    for _ in range(4):
+        lookup.accept(3)
+        steps.decode(3)
+    cancel()
+    lookup.accept(3)
+    with pytest.raises(Stopped):
+        steps.decode(3)
+    assert (steps.held, engine.rows) == (4, [1, 8])
+
+
+def test_a_closed_model_gives_no_drafted_tokens(path: Path) -> None:
+    with Model.open(path, threads=1) as model:
+        generation = model.stream("in", logit_bias={70: 1000.0})
+        for _ in range(4):
+            next(generation)
+    with pytest.raises(EdgeLLMError, match="was closed"):
+        next(generation)
+
+
+def test_the_wager_is_told_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[object, ...]]()
+
+    class Told(Always):
+        def judged(self, matched: int, right: bool) -> None:
+            told.append((matched, right))
+
+        def took(self, count: int, seconds: float) -> None:
+            told.append((f"{count} drafted", seconds > 0))
+
+    monkeypatch.setattr("edgellm.speculation.Wager", Told)
+    steps, lookup, _ = decoding(Counting(True))
+    for token in 3, 3, 3, 3, 5:
+        lookup.accept(token)
+        steps.decode(token)
+    assert told == [("0 drafted", True), ("7 drafted", True), (1, True), (1, True), (1, False), ("0 drafted", True)]
+
+
+def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[int, bool]]()
+
+    class Never(Wager):
+        def tokens(self, most: int, matched: int) -> int:
+            return 0
+
+        def judged(self, matched: int, right: bool) -> None:
+            told.append((matched, right))
+
+    monkeypatch.setattr("edgellm.speculation.Wager", Never)
+    engine = Counting(True)
+    steps, lookup, _ = decoding(engine)
+    for token in 3, 3, 3, 5:
+        lookup.accept(token)
+        steps.decode(token)
+    assert (told, engine.rows) == ([(1, True), (2, False)], [1, 1, 1, 1])
+
+
+def test_a_wager_on_what_was_often_right() -> None:
+    wager, never = Wager(), Wager()
+    assert wager.tokens(MOST, 4) == 0, "nobody knows yet what a step takes"
+    for each in wager, never:
+        each.took(0, 0.02)
+    for _ in range(50):
+        wager.judged(2, True)
+        never.judged(2, False)
+    assert (wager.tokens(MOST, 2), wager.tokens(2, 2), wager.tokens(0, 0)) == (MOST, 2, 0)
+    assert (never.tokens(MOST, 2), never.tokens(MOST, 4)) == (0, 3), "shorter matches say nothing of longer ones"
+
+
+def test_a_wager_on_what_steps_take() -> None:
+    """With a third of the drafts right, a token more is worth up to a third more time; and what it takes may change."""
+
+    def after(one: float, two: float, four: float, eight: float) -> Wager:
+        wager = Wager()
+        for _ in range(200):
+            wager.judged(1, True)
+            wager.judged(1, False)
+            wager.judged(1, False)
+            for count, seconds in (0, one), (1, two), (3, four), (MOST, eight):
+                wager.took(count, seconds)
+        return wager
+
+    assert after(0.02, 0.021, 0.04, 0.04).tokens(MOST, 1) == 1
+    assert after(0.02, 0.03, 0.05, 0.06).tokens(MOST, 1) == 0
+    assert after(0.02, 0.021, 0.021, 0.04).tokens(MOST, 1) == 3
+    assert after(0.02, 0.021, 0.04, 0.021).tokens(MOST, 1) == MOST
+    wager = after(0.02, 0.04, 0.05, 0.06)
+    tried = next(i for i in range(1000) if wager.tokens(MOST, 1) or wager.took(0, 0.02))
+    assert 100 < tried < 400, "it is not tried for a long time, but then again"
+    wager = Wager()
+    for _ in range(9):
+        wager.judged(4, True)
+        for count, seconds in (0, 0.02), (1, 0.021), (3, 0.022):
+            wager.took(count, seconds)
+    assert wager.tokens(MOST, 4) == 3
+    assert any(wager.took(3, 0.022) or wager.tokens(MOST, 4) == MOST for _ in range(400)), "what was never tried, too"
+
+
+def test_a_wager_on_steps_that_were_disturbed() -> None:
+    """The first of a kind is believed; what takes much longer than those before it is not, for a while."""
+
+    def after(*seconds: float) -> int:
+        wager = Wager()
+        wager.took(0, 0.02)
+        wager.took(3, 0.04)
+        for _ in range(50):
+            wager.judged(2, True)
+        for each in seconds:
+            wager.took(MOST, each)
+        return wager.tokens(MOST, 2)
+
+    assert (after(), after(0.04), after(0.04, 100, 100), after(0.2), after(0.04, *[0.2] * 20)) == (
+        MOST,
+        MOST,
+        MOST,
+        3,
+        3,
+    )

@@ -1,0 +1,94 @@
+"""What a hub says of a repository is trusted in nothing, and what it refuses is one line."""
+
+import pytest
+
+from edgellm import hub as ours
+from edgellm.errors import EdgeLLMError
+from support.hub_pull import FILE, NAME, pull
+from support.hub_server import PAGE, Hub, hub, sends
+from support.local_models import Machine, machine
+
+__all__ = ["hub", "machine"]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"rfilename": "../../evil.gguf"},
+        {"rfilename": "/etc/evil.gguf"},
+        {"rfilename": "..\\evil.gguf"},
+        {"rfilename": ".hidden.gguf"},
+        {"size": -1, "lfs": None},
+        {"lfs": {"sha256": "../evil", "size": 5, "pointerSize": 1}},
+        {"lfs": {"sha256": "0" * 64, "size": "5", "pointerSize": 1}},
+    ],
+)
+def test_a_listing_is_trusted_in_nothing(lie: dict[str, object], machine: Machine, hub: Hub) -> None:
+    hub.add(NAME, m__gguf=FILE)
+    hub.lies["m.gguf"] = lie
+    assert ours.Hub().repository(NAME).files == ()
+
+
+def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
+    waits: list[float] = []
+
+    class Patient(ours.Watcher):
+        def waiting(self, why: str, seconds: float) -> None:
+            waits.append(seconds)
+
+    hub.add(NAME, m__gguf=FILE)
+    hub.status, hub.headers, hub.refusals = 429, {"Retry-After": "7"}, 1
+    pull(watcher=Patient())
+    assert waits == [7.0]
+    hub.headers, hub.refusals = {"Retry-After": "3600"}, 1 << 30
+    with pytest.raises(EdgeLLMError, match=r"too many requests from here .* in 3600 seconds; with a token"):
+        pull()
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "told"),
+    [
+        (
+            401,
+            {"X-Error-Code": "RepoNotFound"},
+            "is not on http.*, or is private .401.; check the name, or give a token",
+        ),
+        (404, {"X-Error-Code": "RepoNotFound"}, "no such thing on http"),
+        (403, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
+        (403, {}, "refuses it .403."),
+        (500, {}, "answers 500"),
+    ],
+)
+def test_a_repository_that_is_refused(
+    status: int, headers: dict[str, str], told: str, machine: Machine, hub: Hub
+) -> None:
+    hub.status, hub.headers = status, headers
+    with pytest.raises(EdgeLLMError, match=told) as refused:
+        pull()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_gated_repository_with_a_token(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    hub.add(NAME, m__gguf=FILE)
+    hub.faults = [sends(b"", 403, X_Error_Code="GatedRepo")]
+    with pytest.raises(EdgeLLMError, match="your token has no access to it; ask for access at") as refused:
+        pull()
+    assert "hf_secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "answer", [PAGE, b"[]", b'{"id": "a/b"}', b'{"id": "../..", "sha": "x"}', b'{"siblings": 3}', b"[" * 200_000]
+)
+def test_an_answer_that_is_none(answer: bytes, machine: Machine, hub: Hub) -> None:
+    hub.answer = answer
+    with pytest.raises(EdgeLLMError) as refused:
+        pull()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "nonsense", "ftp://x", "http://[::bad"])
+def test_no_hub_there(endpoint: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    with pytest.raises(EdgeLLMError, match=r"check (the network|HF_ENDPOINT)"):
+        pull()

@@ -1,0 +1,154 @@
+"""Matrix tiles, on any CPU: their instructions are calls to an emulator here; the rest is what runs with real ones."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from llvmlite import ir
+
+from kquants import jit
+from kquants.activations import elementwise
+from kquants.compiler import compile
+from kquants.compiler.decorators import KERNELS
+from kquants.formats import shorts
+from kquants.formats.pieces import BLOCK_WEIGHTS
+from kquants.formats.quantized import QUANTIZED
+from kquants.products import amx, tiled, tiled_decode, tiled_prefill, unpacked
+from kquants.products.groups import GROUP
+from kquants.products.unpacked import UNIT_SCALES
+from support.documented_products import expression, extremes, largest_weights, some_weights
+from support.kernels import KINDS, addresses, same_bits
+from support.products import product
+from support.quantized_rows import Rows, buffer_of, rows_for
+from support.quantized_targets import quantize
+
+pytestmark = pytest.mark.cpus
+
+_LONG = ir.IntType(64)
+
+
+class Tiles:
+    """The eight tile registers, as the manual describes them: up to 16 rows of up to 64 bytes."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.row_bytes: list[int] = []
+        self.registers: dict[int, Any] = {}
+
+    def ldtilecfg(self, address: int, *_: int) -> None:
+        configuration = np.frombuffer(ctypes.string_at(address, 64), np.uint8)
+        assert configuration[0] == 1, "palette"
+        self.row_bytes = configuration[16:32].view(np.uint16).tolist()
+        self.rows = configuration[48:56].tolist()
+        assert max(self.rows) <= 16 and max(self.row_bytes) <= 64
+
+    def tilezero(self, tile: int, *_: int) -> None:
+        self.registers[tile] = np.zeros((self.rows[tile], self.row_bytes[tile]), np.uint8)
+
+    def tileloadd64(self, tile: int, address: int, stride: int) -> None:
+        self.tilezero(tile)
+        for i, row in enumerate(self.registers[tile]):
+            row[:] = np.frombuffer(ctypes.string_at(address + i * stride, len(row)), np.uint8)
+
+    def tilestored64(self, tile: int, address: int, stride: int) -> None:
+        for i, row in enumerate(self.registers[tile]):
+            ctypes.memmove(address + i * stride, row.ctypes.data, len(row))
+
+    def tdpbssd(self, to: int, a: int, b: int) -> None:
+        self._multiply(to, a, b, np.int8, np.int8)
+
+    def tdpbsud(self, to: int, a: int, b: int) -> None:
+        self._multiply(to, a, b, np.int8, np.uint8)
+
+    def tdpbusd(self, to: int, a: int, b: int) -> None:
+        self._multiply(to, a, b, np.uint8, np.int8)
+
+    def tdpbuud(self, to: int, a: int, b: int) -> None:
+        self._multiply(to, a, b, np.uint8, np.uint8)
+
+    def tilerelease(self, *_: int) -> None:
+        self.registers.clear()
+
+    def _multiply(self, to: int, a: int, b: int, of_a: type[np.integer[Any]], of_b: type[np.integer[Any]]) -> None:
+        """To each int32 (m, n), the products of four bytes (m, 4k …) of a with those (k, 4n …) of b."""
+        left = self.registers[a].view(of_a).astype(np.int64)
+        right = self.registers[b].view(of_b).astype(np.int64)
+        right = right.reshape(len(right), -1, 4).swapaxes(1, 2).reshape(4 * len(right), -1)
+        self.registers[to].view(np.int32)[...] += (left @ right).astype(np.int32)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Callable[[str], str]]:
+    """The name of a product kernel for a format, made with emulated tiles."""
+    patch, tiles, kept = pytest.MonkeyPatch(), Tiles(), []
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
+
+    def emulated(b: ir.IRBuilder, name: str, *values: Any) -> None:
+        instruction = prototype(getattr(tiles, name))
+        kept.append(instruction)
+        function = ir.FunctionType(ir.VoidType(), [_LONG] * 3).as_pointer()
+        address = _LONG(ctypes.cast(instruction, ctypes.c_void_p).value)
+        given = [b.ptrtoint(v, _LONG) if isinstance(v.type, ir.PointerType) else b.zext(v, _LONG) for v in values]
+        b.call(b.inttoptr(address, function), given + [_LONG(0)] * (3 - len(given)))
+
+    patch.setattr(amx, "_tile", emulated)
+    for module in (shorts, unpacked, tiled_decode, tiled_prefill, elementwise):
+        patch.setattr(module, "AMX", True)
+    scales_at = 2 * GROUP * BLOCK_WEIGHTS  # behind int16
+    tile_bytes = scales_at + (GROUP + 1) * UNIT_SCALES
+    patch.setattr(tiled_prefill, "SCALES", scales_at)
+    for module in (tiled_prefill, tiled):
+        patch.setattr(module, "UNPACKED", tile_bytes)
+    for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
+        patch.setattr(f"kquants.products.{module}.VIA_INT16", False)
+    patch.setattr("kquants.formats.winograd.WINOGRAD", False)
+
+    def make(name: str) -> str:
+        kernel = f"matmul_tiles_{name}"
+        if kernel not in addresses():
+            tiled._define(f"tiles_{name}", QUANTIZED[name])
+            addresses()[kernel] = jit._link(compile.object_code(kernel), kernel)
+            del KERNELS[kernel]
+        return f"tiles_{name}"
+
+    yield make
+    patch.undo()
+    for name in [name for name in addresses() if "tiles_" in name]:
+        del addresses()[name]
+
+
+OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1"], ["Q4_K", "Q6_K", "IQ4_XS", "Q2_K"]
+"""Signed weights, some with an offset, some with a minimum; and spans of 32 and of 16, each with minima and without."""
+
+
+def check(kernel: str, name: str, w: Any, x: Rows, *batches: int) -> None:
+    wanted = expression(name, w, x)
+    for tokens in batches:
+        assert same_bits(product(kernel, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
+
+
+@pytest.mark.parametrize("name", OF_BLOCKS + OF_SUPER_BLOCKS)
+def test_matrix_tiles_give_the_bits_of_the_expression(name: str, kernel: Callable[[str], str]) -> None:
+    rng = np.random.default_rng(1)
+    for rows, columns in ((40, 512), (16, 352), (20, 4096)):
+        if columns % KINDS[name].block == 0:
+            w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 33, columns)
+            check(kernel(name.lower()), name, w, x, 8, 9, 17, 33)
+
+
+@pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
+@pytest.mark.parametrize("name", OF_SUPER_BLOCKS)
+def test_the_largest_int16_are_exact(name: str, weight: int, kernel: Callable[[str], str]) -> None:
+    four = extremes(name)
+    x = replace(four, **{part: np.tile(v, (3, 1)) for part, v in vars(four).items()})
+    check(kernel(name.lower()), name, largest_weights(name, weight), x, 12)
+
+
+@pytest.mark.parametrize("rows", [8, 9])  # NARROW, and more
+def test_int16_of_activations_are_their_bytes_times_powers_of_two(rows: int, kernel: Callable[[str], str]) -> None:
+    addresses()["tiles_quantize"] = jit._link(compile.object_code("quantize"), "quantize")
+    x = np.random.default_rng(2).standard_normal((rows, 768)).astype(np.float32)
+    quantize(x, "tiles_quantize").check(x)

@@ -1,0 +1,107 @@
+"""All tests of single kernels once more, for lesser CPUs than this one, and each way to multiply bytes, of any CPU.
+
+What a process has compiled for stays with it: each CPU is a process of its own. Instructions that this CPU lacks are
+emulated.
+"""
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from kquants import FLOAT_FORMATS, FORMATS
+from support.cpus import EACH_KIND, LESSER, LOWERINGS, listed, python, python_on_lesser, python_with
+from support.model_file import ModelFile
+
+KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", "elementwise", "attention")]
+KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]
+
+EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
+"""Lowerings that differ in kind, where products of all formats are tested; this CPU's and those of LESSER are others.
+
+With AVX-512 VNNI rows come in parts, unless the CPU is one of Intel's or a Zen 4.
+"""
+
+OF_MODELS = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "quantize", "swiglu", "attention_merge"]
+OF_MODELS += [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in ("f16", "q8_0")]
+OF_MODELS += ["embed_f16", "embed_q6_k", "embed_q8_0", "matmul_f16", "matmul_q4_k", "matmul_q6_k", "matmul_q8_0"]
+"""What the models below need: all is compiled in one go, as each process that compiles takes seconds to begin."""
+
+PRODUCT_TESTS = f"""
+import sys, pytest
+from support import kernels
+formats = sys.argv[1:]
+kernels.NAMES[:] = [*{OF_MODELS}, *{{f"matmul_{{name.lower()}}" for name in formats}} - {{*{OF_MODELS}}}]
+chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
+files = [f"kquants/test_{{of}}.py" for of in ("dot4", "matmul", "float_products", "elementwise")]
+sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
+"""
+LOGITS = f"""
+import sys, hashlib, itertools, pathlib
+from support import kernels
+from support.logits_bits import logits_bits
+kernels.NAMES[:] = {OF_MODELS}
+kernels.addresses()
+for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", "q8_0")):
+    whole = logits_bits(path, 2, None, kv_type)
+    for chunk in (1, 3, 7, 9):  # in one thread: they would wait for each other at every op, of which there are many
+        assert (logits_bits(path, 1, chunk, kv_type) == whole).all(), f"chunks of {{chunk}}"
+    print(hashlib.sha256(whole).hexdigest())
+"""
+
+
+# At first, each process compiles kernels for a CPU of its own.
+pytestmark = [pytest.mark.cpus, pytest.mark.timeout(1800)]
+
+
+@pytest.mark.parametrize("lowering", LESSER)
+def test_kernels_are_right_on_a_lesser_cpu(lowering: str) -> None:
+    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    python_on_lesser(lowering, code, "-q", "-x", "-n0", "-p", "no:cacheprovider", *KERNEL_TESTS)
+
+
+TILES = [("sapphirerapids", "avx512vnni", inf), ("alderlake", "avxvnni", inf), ("znver3", "avx2", inf)]
+TILES += [("znver5", "avx512vnni", 20), ("generic", "dotprod", 20), ("ivybridge", "ssse3", inf), ("x86-64", "avx", inf)]
+
+
+@pytest.mark.parametrize(("cpu", "feature", "size"), TILES)
+def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None:
+    code = "from kquants.products.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
+    assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
+
+
+CHOICES = """
+from kquants.formats import q4_k, q6_k, q8_0
+from kquants.products.parts import choices
+print(*map(choices, (q4_k, q6_k, q8_0)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("cpu", "choices"),
+    [("znver5", "[4] [16, 4] [8, 4]"), ("znver4", "[] [4] []"), ("sapphirerapids", "[] [] []")],
+)
+def test_in_how_many_parts_rows_may_come(cpu: str, choices: str) -> None:
+    features = listed(LOWERINGS["AVX-512 VNNI"])
+    assert python("-c", CHOICES, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=features).strip() == choices
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_products_are_right_in_each_lowering(lowering: str) -> None:
+    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering in EVERY_FORMAT else (*FLOAT_FORMATS, *EACH_KIND)))
+
+
+@pytest.fixture(scope="module")
+def models(model_file: ModelFile) -> list[Path]:
+    return [model_file(types=recipe) for recipe in ("Q8_0", "Q4_K", "F16")]  # too narrow to come in parts
+
+
+@pytest.fixture(scope="module")
+def bits(models: list[Path]) -> str:
+    """Those of this CPU."""
+    return python("-c", LOGITS, *models)
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_models_have_the_same_bits_in_each_lowering(lowering: str, models: list[Path], bits: str) -> None:
+    assert python_with(lowering, LOGITS, *models) == bits

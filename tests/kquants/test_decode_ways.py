@@ -1,0 +1,98 @@
+"""By which way decode multiplies: what was measured to be fastest, with AVX2 alone and with AVX-512."""
+
+import pytest
+
+from kquants import jit
+from support.cpus import AVX2, LOWERINGS, pretended, python, skip_without
+
+pytestmark = pytest.mark.cpus
+
+CODE = """
+from kquants.formats.quantized import QUANTIZED
+from kquants.products.groups import in_groups
+from kquants.products.pairs import is_in_pairs
+from kquants.products.quarters import is_in_quarters
+from kquants.products.row_by_row import is_row_by_row
+for way in (is_in_pairs, is_in_quarters, is_row_by_row):
+    for parts in (1, 4):
+        print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
+    assert not any(is_row_by_row(fmt, 1, 16) for fmt in QUANTIZED.values())
+    assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4, 8) for parts in (1, 4))
+"""
+ROWS = """
+from kquants.formats import q4_k, q6_k
+from kquants.products.tiled_decode import rows_of
+print(*map(rows_of, (q4_k, q6_k)))
+"""
+
+
+def test_ways_of_formats_with_avx2() -> None:
+    skip_without(*AVX2)
+    ways = python("-c", CODE, **pretended("znver3", AVX2))
+    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "", "", "q6_k", ""]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features", "in_quarters", "row_by_row"),
+    [
+        ("znver4", ["gfni"], "q4_k", "q6_k"),
+        ("znver5", ["gfni"], "", ""),
+        ("sapphirerapids", ["gfni"], "q4_k", "q6_k"),
+        ("cascadelake", [], "q4_k", ""),
+    ],
+)
+def test_ways_of_formats_with_avx512(cpu: str, features: list[str], in_quarters: str, row_by_row: str) -> None:
+    skip_without()
+    ways = python("-c", CODE, **pretended(cpu, [*LOWERINGS["AVX-512 VNNI"], *features]))
+    assert ways.splitlines() == ["", "", in_quarters, "", row_by_row, row_by_row]
+
+
+def test_no_other_way_without() -> None:
+    skip_without("sse4.2")
+    ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
+    assert ways.splitlines() == [""] * 6
+
+
+@pytest.mark.parametrize(
+    ("cpu", "lowering", "rows"),
+    [
+        ("znver4", "AVX-512 VNNI", "8 4"),
+        ("sapphirerapids", "AVX-512 VNNI", "4 4"),
+        ("x86-64", "AVX-512", "2 2"),
+        ("znver3", "AVX2", "2 2"),
+    ],
+)
+def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: str, rows: str) -> None:
+    skip_without()
+    assert python("-c", ROWS, **pretended(cpu, LOWERINGS[lowering])).strip() == rows
+
+
+@pytest.mark.skipif(not jit._may_use_amx(), reason="no matrix tiles here")
+def test_more_are_where_there_are_matrix_tiles() -> None:
+    features = [*LOWERINGS["AVX-512 VNNI"], "amx-tile", "amx-int8"]
+    assert python("-c", ROWS, **pretended("sapphirerapids", features)).strip() == "8 8"
+
+
+CHAIN = """
+from llvmlite import ir
+from kquants import jit
+from kquants.simd import I32
+from kquants.simd.dot4 import dot2
+import llvmlite.binding as llvm
+module = ir.Module()
+function = ir.Function(module, ir.FunctionType(I32.vector, [I32.vector] * 2), "f")
+b = ir.IRBuilder(function.append_basic_block())
+total, x = function.args
+for _ in range(3):
+    total = dot2(b, total, x, x)
+b.ret(total)
+machine = jit.target_machine()
+assembly = machine.emit_assembly(llvm.parse_assembly(str(module)))
+print(assembly.count("vpdpwssd"), assembly.count("vpmaddwd"))
+"""
+
+
+@pytest.mark.parametrize("cpu", ["sapphirerapids", "znver4"])
+def test_a_sum_of_shorts_stays_one_instruction_in_a_chain_of_sums(cpu: str) -> None:
+    skip_without()
+    assert python("-c", CHAIN, **pretended(cpu, LOWERINGS["AVX-512 VNNI"])).split() == ["3", "0"]

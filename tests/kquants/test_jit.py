@@ -1,0 +1,401 @@
+"""Compiled kernels: made once, loaded without the compiler, and never trusted blindly."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import gguf
+import llvmlite
+import numpy as np
+import pytest
+from llvmlite import ir
+from numba import types
+
+import kquants
+from kquants import fingerprint, jit
+from kquants.compiler import compilers
+from kquants.compiler.cpu import is_x86
+from kquants.compiler.decorators import KERNELS, kernel
+from kquants.dequantize import dequantize
+from support.kernels import KINDS, NAMES, cache_folder, call_address, made, random_blocks, same_bits
+
+ROOT = Path(kquants.__file__).parent.parent
+# Loads kernels as a process of its own, multiplies with one, and tells which large modules that took.
+CHILD = """
+import ctypes, sys
+from pathlib import Path
+from kquants import jit
+address = jit.load(sys.argv[2:], Path(sys.argv[1]))[sys.argv[2]]
+bf16, f32 = (ctypes.c_uint16 * 2)(0x3F80, 0xC000), (ctypes.c_float * 2)()
+kernel = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)(address)
+kernel(ctypes.addressof(ctypes.c_int64()), None, ctypes.addressof(bf16), 2, ctypes.addressof(f32))
+print(*f32, *sorted({"numba", "numpy", "llvmlite"} & sys.modules.keys()))
+"""
+SMALL = "dequantize_bf16"
+COMPILED = ["1.0", "-2.0", "llvmlite"]
+
+
+def child(folder: Path, *names: str, root: Path = ROOT, **options: object) -> "subprocess.Popen[str]":
+    """A process that loads kernels from `folder`, with the package under `root`."""
+    command = [sys.executable, "-P", "-c", CHILD, str(folder), *(names or (SMALL,))]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment | options.pop("env", {}), text=True, **pipes, **options)  # type: ignore
+
+
+def answer(process: "subprocess.Popen[str]") -> list[str]:
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out.split()
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`jit.load` in this process as if nothing had been loaded."""
+    monkeypatch.setattr(jit, "_ADDRESSES", {})
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled")
+    assert answer(child(folder)) == COMPILED
+    return folder
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, compiled_once: Path) -> Path:
+    """A cache folder that holds SMALL, the test's own."""
+    return shutil.copytree(compiled_once, tmp_path / "cache")
+
+
+def only_object(folder: Path) -> Path:
+    (path,) = folder.glob("*.o")
+    return path
+
+
+def test_a_kernel_is_compiled_once(compiled: Path) -> None:
+    before = only_object(compiled).stat()
+    assert answer(child(compiled)) == COMPILED
+    after = only_object(compiled).stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_the_folder_is_private(tmp_path: Path, fresh: None) -> None:
+    folder = tmp_path / "parent" / "cache"
+    old = os.umask(0)
+    try:
+        jit.load([SMALL], folder)
+        assert folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(old)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_folder_that_others_may_write(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Who knows what they left there.
+    compiled.chmod(0o777)
+    assert load_and_look(compiled, monkeypatch) != compiled
+    compiled.chmod(0o700)
+
+
+def damaged(stored: bytes) -> dict[str, bytes]:
+    middle = len(stored) // 2
+    flipped = stored[:middle] + bytes([stored[middle] ^ 1]) + stored[middle + 1 :]
+    return {
+        "empty": b"",
+        "shorter than a checksum": stored[:20],
+        "a checksum alone": stored[:32],
+        "truncated": stored[:middle],
+        "zeros": bytes(len(stored)),
+        "longer": stored + b"\0",
+        "one bit": flipped,
+    }
+
+
+@pytest.mark.parametrize("damage", damaged(bytes(100)))
+def test_a_damaged_object_is_compiled_again(compiled: Path, damage: str) -> None:
+    path = only_object(compiled)
+    whole = path.read_bytes()
+    path.write_bytes(damaged(whole)[damage])
+    assert answer(child(compiled)) == COMPILED
+    assert path.read_bytes() == whole, "the same source gives the same object"
+
+
+def test_left_over_and_foreign_files_do_not_matter(compiled: Path) -> None:
+    (compiled / "abandoned.tmp").write_bytes(b"\x7fELF")
+    (compiled / f"{SMALL}-0123.o").write_bytes(b"")
+    (compiled / "run-folder.o").mkdir()
+    assert answer(child(compiled)) == COMPILED
+    assert (compiled / "abandoned.tmp").exists()
+
+
+def test_an_object_that_cannot_be_written(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = only_object(compiled)
+    path.unlink()
+    path.mkdir()  # in the way, as a full disk is
+    assert load_and_look(compiled, monkeypatch) != compiled
+    assert list(compiled.glob("*.o")) + list(compiled.glob("*.tmp")) == [path], "what was written in part is removed"
+
+
+def test_a_kernel_that_does_not_compile(tmp_path: Path, fresh: None) -> None:
+    with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: .*no_such_kernel"):
+        jit.load(["no_such_kernel"], tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.parametrize(
+    ("number", "told"), [(9, "its process was killed, .* try again"), (11, "its process ended with signal 11")]
+)
+def test_a_compiler_that_is_killed(
+    number: int, told: str, tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = subprocess.Popen
+
+    def killed(*arguments: Any, **options: Any) -> "subprocess.Popen[str]":
+        process = started(*arguments, **options)
+        process.send_signal(number)
+        return process
+
+    monkeypatch.setattr(compilers.subprocess, "Popen", killed)
+    with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: {told}$"):
+        jit.load([SMALL], tmp_path)
+    assert not list(tmp_path.glob("*.o"))
+
+
+def test_a_kernel_that_calls_what_is_not_its_own() -> None:
+    from kquants.simd import call, define
+
+    @define(types.none, types.int64)
+    def call_elsewhere(b: ir.IRBuilder, to: Any) -> None:
+        call(b, "elsewhere", ir.VoidType(), to)
+
+    def outward(to: int) -> None:
+        call_elsewhere(to)
+
+    with pytest.raises(jit.KernelError, match=r"^outward calls elsewhere, which a kernel must not"):
+        made(outward)
+
+
+def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
+    """Where a part did, LLVM left out an access at an offset of 0, or could not make it part of another."""
+    from kquants.compiler import compile
+
+    code = str(compile.optimized("rope_store_q8_0", jit.target_machine()))
+    groups = dict(re.findall(r"^attributes (#\d+) = \{(.*)\}", code, re.MULTILINE))
+    parts = re.findall(r"^define .*@.*(#\d+) ", code, re.MULTILINE)
+    assert parts
+    assert all("null_pointer_is_valid" in groups[part] for part in parts)
+
+
+@pytest.mark.skipif(not is_x86(), reason="reads the assembly of x86")
+def test_the_stack_is_aligned_once_where_a_kernel_is_entered() -> None:
+    """A vector lies on the stack of what the entry calls, which does nothing for that itself."""
+    from kquants.compiler import compile
+    from kquants.simd import I32, define, pointer
+
+    long = ir.IntType(64)
+
+    @define(types.none, types.int64)
+    def tell_place(b: ir.IRBuilder, to: Any) -> None:
+        place = b.alloca(I32.vector)
+        place.align = 64
+        b.store(b.ptrtoint(place, long), pointer(b, to, long))
+
+    def aligned(to: int) -> None:
+        tell_place(to)
+
+    kernel("aligned", arguments=1)(aligned)
+    machine = jit.target_machine.__wrapped__()  # its own: another's first module may have been without the flag
+    try:
+        code = machine.emit_assembly(compile.optimized("aligned", machine))
+    finally:
+        del KERNELS["aligned"]
+    assert re.findall(r"\band\w*\s+\$-\d+, %rsp", code) == ["andq\t$-64, %rsp"]
+    entry = re.search(r"^_?aligned:.*?\bret", code, re.MULTILINE | re.DOTALL)
+    assert entry and re.search(r"\$-64, %rsp.*\bcall", entry[0], re.DOTALL)
+
+
+def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Load SMALL with `folder` given, which cannot be used; the folder where it was compiled in the end."""
+    used: list[Path] = []
+    compile_there = compilers.compile_missing
+
+    def spy(names: Sequence[str], to: Path, progress: jit.Progress) -> None:
+        used.append(to)
+        compile_there(names, to, progress)
+
+    monkeypatch.setattr(compilers, "compile_missing", spy)
+    x, y = np.array([0x4040], np.uint16), np.zeros(1, np.float32)
+    with pytest.warns(RuntimeWarning, match="cannot be kept in .*EDGELLM_CACHE"):
+        address = jit.load([SMALL], folder)[SMALL]
+    call_address(address, x.ctypes.data, 1, y.ctypes.data)
+    assert y[0] == 3
+    return used[-1]
+
+
+def load_without_compiling(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Load SMALL from `folder`, where it is."""
+
+    def fail(*given: object) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(compilers, "compile_missing", fail)
+    monkeypatch.setattr(jit, "_ADDRESSES", {})
+    return bool(jit.load([SMALL], folder)[SMALL])
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    used = load_and_look(tmp_path / "file" / "cache", monkeypatch)
+    assert tmp_path not in used.parents
+    assert not used.exists(), "the temporary folder is removed"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners are POSIX")
+def test_the_folder_of_another_user(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What lies in it must not be run, however good it looks.
+    only_object(compiled).write_bytes(b"evil")
+    other = os.getuid() + 1
+    if os.getuid() == 0:
+        os.chown(compiled, other, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: other)
+    assert load_and_look(compiled, monkeypatch) != compiled
+    assert only_object(compiled).read_bytes() == b"evil"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_folder_that_cannot_be_written(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # the superuser may write everywhere
+    path = only_object(compiled)
+    path.rename(path.with_suffix(".away"))
+    assert load_and_look(compiled, monkeypatch) != compiled
+    path.with_suffix(".away").rename(path)
+    assert load_without_compiling(compiled, monkeypatch), "what is there is used"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only the superuser makes folders of its own")
+def test_the_folder_of_the_superuser_serves_all(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1)
+    assert load_without_compiling(compiled, monkeypatch)
+
+
+def test_an_upgrade_of_numba_has_its_own_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvmlite, "__file__", str(tmp_path / "llvmlite" / "__init__.py"))
+    assert fingerprint._numba_version() == version("numba"), "where it lies elsewhere"
+    told = tmp_path / "numba" / "_version.py"
+    told.parent.mkdir()
+    seen = set()
+    for release in ("0.62.0", "0.62.1"):
+        told.write_text(f'version = "{release}"')
+        seen.add(fingerprint._environment.__wrapped__())
+    assert len(seen) == 2
+
+
+def test_numba_tells_its_version_beside_llvmlite() -> None:
+    assert version("numba") in fingerprint._numba_version()
+
+
+def test_a_changed_source_is_compiled(tmp_path: Path, compiled: Path) -> None:
+    shutil.copytree(ROOT / "kquants", tmp_path / "kquants", ignore=shutil.ignore_patterns("__pycache__"))
+    formats = tmp_path / "kquants" / "formats"
+    shutil.copy(formats / "f16.py", formats / "bf16.py")
+    assert answer(child(compiled, root=tmp_path)) == ["1.875", "-2.0", "llvmlite"]
+    assert answer(child(compiled)) == COMPILED
+    assert len(list(compiled.glob("*.o"))) == 2
+
+
+def test_the_current_folder_is_not_where_modules_come_from(tmp_path: Path) -> None:
+    for name in ("numba", "numpy", "kquants", "llvmlite", "hashlib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('ran a file of the current folder')")
+    assert answer(child(tmp_path / "cache", cwd=tmp_path)) == COMPILED
+
+
+def test_a_numba_in_the_current_folder_changes_nothing(tmp_path: Path, compiled: Path) -> None:
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").touch()
+    (tmp_path / "numba" / "_version.py").write_text("version = 'another'")
+    # Not with -P: as from a script there, or python -m.
+    command, environment = [sys.executable, "-c", CHILD, str(compiled), SMALL], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == COMPILED
+    assert only_object(compiled)
+
+
+def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
+    both = [child(tmp_path / "cache") for _ in range(2)]
+    assert [answer(process) for process in both] == [COMPILED, COMPILED]
+    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [".index", ".o"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_a_killed_compilation_leaves_nothing_that_hurts(tmp_path: Path) -> None:
+    process = child(tmp_path / "cache", start_new_session=True)
+    while not list(tmp_path.glob("cache")):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert answer(child(tmp_path / "cache")) == COMPILED
+
+
+def test_progress_counts_to_the_end(tmp_path: Path, fresh: None) -> None:
+    told: list[tuple[int, int]] = []
+    jit.load([SMALL, "dequantize_f32"], tmp_path / "cache", lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 2)
+    assert told[-1] == (2, 2)
+    assert sorted(told) == told
+    told.clear()
+    jit.load([SMALL, "dequantize_f32"], tmp_path / "cache", lambda done, total: told.append((done, total)))
+    assert told == []
+
+
+def test_a_compilation_that_nobody_waits_for_ends(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes get no Ctrl-C where the terminal sends none, as under the chat's screen."""
+    begun: list[subprocess.Popen[str]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **options)  # type: ignore[call-overload]
+            begun.append(self)
+
+    def leave(done: int, total: int) -> None:
+        if begun:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    with pytest.raises(KeyboardInterrupt):
+        jit.load(NAMES[:20], tmp_path / "cache", leave)
+    assert -signal.SIGTERM in [process.returncode for process in begun]
+
+
+def test_a_compiler_that_fails_is_an_error_of_one_line(tmp_path: Path, fresh: None) -> None:
+    with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: KeyError: 'no_such_kernel'$"):
+        jit.load(["no_such_kernel"], tmp_path)
+
+
+def test_a_version_that_changes_meanwhile_is_an_error(
+    tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fingerprint.kernel_fingerprint(SMALL, tmp_path)
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")  # what the compiling child finds is not what we started with
+    with pytest.raises(jit.KernelError, match=r"^\S+\.o is not what was just compiled.*try again$"):
+        jit.load([SMALL], tmp_path)
+
+
+def test_kernels_loaded_one_by_one_keep_their_constants(fresh: None) -> None:
+    # LLVM's linker loses those of later objects when it is used for several.
+    for name in NAMES:
+        jit.load([name], cache_folder())
+    rng = np.random.default_rng(4)
+    for name, kind in KINDS.items():
+        blocks = random_blocks(rng, kind, 256 // kind.block)
+        wanted = gguf.quants.dequantize(blocks.reshape(-1), gguf.GGMLQuantizationType[name])
+        assert same_bits(dequantize(kind, blocks.reshape(-1), cache_folder()), wanted)

@@ -1,0 +1,111 @@
+"""Products with quantized weights equal their documented expression to the bit."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kquants import BLOCK_FORMATS, QUANTIZED_FORMATS
+from kquants.layout import MOST_ROWS
+from support.documented_products import expression, extremes, largest_weights, some_weights
+from support.kernels import KINDS, same_bits
+from support.products import product
+from support.quantized_rows import Rows, SuperRows, buffer_of, rows_for
+
+F32 = np.float32
+Array = NDArray[Any]
+
+
+def check(name: str, w: Array, x: Rows, batches: Iterable[int], accumulated: Iterable[int] = ()) -> None:
+    """Products of the first rows of x, so many at once; the last batches are added to what is there."""
+    with np.errstate(all="ignore"):
+        wanted = expression(name, w, x)
+    for tokens in batches:
+        assert same_bits(product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
+    for tokens in accumulated:
+        before = np.linspace(-9, 9, tokens * len(w), dtype=F32).reshape(tokens, len(w))
+        y = product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, before)
+        with np.errstate(all="ignore"):
+            assert same_bits(y, before + wanted[:tokens])
+
+
+# 56 rows are a strip of three tiles, and a part of one. Where rows come in parts, tiles of 4096 columns are large in
+# all formats, those of 2048 in some. 4352 are no four parts. Those of 8192 may be so large that four parts are, too:
+# 7168 are no eight and 10240 no 16. Those of 12288 are so large in all of four bits and more, of which some stay in
+# four.
+SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
+SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
+QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
+QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
+QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
+QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
+QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
+
+
+@pytest.mark.parametrize(("name", "rows", "columns"), QUANTIZED_CASES)
+def test_quantized_products_are_the_expression(name: str, rows: int, columns: int) -> None:
+    rng = np.random.default_rng(rows + columns)
+    w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 17, columns)
+    check(name, w, x, (1, 2, 3, 4, 5, 8, 9, 17), accumulated=(2, 8, 17))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K"])  # blocks that do not fill a group, pairs, halves
+def test_the_largest_batch(name: str) -> None:
+    rng = np.random.default_rng(2)
+    narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
+    for columns in (*narrow, 4096):
+        w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
+        check(name, w, x, (MOST_ROWS, 131))  # all, and some beyond the 128 that may pass by a tile together
+
+
+@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs
+@pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])
+@pytest.mark.parametrize("name", QUANTIZED_FORMATS)
+def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> None:
+    x, w = extremes(name), largest_weights(name, weight)
+    w, again = np.tile(w, (1, times)), {part: np.tile(v, (3, times)) for part, v in vars(x).items()}
+    check(name, w, replace(x, **again), (4, 8, 12))
+    for t in range(4):
+        alone = {part: values[t : t + 1] for part, values in again.items()}
+        check(name, w, replace(x, **alone), [1])
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-45, 1e-38, 3e38 / 127, np.inf, np.nan])
+@pytest.mark.parametrize("name", QUANTIZED_FORMATS)
+def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
+    rng = np.random.default_rng(5)
+    x = rows_for(name).random(rng, 9, 512)
+    x = replace(
+        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((9, 512 // KINDS[name].block), scale, F32)}
+    )
+    check(name, some_weights(rng, name, 16, 512), x, (1, 4, 5, 9))
+
+
+@pytest.mark.parametrize("bits", [0x0000, 0x8000, 0x0001, 0x03FF, 0x7BFF, 0xFBFF, 0x7C00, 0x7E00])
+@pytest.mark.parametrize("name", QUANTIZED_FORMATS)
+def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
+    rng = np.random.default_rng(6)
+    w = some_weights(rng, name, 16, 512)
+    blocks = w.reshape(-1, KINDS[name].nbytes)
+    for at in KINDS[name].scales:
+        blocks[::2, at : at + 2] = bits & 0xFF, bits >> 8
+    check(name, w, rows_for(name).random(rng, 9, 512), (1, 4, 5, 9))
+
+
+@pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096: on some CPUs in four parts, with the same sums
+@pytest.mark.parametrize("name", ["Q4_1", "Q4_K", "Q6_K"])
+def test_products_that_are_minus_zero_stay_so(name: str, times: int) -> None:
+    # Products so small that they round to -0: whatever they are added to must leave them that.
+    rng = np.random.default_rng(5)
+    w, x = some_weights(rng, name, 16, 512), rows_for(name).random(rng, 17, 512)
+    blocks = w.reshape(-1, KINDS[name].nbytes)
+    for at in KINDS[name].scales:
+        blocks[:, at : at + 2] = 1, 0
+    scales = "d" if isinstance(x, SuperRows) else "scales"
+    x = replace(x, **{scales: np.full_like(getattr(x, scales), 1e-45)})
+    w, x = np.tile(w, (1, times)), replace(x, **{part: np.tile(v, (1, times)) for part, v in vars(x).items()})
+    assert (expression(name, w, x).view(np.uint32) == 0x80000000).any()
+    check(name, w, x, (1, 4, 5, 9, 17))

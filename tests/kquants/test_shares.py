@@ -1,0 +1,96 @@
+"""How the threads of a team share an op's units: in what chunks, and what a kernel is told of them."""
+
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+
+from edgellm.engine.threads import ThreadPool
+from kquants.layout import LINES, PREPARED, SHARE_BYTES, SHARE_END, TEAM, THREAD, THREADS, control_bytes
+from kquants.simd import store_i64
+from kquants.team import interpreter
+from support.kernels import addresses, batch_record, call, made
+
+
+@made
+def chunk(left: int, share: int, rows: int, result: int) -> None:
+    store_i64(result, interpreter._chunk(left, share, rows))
+
+
+def chunk_of(left: int, share: int, rows: int) -> int:
+    """How many units a thread takes next, of so many left of its share."""
+    result = ctypes.c_int64()
+    chunk(left, share, rows, ctypes.addressof(result))
+    return result.value
+
+
+def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
+    left, chunks = 64, []
+    while left:
+        chunks.append(chunk_of(left, 64, 1))
+        left -= chunks[-1]
+    assert chunks == [32, 16, 8, 4, 4]
+    assert [chunk_of(left, 64, 16) for left in (1, 3, 5, 4000)] == [1, 3, 4, 64]
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "chunk"), [(2000, 200, 4), (2000, 100, 8), (20, 100, 4), (11, 17, 2), (3, 256, 1)]
+)
+def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
+    assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("ops", [1, 8, 9, 150])
+def test_no_two_threads_count_on_the_same_line(ops: int, threads: int) -> None:
+    room = np.full((control_bytes(threads, ops) + 4096) // 8, 7, np.int64)  # and behind it what nobody may touch
+    first = -room.ctypes.data % 64 // 8
+    block = room[first:]
+    block[TEAM // 8] = threads
+    call("post", block.ctypes.data, 0, ops, 0, threads)
+    begin, end = LINES // 8 + 8 * threads, control_bytes(threads, ops) // 8
+    counters = begin + np.flatnonzero(block[begin:] == 0)
+    assert len(counters) == ops * threads and counters[-1] < end
+    owners = np.repeat(np.arange(threads), ops)
+    assert len(set(zip(counters // 8, owners, strict=True))) == len(set(counters // 8))
+
+
+def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
+    # The thread that takes unit 0 waits until the others, their own shares done, have taken the rest of its share.
+    seen: list[tuple[int, int, int, int, int, int]] = []
+    prepared: list[tuple[int, int]] = []
+    done, others = [0], threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
+    def kernel(spare: int, error: int, op: int, batch: int, first: int, last: int, scratch: int) -> int:
+        words = ctypes.cast(scratch, ctypes.POINTER(ctypes.c_int64))
+        seen.append((scratch, first, last, *(words[at // 8] for at in (SHARE_END, THREAD, THREADS))))
+        words[0] = words[1] = words[2] = -1  # as kernels do that use their scratch
+        prepared.append((scratch, words[PREPARED // 8]))
+        words[PREPARED // 8] = 1
+        done[0] += last - first
+        if done[0] == 100:
+            others.set()
+        if first == 0:
+            others.wait(60)
+        return 0
+
+    op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 100] + [0] * 14, np.int64)
+    pool, batch = ThreadPool(3, addresses(), 1, SHARE_BYTES), batch_record(1)
+    assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
+    assert sorted(unit for _, first, last, *_ in seen for unit in range(first, last)) == list(range(100))
+    starts = {33: 0, 66: 33, 100: 66}
+    assert all(starts[end] <= first < last <= end and threads == 3 for _, first, last, end, _, threads in seen)
+    numbers = {(scratch, me) for scratch, _, _, _, me, _ in seen}
+    assert len(numbers) == len({scratch for scratch, _ in numbers}) == len({me for _, me in numbers})
+    assert {me for _, me in numbers} <= {0, 1, 2}
+    assert any(end == 33 and me != 0 for _, _, _, end, me, _ in seen), "nobody took from another's share"
+    chunks = dict[int, list[int]]()
+    for scratch, found in prepared:
+        chunks.setdefault(scratch, []).append(found)
+    assert all(words == [0] + [1] * (len(words) - 1) for words in chunks.values())
+    prepared.clear()
+    assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
+    assert all(dict(reversed(prepared))[scratch] == 0 for scratch in dict(prepared)), "another op is at its beginning"
+    pool.close()

@@ -1,0 +1,16 @@
+"""Pulling for tests: a repository's name, the bytes of a model, and a pull as the command line does it."""
+
+from pathlib import Path
+
+from edgellm import hub as ours
+from support.local_models import model
+
+FILE = model(50_000).build()
+NAME = "org/name-GGUF"
+
+
+def pull(wanted: str = "", watcher: ours.Watcher | None = None) -> Path:
+    client = ours.Hub(watcher)
+    repository = client.repository(NAME)
+    found = ours.candidates(repository)
+    return ours.pull(client, repository, ours.choose(NAME, found, wanted, lambda nbytes: True))

@@ -1,0 +1,51 @@
+"""A matrix product's kernel, run on W and x in memory that shows what it must not touch."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kquants.layout import MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants.records import Product
+from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
+
+Array = NDArray[Any]
+EXTRA = 24
+"""Bytes or floats between rows that no kernel may touch."""
+
+
+def beyond(x: Array) -> Array:
+    """Rows of x and those behind them that a kernel may read, full of NaN, but must not use."""
+    return np.vstack([x, np.full((MOST_TOKENS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
+
+
+def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: int, before: Array | None) -> Array:
+    """The kernel's y [tokens, rows of w], accumulated on `before`; checks that it wrote nothing else.
+
+    Tiles of W, which are its units, give the same alone and in a chunk, where several share the way to the rows of x.
+    """
+    rows = len(w)
+    w, tiles = fenced(w), -(-rows // TILE_ROWS)
+    results = list[Array]()
+    for chunk in {1, tiles}:
+        y = guarded((tokens, rows + EXTRA), np.float32)
+        untouched = y[:, rows:].copy()
+        if before is not None:
+            y[:, :rows] = before
+        arguments = Product(
+            w=w,
+            rows=rows,
+            columns=columns,
+            row_bytes=w[0].nbytes,
+            x=x,
+            x_bytes=x_bytes,
+            y=y,
+            y_bytes=y[0].nbytes,
+            accumulate=int(before is not None),
+        )
+        op = op_record(f"matmul_{name.lower()}", arguments, units=tiles)
+        run_op(op, batch_record(tokens), tiles, matmul_scratch(columns, name), chunk)
+        assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
+        results.append(y[:, :rows].copy())
+    assert all(same_bits(result, results[0]) for result in results), "depends on the tiles beside it"
+    return results[0]

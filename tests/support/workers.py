@@ -1,0 +1,49 @@
+"""How the tests are shared out to worker processes, one for each CPU."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+from kquants import jit, kept
+from kquants.compiler import compilers
+from kquants.names import MODULES
+
+MOST_WORKERS = 8
+"""Each takes up to 2 GB."""
+
+FIRST = ("test_cpus.py",)
+"""Files whose tests are shared out one by one, by their parameter, before all others: each takes minutes."""
+
+
+class ByFile(LoadFileScheduling):
+    """All tests of a file run in one worker, but those of FIRST in one for each parameter."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        return f"{file}{test[test.find('[') :]}" if file.endswith(FIRST) and "[" in test else file
+
+
+def count(arguments: Iterable[str]) -> int:
+    """Workers for what is given on the command line: none for a single file or test."""
+    paths = list(arguments)
+    if len(paths) == 1 and not Path(paths[0]).is_dir():
+        return 0
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cpus, MOST_WORKERS)
+
+
+def longest_first(item: pytest.Item) -> int:
+    """The rank of a test among the others; tests of the same rank stay in their order."""
+    if item.path.name in FIRST:
+        return 0
+    return next((rank for rank, mark in enumerate(("cpus", "slow", "gpu"), 1) if item.get_closest_marker(mark)), 9)
+
+
+def compile_all(folder: Path) -> None:
+    """Compile all kernels that the folder lacks, on all CPUs."""
+    missing = [name for name in MODULES if kept.read(jit._path(folder, name)) is None]
+    if missing:
+        compilers.compile_missing(missing, folder, lambda done, total: None)

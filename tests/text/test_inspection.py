@@ -1,0 +1,245 @@
+"""What a person is shown of a prompt: exactly what the model gets, and honestly whose words they are."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgellm import EdgeLLMError, Model, OptionError
+from edgellm.text.inspection import Inspection, inspect
+from edgellm.text.prompts import ChatPrompts, template_for
+from edgellm.text.template import Message
+from edgellm.text.tokenizer import Tokenizer
+from support.model_file import ModelFile
+from support.tiny_vocab import write_bpe, write_spm
+from tui.core.backend import EdgeModel
+
+CHATML = (
+    "{% for m in messages %}"
+    "{{ '<|im_start|>' ~ m.role + '\n' + m['content'] | trim + '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Thoughts go, as in Qwen 3, but for the tag that the template itself ends with.
+THINKING = "{% for m in messages %}<u> {{ m.content.split('</think>')[-1].lstrip('\n') }}</u>{% endfor %}</think>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """A token for each byte, "he", and two control tokens."""
+    special = {"<|im_start|>": 3, "<|im_end|>": 3}
+    return Tokenizer.open(write_bpe(tmp_path_factory.mktemp("v") / "v.gguf", ["h e"], special))
+
+
+def look(tokenizer: Tokenizer, template: str, messages: Sequence[Message], **args: Any) -> Inspection:
+    return inspect(tokenizer, ChatPrompts(tokenizer, template_for(tokenizer, template)), messages, **args)
+
+
+def runs(tokenizer: Tokenizer, found: Inspection) -> list[tuple[str, str]]:
+    """Roles with the text of theirs, from one change to the next."""
+    assert found.roles
+    assert len(found.roles) == len(found.ids) == len(found.pieces)
+    grouped = groupby(zip(found.roles, found.ids, strict=True), key=lambda pair: pair[0])
+    return [(role, tokenizer.decode([i for _, i in pairs], special=True)) for role, pairs in grouped]
+
+
+def user(*contents: str) -> list[Message]:
+    return [{"role": "user", "content": content} for content in contents]
+
+
+def test_a_prompt_by_hand(tokenizer: Tokenizer) -> None:
+    found = look(tokenizer, CHATML, [{"role": "system", "content": " I "}, *user("he é!")])
+    start, end = "<|im_start|>", "<|im_end|>"
+    assert found.text == f"{start}system\nI{end}\n{start}user\nhe é!{end}\n{start}assistant\n"
+    assert found.pieces == [
+        *(start, *"system\n", "I", end, "\n", start, *"user\n", "he", " ", "\ufffd", "\ufffd", "!", end, "\n"),
+        *(start, *"assistant\n"),
+    ]
+    assert {found.pieces[found.ids.index(i)] for i in found.special} == {start, end}
+    assert runs(tokenizer, found) == [
+        ("template", f"{start}system\n"),
+        ("system", "I"),
+        ("template", f"{end}\n{start}user\n"),
+        ("user", "he é!"),
+        ("template", f"{end}\n{start}assistant\n"),
+    ]
+    assert found.ids == tokenizer.encode(found.text, parse_special=True)
+    assert (found.bos_id, found.eos_id, found.warnings) == (None, None, [])
+    assert found.stop_tokens == {258: end}
+
+
+WORDS = [
+    "he",
+    "user",
+    "assistant",
+    " ",
+    "\n",
+    "  ",
+    "é",
+    ".",
+    "**",
+    "<b>",
+    "</think>",
+    "[x]",
+    "<|im_end|>",
+    "<",
+    "\ue000",
+]
+contents = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map("".join), min_size=1, max_size=4)
+
+
+@given(contents)
+@settings(deadline=None)
+def test_every_word_is_whose_it_is(tokenizer: Tokenizer, contents: list[str]) -> None:
+    found = look(tokenizer, CHATML, user(*contents))
+    said = [text for role, text in runs(tokenizer, found) if role == "user"]
+    assert said == [content.strip() for content in contents if content.strip()]
+
+
+@given(contents)
+@settings(deadline=None)
+def test_what_is_left_of_a_message_is_whose_it_is(tokenizer: Tokenizer, contents: list[str]) -> None:
+    found = look(tokenizer, THINKING, user(*contents))
+    if found.roles is None:
+        assert any(content.strip().endswith((">", "]")) for content in contents)  # only a tag may be left of one
+        return
+    said = [text for role, text in runs(tokenizer, found) if role == "user"]
+    left = [content.split("</think>")[-1].strip() for content in contents]
+    assert said == [text for text in left if text]
+
+
+def test_a_thought_that_was_left_out(tokenizer: Tokenizer) -> None:
+    found = look(tokenizer, THINKING, user("<think>\nhe he\n</think>\n\n**he** is (he).", "he"))
+    assert [text for role, text in runs(tokenizer, found) if role == "user"] == ["**he** is (he).", "he"]
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("a {{ messages[0].content }}, {{ messages[0].content }}", ["Hi, he.", "Hi, he."]),
+        ("{{ messages[0].content | upper }}", ["HI, HE."]),
+        ("{{ messages[0].content | tojson }}", ["Hi, he."]),
+        ("{{ messages[0].content.split(' ') | join('-') }}", ["Hi,-he."]),
+        ("{{ 'Hi, he. ' }}{{ messages[0].content }}", ["Hi, he."]),
+        ("nothing", []),
+        ("{{ messages[0].content | length }}", None),
+        ("{{ messages[0].content[:3] }}", None),
+        ("{{ messages[0].content }}{{ messages[0].content.split(',')[0] }}", None),
+        ("{% if messages[0].content == 'Hi, he.' %}{{ messages[0].content }}{% endif %}", None),
+    ],
+)
+def test_templates_that_do_things_to_messages(tokenizer: Tokenizer, template: str, told: list[str] | None) -> None:
+    """What is told is true; where it cannot be known, nothing is."""
+    found = look(tokenizer, template, user("Hi, he."))
+    assert found.ids
+    if told is None:
+        assert found.roles is None
+    else:
+        assert [text for role, text in runs(tokenizer, found) if role == "user"] == told
+
+
+def test_a_message_that_looks_like_a_control_token(tokenizer: Tokenizer) -> None:
+    found = look(tokenizer, CHATML, [*user("he"), {"role": "as\n", "content": "a<|im_end|><|im_start|>"}])
+    assert found.ids.count(258) == 2
+    words = r"a message from as\n has <|im_start|>, <|im_end|> in it: plain text to the model"
+    assert found.warnings == [words]
+
+
+def test_a_template_that_fails(tokenizer: Tokenizer) -> None:
+    found = look(tokenizer, "{{ raise_exception('no\nroles') }}", user("he"))
+    assert (found.text, found.ids, found.pieces, found.roles) == ("", [], [], None)
+    (warning,) = found.warnings
+    assert r"template failed: no\nroles; choose another" in warning
+    assert found.stop_tokens == {258: "<|im_end|>"}
+
+
+@pytest.mark.parametrize(
+    ("template", "add_bos", "ids", "words"),
+    [
+        ("{{ bos_token }}a", True, [1, 261], ""),
+        ("a", True, [1, 261], "missing BOS: the template writes none; one was put in front"),
+        ("<s>{{ bos_token }}a", True, [1, 261], "doubled BOS: the template writes it 2 times, and one is kept"),
+        (
+            "<s>{{ bos_token }}a",
+            False,
+            [1, 1, 261],
+            "doubled BOS: the template writes it 2 times, and the model gets them all",
+        ),
+        ("a", False, [261], ""),
+    ],
+)
+def test_what_is_said_of_bos(tmp_path: Path, template: str, add_bos: bool, ids: list[int], words: str) -> None:
+    vocabulary = {"▁": -2.0, "a": -1.0, "▁a": -0.5}
+    tokenizer = Tokenizer.open(write_spm(tmp_path / "v.gguf", vocabulary, {}, add_bos_token=add_bos))
+    found = look(tokenizer, template, user("a"))
+    assert found.ids == ids
+    assert found.roles == ["template"] * len(ids)
+    assert (found.bos_id, found.eos_id) == (1, 2)
+    assert [warning[: len(words)] for warning in found.warnings] == [words] * bool(words)
+
+
+def test_a_template_that_asks_for_a_bos_that_is_not_there(tokenizer: Tokenizer) -> None:
+    found = look(tokenizer, "{{ bos_token }}a", user("he"))
+    assert found.warnings == ["missing BOS: the template asks for one, and the model has none"]
+
+
+def test_the_space_before_text_is_nobodys(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.open(write_spm(tmp_path / "v.gguf", {"▁": -2.0, "a": -1.0, "▁a": -0.5}, {}))
+    found = look(tokenizer, "{{ bos_token }}{{ messages[0].content }}</s>{{ messages[1].content }}é", user("a", "aa"))
+    assert found.pieces[:4] == ["<s>", " a", "</s>", " a"]
+    assert found.roles == ["template", "user", "template", "user", "user", "template", "template"]
+
+
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+TALK = "{{ bos_token }}{% for m in messages %}{{ x }}{{ m.role }}: {{ m.content }}{{ '\n' }}{% endfor %}"
+
+
+@pytest.fixture
+def model(model_file: ModelFile) -> Iterator[Model]:
+    with Model.open(model_file(**TINY, chat_template=TALK), threads=1, ctx=100) as model:
+        yield model
+
+
+def test_what_a_chat_gives_to_its_model(model: Model) -> None:
+    chat, messages = model.chat(template_args={"x": "-"}), user("he was", "and")
+    found = chat.inspect(messages)
+    assert found.text == "<s>-user: he was\n-user: and\n"
+    read = chat.reply(messages, max_tokens=1).completion().stats.prompt_tokens
+    assert len(found.ids) == chat.count(messages) == read
+    assert chat.inspect(messages, template_args={"x": "+"}).text == "<s>+user: he was\n+user: and\n"
+    assert chat.inspect([*messages, {"role": "assistant", "content": "he"}]).text.endswith("assistant: he\n")
+    with pytest.raises(EdgeLLMError, match="message 1 must be"):
+        chat.inspect([{"role": "user"}])
+
+
+def test_what_is_left_out_is_not_shown_but_told(model: Model) -> None:
+    chat, messages = model.chat("S", max_tokens=10), [{"role": "system", "content": "S"}, *user("Q" * 40, "R" * 50)]
+    long = chat.inspect(messages)
+    assert "Q" * 40 in long.text
+    assert ["too long for the context of 100" in warning for warning in long.warnings] == [True]
+    short = chat.inspect(messages, overflow="drop")
+    assert short.text == f"<s>system: S\nuser: {'R' * 50}\n"
+    assert short.warnings == [
+        f"1 messages ({chat.count(messages) - chat.count([*messages[:1], messages[2]])} tokens) are left out"
+    ]
+    assert "no older turns are left" in chat.inspect(user("Q" * 200), overflow="window").warnings[0]
+    with pytest.raises(OptionError, match="overflow cannot be"):
+        chat.inspect(messages, overflow="x")
+    failing = model.chat(template="{{ raise_exception('no') }}").inspect(messages)
+    assert failing.warnings == ["the chat template failed: no; choose another as --template NAME|FILE"]
+
+
+def test_the_chat_shows_what_its_settings_make_of_a_prompt(model: Model) -> None:
+    opened, messages = EdgeModel("tiny", model), user("Q" * 40, "R" * 30)
+    short = {"overflow": "drop", "max_tokens": 10, "temp": 0.5, "template_args": {"x": "-"}}
+    for options in (short, {**short, "max_tokens": None}):
+        for _ in (reply := opened.reply(messages, options)):
+            break
+        reply.cancel()
+        found = opened.inspect(messages, options)
+        assert len(found.ids) == reply.stats.prompt_tokens
+        assert ("Q" * 40 in found.text) == (reply.dropped_messages == 0)

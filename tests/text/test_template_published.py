@@ -1,0 +1,100 @@
+"""Published chat templates: the same text as in transformers, whatever the turns and arguments; and the right ids."""
+
+import importlib.util
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm.errors import EdgeLLMError
+from edgellm.text.prompts import ChatPrompts
+from edgellm.text.template import ChatTemplate
+from edgellm.text.tokenizer import Tokenizer
+from support import SHARED
+
+TEMPLATES = sorted((SHARED / "templates").glob("*.jinja"))
+
+FUNCTION = {"name": "f", "description": "<é> 'q'", "parameters": {"type": "object"}}
+PROPERTIES = {"city": {"type": "string", "description": "A city"}, "n": {"type": "integer", "enum": [1, 2]}}
+DETAILED = {"name": "g", "parameters": {"type": "object", "properties": PROPERTIES, "required": ["city"]}}
+TOOL = {"type": "function", "function": FUNCTION}
+TOOLS = [TOOL, {"type": "function", "function": DETAILED}]
+
+CALL_ID = "abcde1234"
+ARGUMENTS = {"city": "Zürich <b>", "n": [1, None, 2.5], "ok": True}
+CALL = {"id": CALL_ID, "type": "function", "function": {"name": "f", "arguments": ARGUMENTS}}
+TEXT_CALL = {"id": CALL_ID, "type": "function", "function": {"name": "f", "arguments": '{"city": "x"}'}}
+SYSTEM = {"role": "system", "content": "Be brief."}
+USER = {"role": "user", "content": "  Hi <b> é\n"}
+THOUGHT = {"role": "assistant", "content": "<think>\nx\n</think>\n\nYes "}
+WHY = {"role": "user", "content": "Why?"}
+
+
+def calling(*calls: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": "", "tool_calls": list(calls)} | fields
+
+
+def result(text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": CALL_ID, "name": "f", "content": text}
+
+
+CHATS: dict[str, list[dict[str, Any]]] = {
+    "user": [USER],
+    "turns": [SYSTEM, USER, THOUGHT, WHY],
+    "no system": [USER, THOUGHT, WHY],
+    "call": [SYSTEM, USER, calling(CALL)],
+    "result": [SYSTEM, USER, calling(CALL), result("12 °C")],
+    "two calls": [USER, calling(CALL, CALL, content="Wait.", reasoning_content="hm"), result("1"), result("2")],
+    "call as text": [USER, calling(TEXT_CALL, content=None), result("1")],
+    "after a call": [SYSTEM, USER, calling(CALL), result("12 °C"), THOUGHT, WHY],
+    "reasoning": [USER, {"role": "assistant", "reasoning_content": "r", "content": "Yes"}, WHY],
+    "parts": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": " you"}]}],
+}
+ARGUMENT_SETS: list[dict[str, Any]] = [
+    {},
+    {"enable_thinking": True},
+    {"enable_thinking": False},
+    {"documents": [{"title": "a", "text": "b"}]},
+    {"custom_instructions": "Be\nkind", "xml_tools": TOOLS},
+    {"python_tools": TOOLS, "keep_past_thinking": True, "clear_thinking": False},
+]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is the oracle")
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("chat", CHATS)
+def test_published_templates_render_as_in_transformers(path: Path, chat: str) -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    source = path.read_text(encoding="utf-8")
+    template = ChatTemplate(source, "<s>", "</s>")
+    tools = (None, [TOOL], TOOLS, [FUNCTION])
+    for prompt, offered, args in product((True, False), tools, ARGUMENT_SETS):
+        names = {"tools": offered, "add_generation_prompt": prompt, **args}
+        try:
+            texts, _ = render_jinja_template(
+                [CHATS[chat]], chat_template=source, bos_token="<s>", eos_token="</s>", **names
+            )
+        except Exception as error:
+            with pytest.raises(EdgeLLMError) as ours:
+                template.render(CHATS[chat], **names)
+            assert str(error).removesuffix(".") in str(ours.value)  # our sentence goes on
+        else:
+            assert template.render(CHATS[chat], **names) == texts[0]
+
+
+@pytest.mark.skipif(not TEMPLATES, reason="no shared data beside the project")
+@pytest.mark.parametrize("chat", CHATS)
+def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
+    """No message here forges anything, so keeping forgeries out changes nothing."""
+    tokenizer = Tokenizer.open(SHARED / "vocab" / "qwen2.gguf")
+    for name in ("Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"):
+        source = (SHARED / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
+        template = ChatTemplate(source, "", "<|im_end|>")
+        try:
+            text = template.render(CHATS[chat], tools=TOOLS)
+        except EdgeLLMError:
+            continue
+        ids = ChatPrompts(tokenizer, template).ids(CHATS[chat], tools=TOOLS)
+        assert ids == tokenizer.encode(text, parse_special=True)

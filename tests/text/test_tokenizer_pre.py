@@ -1,0 +1,122 @@
+"""Each pre-tokenizer by hand, and against llama.cpp on vocabularies that show every cut."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgellm.text.pretokenizers import PRE_TOKENIZERS
+from edgellm.text.tokenizer import Tokenizer
+from support.make_vocab import byte_letters
+from support.oracle import llama_cpp_tokens
+from support.tiny_vocab import write_bpe
+
+KINDS = sorted({rules: name for name, rules in reversed(PRE_TOKENIZERS.items())}.values())
+LETTERS = list(byte_letters())
+SEPARATOR = "<|sep|>"
+
+# Cut by hand after the published expressions; "|" stands between the words.
+BY_HAND = {
+    "default": "It|'|s| |123|4| x|²|=|`|y|`| |(|ab|)| \n| z中文|।",
+    "gpt-2": "It|'s| 1234| x|²|=`|y|`| (|ab|)| \n| z中文|।",
+    "starcoder": "It|'s| |1|2|3|4| x|²|=`|y|`| (|ab|)| \n| z中文|।",
+    "falcon": "It|'|s| |123|4| x|²|=`|y|`| |(|ab|)| \n| z中文|।",
+    "llama-bpe": "It|'S| |123|4| x|²|=`|y|`| (|ab|)\n\n| z中文| e|\u0301a|.\r\n",
+    "smaug-bpe": "It|'S| |123|4| x|²|=`|y|`| (|ab|)\n\n| z中文| e|\u0301a|.\r\n",
+    "qwen2": "It|'S| |1|2|3|4| x|²|=`|y|`| (|ab|)\n\n| z中文| e|\u0301a|.\r\n",
+    "qwen35": "It|'S| |1|2|3|4| x|²|=`|y|`| (|ab|)\n\n| z中文| e\u0301a|.\r\n",
+    "tekken": "It|'S| |1|2|.Camel|Case|ABC| abéÉ|A|'ll| a|=/\n/|  \n| z| e|\u0301a",
+    "gpt-4o": "It'S| |123|4|.Camel|Case|ABC| abéÉ|A'll| a|=/\n/|  \n| z| e|\u0301a",
+    "deepseek-llm": "It|'|s| |1234| x|²|+=`|y|`| (|ab|)|\n|\n| ö|中文|ª𝐀|。",
+    "deepseek-coder": "It|'|s| |1|2| x|²|+=`|y|`| (|ab|)|\n|\n| ö|中文|ª𝐀|。",
+    "deepseek-v3": "It|'s| |123|4| x|²|+=`|y|`| (|ab|)\n\n| ö|中文|ab|かナ|e\u0301| ~\n",
+}
+
+
+def write_words(path: Path, pre: str, words: Sequence[str]) -> Path:
+    """A vocabulary of these words, in which a word that is not cut off joins with the next one instead."""
+    spelled = ["".join(LETTERS[byte] for byte in word.encode()) for word in words]
+    joints = [f"{left[-1]} {right[0]}" for left, right in pairwise(spelled)]
+    chains = [f"{word[:n]} {word[n]}" for word in spelled for n in range(1, len(word))]
+    return write_bpe(path, list(dict.fromkeys(joints + chains)), {}, pre=pre)
+
+
+@pytest.mark.parametrize("pre", KINDS)
+def test_words_by_hand(tmp_path: Path, pre: str) -> None:
+    words = BY_HAND[pre].split("|")
+    tokenizer = Tokenizer.open(write_words(tmp_path / "v.gguf", pre, words))
+    assert [tokenizer.decode([i]) for i in tokenizer.encode("".join(words))] == words
+
+
+def strange_texts(n: int) -> list[str]:
+    """Short texts drawn from one, two or all of these alphabets, always the same ones."""
+    alphabets = (
+        "abzAZIsStTmMdDlLvVeErR'’ſK  ",
+        "0123456789 .,٣४",
+        "\n\r\t \x0b\x0c\x1c\x85\xa0\u2003\u3000",
+        "éÉßÑñЖжΣσςǅʔªºԱա",
+        "中文かなカナ한글ㄅ々〇、。！？",
+        "\u0301\u093e\u0e31\u200d\u200b\ufe0f",
+        "😀👩🏽‍🚀🇩🇪",
+        "~!@#$%^&*()_+-=[]{}|\\:;\"'<>,./?`",
+        "½²Ⅷ①৪",
+        "कखगि ไทย عربي עברית",
+        "𝐀𝒷𐐀𐲀𞤀𑢠",
+        "\x00\x07\x7f\xad\ue000\u0378",
+    )
+    dice = random.Random(1)
+    pools = ["".join(dice.sample(alphabets, dice.choice((1, 2, len(alphabets))))) for _ in range(n)]
+    return ["".join(dice.choices(pool, k=dice.randint(1, 14))) for pool in pools]
+
+
+def write_pairs(path: Path, pre: str, text: str) -> Path:
+    """A vocabulary that merges any two bytes of `text`, across characters first: nearly every cut shows in the ids."""
+    data = text.encode()
+    pairs = sorted(set(pairwise(data)))
+    random.Random(2).shuffle(pairs)
+    pairs.sort(key=lambda pair: 0x80 <= pair[1] < 0xC0)
+    merges = [f"{LETTERS[left]} {LETTERS[right]}" for left, right in pairs]
+    return write_bpe(path, merges, {SEPARATOR: 3}, pre=pre, bos_token_id=0, eos_token_id=0)
+
+
+@pytest.mark.parametrize("pre", [*KINDS, "mpt", "refact", "smollm"])
+def test_strange_texts_are_cut_as_llama_cpp_does(tmp_path: Path, pre: str) -> None:
+    text = SEPARATOR.join([*strange_texts(1500), Path(__file__).read_text(encoding="utf-8")])
+    path = write_pairs(tmp_path / "v.gguf", pre, text)
+    assert Tokenizer.open(path).encode(text, parse_special=True) == llama_cpp_tokens(path, text, special=True)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    path = tmp_path_factory.mktemp("pre") / "v.gguf"
+    return Tokenizer.open(write_pairs(path, request.param, "".join(strange_texts(200))))
+
+
+@settings(max_examples=40)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_no_rule_loses_a_byte(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    assert b"".join(map(tokenizer.token_bytes, ids)) == text.encode()
+    assert tokenizer.decode(ids) == text
+
+
+@settings(max_examples=40)
+@given(st.binary())
+def test_bytes_come_back_as_far_as_they_are_text(tokenizer: Tokenizer, data: bytes) -> None:
+    text = data.decode(errors="replace")
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.decode(data) == text  # ids below 256 are the bytes
+
+
+@pytest.mark.parametrize("pre", ["llama-bpe", "tekken"])
+def test_bos_comes_once_where_the_name_asks_for_it(tmp_path: Path, pre: str) -> None:
+    path = write_bpe(tmp_path / "v.gguf", ["h e"], {"<s>": 3, "</s>": 3}, pre=pre, bos_token_id=257, eos_token_id=258)
+    tokenizer = Tokenizer.open(path)
+    assert tokenizer.encode("h", add_special=True) == [257, 104]
+    assert tokenizer.encode("<s>h", add_special=True, parse_special=True) == [257, 104]
+    assert tokenizer.encode("<s>h", add_special=True)[1:] == [*b"<s>h"]
+    assert Tokenizer.open(path, "gpt-4o").encode("h", add_special=True) == [104]

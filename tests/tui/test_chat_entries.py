@@ -1,0 +1,82 @@
+"""What the transcript is given: made anew for what has changed alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.chat_app import chatting, run
+from tui.chat.entries import Entries
+from tui.core.store.checked import ROLES
+
+
+def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            await chat.say("two")
+            entries = Entries(chat.app.desk)
+            before = entries.shown()
+            assert [entry.text for entry in before] == ["one", "You said: one", "two", "You said: two"]
+            assert all(new is old for new, old in zip(entries.shown(), before, strict=True))
+            await chat.press("ctrl+r")
+            await chat.until(lambda: chat.app.desk.running is None)
+            after = entries.shown()
+            assert [new is old for new, old in zip(after, before, strict=True)] == [True, True, True, False]
+            assert (after[-1].version, after[-1].versions) == (2, 2)
+            chat.app.desk.walk(after[-1].key, -1)
+            assert (entries.shown()[-1].version, entries.shown()[-1].versions) == (1, 2)
+            assert "TTFT 0.21 s" in entries.shown()[-1].figures
+            chat.app.desk.set_system("Be brief.")
+            assert entries.shown()[0].role == "system"
+
+    run(test())
+
+
+def test_a_reply_that_the_program_was_killed_over_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], finish_reason=None, stats=None))
+            assert Entries(chat.app.desk).shown()[-1].figures == "not finished"
+
+    run(test())
+
+
+def test_a_reply_that_waits_for_a_stopped_one_is_not_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            desk = chat.app.desk
+            desk.send("two")
+            desk.stop()
+            desk.send("three")
+            shown = Entries(desk).shown()
+            assert (shown[-1].role, shown[-1].figures) == ("assistant", "")
+            await chat.until(lambda: desk.running is None)
+
+    run(test())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_all_roles_of_an_imported_chat_are_shown(tmp_path: Path, role: str) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            desk = chat.app.desk
+            desk.chat.tree.put(replace(desk.path[-1], role=role, text="what they said"))
+            chat.transcript.show(Entries(desk).shown())
+            await chat.pilot.pause()
+            assert "what they said" in chat.shown()
+
+    run(test())
+
+
+def test_what_tools_said_in_an_imported_chat_has_no_end(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], role="tool", finish_reason=None, stats=None))
+            assert Entries(chat.app.desk).shown()[-1].figures == ""
+
+    run(test())

@@ -1,0 +1,311 @@
+"""`edgellm chat --plain`: replies alone on stdout, all commands in lines, and nothing that a terminal would act on."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from support import TESTS
+from support.chat_fakes import FakeBackend, FakeModel
+from support.chat_model import write_chat_model
+from support.terminal import chat_in_terminal
+from tui.commands import COMMANDS
+from tui.core.store import Store
+from tui.plain import Plain
+
+
+@dataclass
+class Said:
+    """What a run wrote; `code` is its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Talk = Callable[..., Said]
+
+
+@pytest.fixture
+def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
+    """`talk(text or bytes on stdin, ...)`: a run with a fake model, and a store that stays from run to run."""
+
+    def run(typed: str | bytes, model: FakeModel | None = None, name: str = "fake", chat: int | None = None) -> Said:
+        data = typed.encode() if isinstance(typed, str) else typed
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        code = 0
+        try:
+            Plain(Store(tmp_path / "chats.db"), FakeBackend(model or FakeModel())).run(name, chat)
+        except SystemExit as stop:
+            code = int(str(stop.code))
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+def test_replies_alone_go_to_stdout(talk: Talk) -> None:
+    said = talk("one\n\ntwo\n/tokens a b c\n/stats\n")
+    assert said.out == "You said: one\nYou said: two\n"
+    assert said.code == 0
+    assert said.err.count("TTFT 0.21 s · 45.3 t/s") == 3
+    assert "3 tokens" in said.err
+    assert "used" in said.err
+
+
+def test_a_message_of_several_lines_stands_between_quotes(talk: Talk) -> None:
+    model = FakeModel()
+    talk('"""\n/quit\n  two\n"""\nlast', model)
+    assert [asked[-1]["content"] for asked in model.asked] == ["/quit\n  two", "last"]
+
+
+def test_two_slashes_are_a_message_with_one(talk: Talk) -> None:
+    assert talk("//etc/hosts\n").out == "You said: /etc/hosts\n"
+
+
+def test_edit_regen_and_the_way_between_versions(talk: Talk) -> None:
+    model = FakeModel(replies=[["to one"], ["to uno"], ["again to uno"]])
+    said = talk("one\n/edit\nuno\n/regen\n/earlier\n/earlier\n", model)
+    assert said.out == "to one\nto uno\nagain to uno\n"
+    assert [asked[-1]["content"] for asked in model.asked] == ["one", "uno", "uno"]
+    assert "instead of: one" in said.err
+    assert "you (2 of 2): uno\nfake (1 of 2): to uno" in said.err
+
+
+def test_other_words_may_stand_behind_edit(talk: Talk) -> None:
+    model = FakeModel()
+    talk("one\n/edit uno\n", model)
+    assert [asked[-1]["content"] for asked in model.asked] == ["one", "uno"]
+
+
+@pytest.mark.parametrize("line", ["", "   ", "/later"])
+def test_an_empty_line_or_a_command_leaves_the_message_as_it_was(talk: Talk, line: str) -> None:
+    model = FakeModel()
+    said = talk(f"one\n/edit\n{line}\ntwo\n", model)
+    assert "the message stays as it was" in said.err
+    assert [asked[-1]["content"] for asked in model.asked] == ["one", "two"]
+
+
+def test_chats_are_listed_opened_and_gone_on_with(talk: Talk, tmp_path: Path) -> None:
+    talk("about apples\n/clear\nabout pears\n")
+    listed = talk("/chats\n").err.splitlines()
+    rows = [line.split() for line in listed if "about" in line]
+    assert [row[-1] for row in rows] == ["pears", "apples"]
+    model = FakeModel()
+    said = talk(f"/chats {rows[1][0]}\nand more\n", model)
+    assert "about apples, 2 messages\nyou: about apples\nfake: You said: about apples" in said.err
+    assert [m["content"] for m in model.asked[0]] == ["about apples", "You said: about apples", "and more"]
+    assert "about apples, 4 messages" in talk("", chat=int(rows[1][0])).err
+
+
+@pytest.mark.parametrize("name", ["chat.pdf", "chat.HTML", "chat.jsonl"])
+def test_a_chat_is_written_as_what_it_is_called(talk: Talk, tmp_path: Path, name: str) -> None:
+    done = talk(f"hello\n/export {tmp_path / name}\n")
+    assert f"Markdown or JSON: {tmp_path}/chat.md or {tmp_path}/chat.json" in done.err
+    assert not list(tmp_path.glob("chat.*"))
+
+
+@pytest.mark.parametrize("name", ["chat", "chat.txt", "Dr. Smith", "chat 2026.01.02"])
+def test_any_other_name_gets_markdown(talk: Talk, tmp_path: Path, name: str) -> None:
+    talk(f"hello\n/export {tmp_path / name}\n")
+    assert "You said: hello" in (tmp_path / name).read_text()
+
+
+def test_export_and_import(talk: Talk, tmp_path: Path) -> None:
+    assert talk(f"hello\n/export {tmp_path}/chat.json\n/export {tmp_path}/chat.md\n").code == 0
+    assert json.loads((tmp_path / "chat.json").read_text())["messages"][1]["text"] == "You said: hello"
+    assert "You said: hello" in (tmp_path / "chat.md").read_text()
+    assert "hello, 2 messages" in talk(f"/import {tmp_path}/chat.json\n").err
+
+
+def test_files_go_with_the_next_message_alone(talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    model = FakeModel()
+    talk(f"/file {tmp_path}/notes.md\nwhat is in it?\nand?\n", model)
+    assert [asked[-1]["content"] for asked in model.asked] == ["notes.md:\n```\n# Notes\n```\n\nwhat is in it?", "and?"]
+
+
+def test_inspect_shows_text_tokens_and_warnings(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(text="<s>user: hi\x1b[2J", ids=[1, 22, 333], warnings=["BOS is there twice"])
+    monkeypatch.setattr(FakeModel, "inspect", lambda self, messages, options: found)
+    said = talk("/inspect\n")
+    assert "<s>user: hi␛[2J" in said.err
+    assert "3 tokens: 1 22 333" in said.err
+    assert "warning: BOS is there twice" in said.err
+
+
+def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
+    """None is unknown to this front, whatever it is given; the wrong ones say what is meant."""
+    for name in COMMANDS:
+        said = talk(f"hello\n/{name}\n")
+        assert "Traceback" not in said.err
+        assert "unexpected" not in said.err
+        assert said.out.startswith("You said: hello\n")
+    assert all(f"/{name}" in talk("/help\n").err for name in COMMANDS)
+
+
+def test_quit_leaves_what_follows_unread(talk: Talk) -> None:
+    assert talk("/quit\nhello\n").out == ""
+
+
+def test_a_name_that_no_file_can_have_is_one_line(talk: Talk) -> None:
+    said = talk(f"/file {'x' * 300}\nhello\n")
+    assert "xxx: File name too long; give a text file" in said.err
+    assert said.out == "You said: hello\n"
+
+
+def test_what_failed_on_the_way_shows_in_the_exit_code(talk: Talk) -> None:
+    said = talk("/nope\nhello\n")
+    assert (said.code, said.out) == (1, "You said: hello\n")
+    assert "edgellm: there is no command /nope" in said.err
+    broken = talk("hello\nagain\n", FakeModel(replies=[["some ", "BREAK"], ["fine"]]))
+    assert (broken.code, broken.out) == (1, "some \nfine\n")
+    assert "edgellm: the engine broke" in broken.err
+
+
+def test_a_model_that_cannot_be_opened_is_one_line(talk: Talk) -> None:
+    said = talk("hello\n", name="missing")
+    assert (said.code, said.out) == (1, "")
+    assert [line for line in said.err.splitlines() if "missing: there is no such model" in line] == [
+        "edgellm: missing: there is no such model; `edgellm list` shows all"
+    ]
+
+
+def test_what_is_no_text_is_refused(talk: Talk) -> None:
+    with pytest.raises(Exception, match="stdin: byte 2 is not UTF-8"):
+        talk(b"hi\xff\n")
+
+
+# Real ends: a terminal, a pipe that breaks, signals
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_chat_model(tmp_path_factory.mktemp("model") / "tiny.gguf")
+
+
+def environment(home: Path) -> Mapping[str, str]:
+    return {**os.environ, "EDGELLM_HOME": str(home)}
+
+
+def test_a_broken_pipe_ends_it_silently(tiny: Path, tmp_path: Path) -> None:
+    script = f'"{sys.executable}" -m edgellm chat --plain "{tiny}" | head -c 20; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        input=b"hello\n",
+        capture_output=True,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.endswith(b"141\n")
+    assert done.stderr.splitlines()[-1].endswith(b"/help shows the commands")
+
+
+def test_without_stdin_there_is_nothing_to_reply_to(tiny: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -m edgellm chat --plain "{tiny}" <&-'],
+        capture_output=True,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_ctrl_c_stops_a_reply_and_at_the_prompt_leaves(tiny: Path, tmp_path: Path) -> None:
+    with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
+        terminal.until("is ready")
+        terminal.say("hello")
+        terminal.until(" w")
+        terminal.type("\x03")
+        terminal.until("stopped by you")
+        terminal.until(lambda: terminal.text.rstrip().endswith(">"))
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+        assert "Traceback" not in terminal.text
+
+
+def test_ctrl_c_drops_what_was_typed_and_stays(tiny: Path, tmp_path: Path) -> None:
+    pytest.importorskip("readline")
+    with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
+        terminal.until("is ready")
+        for begun, shown in (("half", "> half"), ('"""\rone\r', ". one\n."), ('"""\rtwo\rthr', ". two\n. thr")):
+            terminal.type(begun)
+            terminal.until(lambda shown=shown: terminal.text.rstrip().endswith(shown))
+            terminal.type("\x03")
+            terminal.until(lambda: terminal.text.rstrip().endswith("\n>"))
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+        assert "Traceback" not in terminal.text
+    store = Store(tmp_path / "chats.db")
+    assert not store.chats("")
+    store.close()
+
+
+@pytest.mark.parametrize("typed", ["", "other wor"])
+def test_ctrl_c_leaves_a_message_that_is_edited_as_it_was(tiny: Path, tmp_path: Path, typed: str) -> None:
+    pytest.importorskip("readline")
+    with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
+        terminal.until("is ready")
+        terminal.say("/set max_tokens 3")
+        terminal.say("hello")
+        terminal.until("TTFT")
+        terminal.say("/edit")
+        terminal.until(lambda: terminal.text.rstrip().endswith("instead of: hello\n>"))
+        terminal.type(typed)
+        terminal.until(lambda: terminal.text.rstrip().endswith(f"> {typed}".rstrip()))
+        terminal.type("\x03")
+        terminal.until("\nthe message stays as it was")
+        terminal.say("/quit")
+        assert terminal.wait() == 0
+
+
+def test_stored_text_cannot_act_on_the_terminal(tiny: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "chats.db")
+    chat = store.new_chat("\x1b]0;title\x07", None, None)
+    store.show(chat, store.add(chat, None, "user", "red \x1b[31m bell \x07 home \x1b[H\x9b2J").id)
+    store.close()
+    with chat_in_terminal("--plain", "--continue", tiny, home=tmp_path) as terminal:
+        terminal.until("you: red ␛[31m bell ␇ home ␛[H\ufffd2J")
+        assert "␛]0;title␇" in terminal.text
+
+
+def test_lines_are_edited_and_recalled(tiny: Path, tmp_path: Path) -> None:
+    pytest.importorskip("readline")
+    with chat_in_terminal("--plain", tiny, home=tmp_path) as terminal:
+        terminal.until("is ready")
+        terminal.say("/set max_tokens 3")
+        terminal.until("max_tokens: 3")
+        terminal.say("helo\x1b[Dl")  # Left, then the letter
+        terminal.until("3 tokens")
+        terminal.type("\x1b[A")
+        terminal.until("> hello")
+        terminal.type("\x15\x04")
+        assert terminal.wait() == 0
+
+
+_FAKED = """
+import sys
+sys.path.insert(0, {tests!r})
+import tui.start
+from support.chat_fakes import FakeBackend, FakeModel
+reply = ["red \\x1b[31m bell \\x07", " home \\x1b[H", "\\x9b2J end"]
+tui.start.EdgeBackend = lambda: FakeBackend(FakeModel(replies=[reply]))
+from edgellm.entry import main
+main()
+"""
+
+
+def test_generated_text_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    program = ("-c", _FAKED.format(tests=str(TESTS)))
+    with chat_in_terminal("--plain", home=tmp_path, program=program) as terminal:
+        terminal.until("is ready")
+        terminal.say("hello")
+        terminal.until("red ␛[31m bell ␇ home ␛[H\ufffd2J end")

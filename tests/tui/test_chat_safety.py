@@ -1,0 +1,225 @@
+"""What nobody hopes for: fields that lie, paths that are none, a store that fails. No word is lost, nothing ends."""
+
+from pathlib import Path
+
+import pytest
+
+from edgellm.errors import EdgeLLMError
+from support.chat_app import Driven, chatting, run
+from tui.core.store import Store
+from tui.sidebar import Sidebar
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/file ~nobody-of-this-name/notes", "there is no such user"),
+        ("/import ~nobody-of-this-name/chat.json", "there is no such user"),
+        ("/export ~nobody-of-this-name/chat.md", "there is no such user"),
+        ("/file /", "is no file; give a text file"),
+        ("/file no-such-file", "No such file"),
+        ("/chats 99999999999999999999", "give the number of a chat"),
+        (f"/chats {'9' * 5000}", "give the number of a chat"),
+        ("/chats 77", "open another one"),
+    ],
+)
+def test_a_command_that_cannot_be_done_is_a_notice(tmp_path: Path, line: str, told: str) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.type(line)
+            await chat.until(lambda: chat.notices)
+            assert told in chat.notices[-1]
+
+    run(test())
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            for command in ("/file", "/import", "/export"):
+                chat.screen.command(f"{command} {name}")
+                await chat.until(lambda: any("no file can have this name" in notice for notice in chat.notices))
+                chat.app.clear_notifications()
+
+    run(test())
+
+
+def test_a_notice_is_plain_text(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.app.notify("[red]one[/]\n\x1b]0;two\x07\u202e\x9b")
+            chat.composer.notify("[red]three[/]")
+            await chat.until(lambda: len(chat.notices) == 2)
+            assert chat.notices == ["[red]one[/]\n␛]0;two␇\ufffd", "[red]three[/]"]
+            assert not any(notice.markup for notice in chat.app._notifications)
+
+    run(test())
+
+
+def test_a_message_that_is_edited_does_not_go_to_another_chat(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.composer.text = "begun"
+            await chat.press("f2")
+            chat.composer.text = "one, edited"
+            await chat.press("ctrl+n")
+            assert (chat.composer.text, chat.composer.editing) == ("", None)
+            await chat.say("two")
+            assert chat.texts == ["two", "You said: two"]
+            await chat.type("/chats 1")
+            await chat.until(lambda: chat.texts[0] == "one")
+            assert chat.composer.text == "one, edited\n\nbegun"
+
+    run(test())
+
+
+def test_commands_that_go_to_another_chat_bring_its_draft(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.composer.text = "half of it"
+            await chat.press("ctrl+n")
+            await chat.say("two")
+            await chat.type("/chats 1")
+            await chat.until(lambda: chat.composer.text == "half of it")
+            await chat.type("/clear")
+            await chat.until(lambda: not chat.texts)
+            assert chat.composer.text == ""
+            assert chat.app.desk.store.load(2).draft == ""
+
+    run(test())
+
+
+def test_an_edit_that_is_begun_is_kept_as_it_is_typed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            chat.composer.text = "begun"
+            await chat.press("f2")
+            chat.composer.text = "one, edited"
+            await chat.until(lambda: chat.app.desk.store.load(1).draft == "one, edited\n\nbegun")
+            await chat.press("enter")
+            await chat.until(lambda: len(chat.texts) == 2 and chat.app.desk.running is None)
+            assert chat.composer.text == chat.app.desk.store.load(1).draft == "begun"
+
+    run(test())
+
+
+def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            with monkeypatch.context() as broken:
+                broken.setattr(Store, "add", refuses)
+                chat.composer.attach("notes.md", "some notes")
+                await chat.type("//two")
+                await chat.until(lambda: chat.notices)
+                assert chat.composer.text == "//two"
+                assert [each.name for each in chat.composer.attachments] == ["notes.md"]
+                await chat.press("f2")
+                await chat.type("uno")
+                await chat.until(lambda: (chat.composer.text, chat.composer.editing) == ("uno", 1))
+                await chat.press("escape")
+                assert chat.composer.text == "//two"
+            await chat.press("enter")
+            await chat.until(lambda: len(chat.texts) == 4 and chat.app.desk.running is None)
+            assert chat.texts[2] == "notes.md:\n```\nsome notes\n```\n\n/two"
+
+    run(test())
+
+
+def test_what_is_typed_and_cannot_be_kept_is_not_left_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            monkeypatch.setattr(Store, "set_preference", refuses)
+            chat.composer.text = "half a thou"
+            await chat.press("ctrl+q")
+            assert any("once more leaves" in notice for notice in chat.notices)
+            assert chat.app.is_running
+            await chat.press("ctrl+q")
+            await chat.until(lambda: not chat.app.is_running)
+
+    run(test())
+
+
+@pytest.mark.parametrize("key", ["f1", "f3", "f4", "ctrl+l", "ctrl+t"])
+def test_one_can_leave_from_every_screen(tmp_path: Path, key: str) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.composer.text = "half a thought"
+            await chat.press(key)
+            await chat.press("ctrl+q")
+            await chat.until(lambda: not chat.app.is_running)
+        async with chatting(tmp_path) as chat:
+            assert chat.composer.text == "half a thought"
+
+    run(test())
+
+
+def test_a_notice_that_is_there_is_not_shown_twice(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            for text in ("one", "two", "one"):
+                chat.app.notify(text)
+            await chat.pilot.pause()
+            assert chat.notices == ["one", "two"]
+
+    run(test())
+
+
+READS = ["chats", "load", "settings", "preference", "history"]
+CHANGES = ["newest", "show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete"]
+KEEPS = ["save_settings", "change_settings", "set_preference", "remember"]
+
+
+def refuses(*_: object, **__: object) -> None:
+    raise EdgeLLMError("the disk is full; make room on it")
+
+
+async def _everything(chat: Driven) -> None:
+    """Do what the keys do."""
+    screen = chat.screen
+    await chat.type("two")
+    screen.action_walk(-1)
+    screen.action_regenerate()
+    screen.action_clear()
+    screen.action_chats()
+    await chat.pilot.pause()
+    sidebar = screen.query_one(Sidebar)
+    for message in (Sidebar.Search("one"), Sidebar.Delete(1), Sidebar.Undo(), Sidebar.Rename(1, "x"), Sidebar.Open(1)):
+        sidebar.post_message(message)
+    for line in ("branch", "edit", "regen", "set temp 0.5", "reset", "model other", "system x", "save x", "clear"):
+        screen.command(f"/{line}")
+    chat.app.theme = "nord" if chat.app.theme != "nord" else "textual-dark"
+    await chat.pilot.pause()
+
+
+def test_a_store_that_fails_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.say("one")
+            for calls in (READS, CHANGES, KEEPS, ["add"], ["new_chat", "put"]):
+                with monkeypatch.context() as broken:
+                    for call in calls:
+                        broken.setattr(Store, call, refuses)
+                    await _everything(chat)
+                await chat.until(lambda: chat.app.desk.running is None and chat.app.desk.opened)
+                chat.screen.action_clear()
+                await chat.say("three")
+                assert chat.texts == ["three", "You said: three"], calls
+
+    run(test())
+
+
+def test_the_box_says_whether_a_model_comes(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            assert chat.composer.placeholder.startswith("Say something")
+            chat.app.desk.open_model("missing")
+            await chat.until(lambda: chat.composer.placeholder.startswith("No model is open"))
+
+    run(test())

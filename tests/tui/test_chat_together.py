@@ -1,0 +1,142 @@
+"""Several programs with the same chats: each says what the others do, none takes another's words."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support import with_support
+from support.desk_front import Front
+from tui.core.events import Notice
+
+_OTHER = """
+import sys
+from pathlib import Path
+from support.chat_fakes import FakeBackend
+from tui.core.desk import Desk
+from tui.core.store import Store
+desk = Desk(Store(Path(sys.argv[1])), FakeBackend(), lambda event: None)
+if chat := int(sys.argv[2]):
+    desk.open_chat(chat)
+desk.save_draft(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+Other = Callable[[int, str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chats.db"
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[Other]:
+    """Starts another program, which opens a chat (0: none), types a draft in it, and stays there."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(chat: int, draft: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", _OTHER, str(path), str(chat), draft]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=with_support())
+        started.append(process)
+        assert process.stdout and process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def make(path: Path) -> Iterator[Callable[[], Front]]:
+    made: list[Front] = []
+
+    def build() -> Front:
+        made.append(Front(path))
+        return made[-1]
+
+    yield build
+    for front in made:
+        front.desk.close()
+
+
+def told(front: Front) -> list[str]:
+    """The notices that wait."""
+    events = [front.told.get() for _ in range(front.told.qsize())]
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def test_a_chat_that_is_open_elsewhere_says_so_until_that_program_is_gone(
+    make: Callable[[], Front], other: Other
+) -> None:
+    front = make()
+    front.open()
+    front.say("one")
+    chat = front.desk.chat.id
+    front.desk.new_chat()
+    elsewhere = other(chat, "theirs")
+    told(front)
+    front.desk.open_chat(chat)
+    assert ["open elsewhere" in line for line in told(front)] == [True]
+    assert front.desk.draft() == ""
+    front.desk.save_draft("mine")
+    assert front.desk.store.load(chat).draft == "theirs"
+    front.desk.new_chat()
+    assert front.desk.draft() == "mine"
+    elsewhere.kill()
+    elsewhere.wait()
+    front.desk.open_chat(chat)
+    assert told(front) == []
+    assert front.desk.draft() == "theirs"
+
+
+def test_each_program_has_its_own_draft_and_finds_those_of_programs_that_are_gone(
+    make: Callable[[], Front], other: Other
+) -> None:
+    elsewhere = other(0, "theirs")
+    front = make()
+    assert front.desk.draft() == ""
+    front.desk.save_draft("mine")
+    assert make().desk.draft() == "mine"
+    elsewhere.kill()
+    elsewhere.wait()
+    front.desk.save_draft("")
+    assert make().desk.draft() == "theirs"
+
+
+def test_what_another_program_says_in_a_chat_becomes_other_versions(make: Callable[[], Front]) -> None:
+    one, two = make(), make()
+    for front in (one, two):
+        front.open()
+    one.say("hello")
+    two.desk.open_chat(one.desk.chat.id)
+    one.say("from one")
+    two.say("from two")
+    assert two.texts[2:] == ["from two", "You said: from two"]
+    assert any("as other versions" in line for line in two.notices)
+    two.desk.walk(two.desk.path[2].id, -1)
+    assert two.texts[2:] == ["from one", "You said: from one"]
+    one.say("more")
+    two.say("more")
+    assert len({message.id for message in two.desk.chat.tree.messages.values()}) == 10
+
+
+def test_settings_of_one_model_from_two_programs_are_all_kept(make: Callable[[], Front]) -> None:
+    one, two = make(), make()
+    for front in (one, two):
+        front.open()
+    one.desk.set("temp", "0.5")
+    two.desk.set("top_k", "30")
+    two.desk.think(False)
+    three = make()
+    three.open()
+    assert three.desk.tuning.values == {"temp": 0.5, "top_k": 30}
+    assert three.desk.tuning.thinking is False
+    one.desk.set("temp", "")
+    three.open()
+    assert three.desk.tuning.values == {"top_k": 30}

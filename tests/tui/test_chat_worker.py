@@ -1,0 +1,292 @@
+"""The worker: jobs in order, replies that stop at once, errors that end nothing but themselves."""
+
+from collections.abc import Iterator
+from queue import Queue
+from threading import Event as Flag
+from threading import Thread, active_count
+from time import sleep
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgellm import EdgeLLMError
+from support.chat_fakes import FakeBackend, FakeModel, FakeReply
+from support.model_file import ModelFile
+from tui.core.backend import EdgeBackend, EdgeModel
+from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.reading import Phase
+from tui.core.worker import Request, Worker
+
+ASKED = [{"role": "user", "content": "hello"}]
+
+
+def no_options(name: str) -> dict[str, object]:
+    return {}
+
+
+class Desk:
+    """A worker, and what it told."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        self.told: Queue[Event] = Queue()
+        self.backend, self.worker = backend, Worker(backend, self.told.put)
+
+    def next(self) -> Event:
+        return self.told.get(timeout=20)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk(FakeBackend())
+    yield desk
+    desk.worker.close()
+    assert desk.backend.model.closed or not desk.backend.opened
+
+
+def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
+    desk.worker.open("fake", lambda name: {"ctx": 512} if name == "fake" else {})
+    assert desk.next() == ModelOpened("fake", 4096, True, asked="fake")
+    assert desk.backend.opened == [("fake", {"ctx": 512})]
+    desk.worker.reply(Request(7, ASKED, {"temp": 0.0}))
+    ended = desk.next()
+    assert isinstance(ended, ReplyEnded)
+    assert (ended.message, ended.text, ended.finish_reason) == (7, "You said: hello", "eog")
+    assert ended.stats and ended.stats["ttft_s"] == 0.21
+    assert desk.backend.model.options == [{"temp": 0.0}]
+    reading = desk.worker.reading()
+    assert (reading.phase, reading.model, reading.blocks, reading.gpu_blocks) == (Phase.READY, "fake", 33, 0)
+    assert reading.live and reading.live.gaps_ms
+
+
+def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: Desk) -> None:
+    desk.backend.wait = Flag()
+    desk.worker.open("slow", no_options)
+    desk.worker.reply(Request(1, ASKED))
+    while desk.worker.reading().progress != "opening slow":
+        pass
+    assert desk.worker.reading().phase is Phase.LOADING
+    desk.backend.wait.set()
+    assert isinstance(desk.next(), ModelOpened)
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert ended.text == "You said: hello"
+
+
+def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() -> None:
+    told: list[tuple[type[Event], Phase]] = []
+    begun, asked = Flag(), Flag()
+
+    def fails(name: str) -> dict[str, object]:
+        begun.set()
+        assert asked.wait(20)
+        raise EdgeLLMError("no such option")
+
+    worker = Worker(FakeBackend(), lambda event: told.append((type(event), worker.reading().phase)))
+    worker.open("first", fails)
+    assert begun.wait(20)
+    worker.open("second", no_options)
+    asked.set()
+    assert worker.done().wait(20)
+    worker.close()
+    assert told == [(ModelFailed, Phase.LOADING), (ModelOpened, Phase.READY)]
+
+
+def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
+    model = desk.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED))
+    assert model.held.wait(20)
+    written = desk.worker.written(1)
+    assert written
+    assert written.text == "one two "
+    desk.worker.stop(1)
+    ended = desk.next()
+    assert isinstance(ended, ReplyEnded)
+    assert (ended.text, ended.finish_reason) == ("one two ", "cancelled")
+
+
+def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
+    model = desk.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(Request(2, ASKED))
+    assert model.held.wait(20)
+    desk.worker.stop(2)
+    model.go.set()
+    desk.next()
+    assert desk.next() == ReplyEnded(2, "", "cancelled")
+    assert len(model.asked) == 1
+
+
+def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None:
+    desk.backend.model.replies = [["some ", "BREAK"], ["fine"]]
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(Request(2, ASKED))
+    broken, fine = desk.next(), desk.next()
+    assert isinstance(broken, ReplyEnded)
+    assert isinstance(fine, ReplyEnded)
+    assert (broken.text, broken.finish_reason) == ("some ", "error")
+    assert broken.problem == "the engine broke; open the model again"
+    assert fine.text == "fine"
+
+
+def test_blocks_on_the_gpu_are_those_of_now(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that fails in the middle of a reply leaves them to the CPU."""
+    on_gpu = [{"name": "CPU", "blocks": 3, "bytes": 30}, {"name": "GPU", "blocks": 30, "bytes": 300}]
+    on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
+    engine = SimpleNamespace(threads=2, devices=on_gpu)
+    chat = SimpleNamespace(thinking=False)
+    opened: Any = SimpleNamespace(ctx=512, engine=engine, chat=lambda: chat, sampling_defaults={}, close=lambda: None)
+    monkeypatch.setattr(desk.backend, "open", lambda *_: EdgeModel("real", opened))
+    desk.worker.open("real", no_options)
+    assert isinstance(desk.next(), ModelOpened)
+    assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (30, 33)
+    engine.devices = on_cpu
+    assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (0, 33)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"types": "Q8_0"}, "has no chat template"),
+        ({"types": "Q8_0", "chat_template": "{% for"}, "chat template is not valid"),
+        ({"types": "Q8_0", "arch": "bert"}, "architecture bert is not supported"),
+    ],
+)
+def test_a_file_that_cannot_chat_is_refused_before_the_open_model_goes(
+    model_file: ModelFile, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(EdgeLLMError, match=problem):
+        EdgeBackend().check(str(model_file(**options)), no_options)
+
+
+def test_a_file_that_cannot_chat_is_closed_again(model_file: ModelFile) -> None:
+    before = active_count()
+    with pytest.raises(EdgeLLMError, match="has no chat template"):
+        EdgeBackend().open(str(model_file(types="Q8_0")), lambda name: {"threads": 3}, lambda progress: None)
+    assert active_count() == before
+
+
+def test_without_a_model_a_reply_says_so(desk: Desk) -> None:
+    desk.worker.open("missing", no_options)
+    failed = desk.next()
+    assert isinstance(failed, ModelFailed)
+    assert "edgellm list" in failed.problem
+    desk.worker.reply(Request(1, ASKED))
+    ended = desk.next()
+    assert isinstance(ended, ReplyEnded)
+    assert ended.finish_reason == "error"
+    assert "no model is open" in (ended.problem or "")
+    assert desk.worker.reading().phase is Phase.CLOSED
+
+
+def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
+    first = desk.backend.model
+    desk.worker.open("first", no_options)
+    desk.next()
+    desk.backend.model = FakeModel()
+    desk.worker.open("second", no_options)
+    assert desk.next() == ModelOpened("second", 4096, True, asked="second")
+    assert first.closed
+
+
+def test_the_text_is_saved_while_it_grows(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(100))
+    monkeypatch.setattr("tui.core.worker.monotonic", lambda: float(next(times)))
+    saved: list[str] = []
+    desk.backend.model.replies = [["a", "b", "c"]]
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED, save=lambda _, text: saved.append(text)))
+    desk.next()
+    assert saved == ["a", "ab", "abc"]
+
+
+def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: Desk) -> None:
+    desk.backend.wait = Flag()
+    desk.worker.open("first", no_options)
+    while desk.worker.reading().progress != "opening first":
+        pass
+    desk.worker.open("second", no_options)
+    desk.worker.open("third", no_options)
+    desk.worker.reply(Request(1, ASKED))
+    desk.backend.wait.set()
+    while not isinstance(ended := desk.next(), ReplyEnded):
+        pass
+    assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
+    assert [name for name, _ in desk.backend.opened] == ["first", "third"]
+
+
+def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(desk: Desk) -> None:
+    desk.backend.wait = Flag()
+    desk.worker.open("first", no_options)
+    desk.worker.reply(Request(1, ASKED))
+    while desk.worker.reading().progress != "opening first":
+        pass
+    desk.worker.open("second", no_options)
+    desk.backend.wait.set()
+    told = [desk.next() for _ in range(3)]
+    assert [type(event) for event in told] == [ModelOpened, ModelOpened, ReplyEnded]
+    assert isinstance(ended := told[-1], ReplyEnded)
+    assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
+
+
+def test_closing_opens_nothing_more() -> None:
+    backend = FakeBackend(wait=Flag())
+    worker = Worker(backend, lambda event: None)
+    worker.open("first", no_options)
+    while worker.reading().progress != "opening first":
+        pass
+    worker.open("second", no_options)
+    Thread(target=lambda: (sleep(0.05), backend.wait and backend.wait.set())).start()
+    worker.close()
+    assert [name for name, _ in backend.opened] == ["first"]
+    assert backend.model.closed
+
+
+def test_whatever_fails_around_a_reply_the_next_one_is_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED, end=fails))
+    assert isinstance(notice := desk.next(), Notice)
+    assert "not saved" in notice.text
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert ended.message == 1
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.worker, "_tell", fails)
+        desk.worker.reply(Request(2, ASKED))
+        while desk.worker.running is not None or not desk.worker._jobs.empty():
+            pass
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.backend.model, "close", fails)
+        desk.worker.open("other", no_options)
+        while not isinstance(opened := desk.next(), ModelOpened):
+            pass
+    assert opened.name == "other"
+    desk.worker.reply(Request(3, ASKED))
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert (ended.message, ended.text) == (3, "You said: hello")
+
+
+@pytest.mark.parametrize(
+    ("ctx", "overflow", "told"), [(2059, "stop", True), (2059, "window", False), (2060, "stop", False)]
+)
+def test_a_reply_that_fills_the_context_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
+) -> None:
+    """The figures of the fake model: 2048 tokens of prompt, and of 12 that are written the last is never read."""
+    desk.backend.model.ctx = ctx
+    monkeypatch.setattr(FakeReply, "finish_reason", property(lambda _: "length", lambda *_: None), raising=False)
+    desk.worker.open("fake", no_options)
+    desk.next()
+    desk.worker.reply(Request(1, ASKED, {"overflow": overflow}))
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert (ended.finish_reason, ended.text) == ("length", "You said: hello")
+    assert ("context of 2,059 tokens is full" in (ended.problem or "")) is told
