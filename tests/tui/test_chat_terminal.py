@@ -13,6 +13,8 @@ import pytest
 from support.chat_model import write_chat_model
 from support.terminal import Terminal, chat_in_terminal
 
+pytestmark = pytest.mark.slow
+
 _MODES = {7, 25}  # lines wrap, and the cursor is seen: all that a terminal has set by itself
 
 
