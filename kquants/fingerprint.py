@@ -36,6 +36,10 @@ from kquants.names import COMPILER, MODULES, REGISTERED
 _PACKAGE = Path(__file__).parent
 
 
+class SourcesChangedError(RuntimeError):
+    """Our sources are not those that this process began with."""
+
+
 @cache
 def fingerprint() -> str:
     """Hash of every byte of our sources, the compilers and the CPU: more than any one kernel depends on."""
@@ -45,9 +49,9 @@ def fingerprint() -> str:
 def kernel_fingerprint(name: str, folder: Path) -> str:
     """Hash of what a kernel's object code depends on. `folder` keeps the index, and must be trusted.
 
-    A name that no kernel has gets a hash of what all kernels depend on.
+    Raises KeyError for a name that no kernel has, and SourcesChangedError.
     """
-    closure = _closures(folder)[MODULES.get(name, COMPILER)]
+    closure = _closures(folder)[MODULES[name]]
     return hashlib.sha256(f"{_environment()}\0{closure}".encode()).hexdigest()[:20]
 
 
@@ -76,13 +80,14 @@ def _new_closures(folder: Path) -> dict[str, str]:
     from kquants.compiler.closure import closures  # brings `ast`, which a start does without
 
     sources = dict(_sources())
+    if _of_sources(sources.items()) != fingerprint():
+        raise SourcesChangedError
     found = {
         module: hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in closure.items()).encode()).hexdigest()
         for module, closure in closures(sources, [COMPILER, *REGISTERED]).items()
     }
-    if _of_sources(sources.items()) == fingerprint():  # not where a file has changed since that was hashed
-        with suppress(OSError):
-            kept.write(_index(folder), "".join(f"{module} {digest}\n" for module, digest in found.items()).encode())
+    with suppress(OSError):
+        kept.write(_index(folder), "".join(f"{module} {digest}\n" for module, digest in found.items()).encode())
     return found
 
 

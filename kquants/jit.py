@@ -17,11 +17,11 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from kquants import kept
-from kquants.compiler.host import cpu_features as cpu_features
-from kquants.compiler.host import cpu_name as cpu_name
 from kquants.compiler.host import target_machine as target_machine
+from kquants.fingerprint import SourcesChangedError as SourcesChangedError
 from kquants.fingerprint import fingerprint as fingerprint
 from kquants.fingerprint import kernel_fingerprint
+from kquants.names import MODULES
 
 Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels to compile) now and then while a first use compiles; may raise to end it."""
@@ -35,8 +35,10 @@ class NotKeptError(KernelError):
     """A compiled kernel could not be written to its folder."""
 
 
-NOT_KEPT = 3
-"""Exit code of the compiler's process for NotKeptError."""
+NOT_KEPT, CHANGED = 3, 4
+"""Exit codes of the compiler's process: for NotKeptError, and where its sources are not those of this process."""
+
+CHANGED_MESSAGE = "the files of kquants have changed since this process began, as an upgrade does: start it again"
 
 _SUPERUSER = 0
 """Who can write everywhere, and may have made the folder for all, as in the image of a container."""
@@ -47,9 +49,19 @@ def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -
 
     `folder` is created with mode 0700 if it is missing. Where what is compiled cannot be kept there, a temporary one
     serves this process, with a warning; where others may write to it or it is theirs (but for the superuser's), nothing
-    is loaded from it, either. Raises KernelError.
+    is loaded from it, either. Raises KernelError, also for a name that no kernel has, and where our sources have
+    changed since this process began.
     """
     names = list(names)
+    if unknown := set(names) - MODULES.keys() - _ADDRESSES.keys():
+        raise KernelError(f"there is no kernel {min(unknown)}")
+    try:
+        return _load(names, folder, progress)
+    except SourcesChangedError:
+        raise KernelError(CHANGED_MESSAGE) from None
+
+
+def _load(names: Sequence[str], folder: Path, progress: Progress | None) -> dict[str, int]:
     wanted = sorted(set(names) - _ADDRESSES.keys())
     trusted = bool(wanted) and _is_trusted(folder)
     missing = _load_kept(folder, wanted) if trusted else wanted
@@ -58,7 +70,7 @@ def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -
             f"compiled kernels cannot be kept in {folder}, so every start compiles them anew; "
             "make room or check its permissions, or choose another folder with EDGELLM_CACHE",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         with tempfile.TemporaryDirectory(prefix="edgellm-") as temporary:
             _compile(Path(temporary), missing, progress)

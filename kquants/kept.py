@@ -17,9 +17,9 @@ _NAME = r"[a-z0-9_-]+-[0-9a-f]{20}\.(o|index)"
 """Names of our files. No others are removed: the user may have chosen a folder that holds more."""
 
 _DAY_S = 24 * 60 * 60
-_UNUSED_S = 90 * _DAY_S
 _NOTED_S = 10 * _DAY_S
 """Reading a file sets its modification time if that is older than this. So most starts write nothing."""
+_UNUSED_S = 90 * _DAY_S + _NOTED_S
 
 
 def write(path: Path, content: bytes) -> None:
@@ -48,8 +48,13 @@ def _note_use(path: Path) -> None:
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove our files of a folder that no process has read for 90 days, of whatever version."""
+    """Remove our files of a folder that no process has read for 90 days, of whatever version.
+
+    A folder that others may read is left alone: what they read keeps its time, as they may not set it.
+    """
     with suppress(OSError):
+        if folder.stat().st_mode & 0o077:
+            return
         for path in folder.iterdir():
             with suppress(OSError):
                 if re.fullmatch(_NAME, path.name) and _age_s(path) > _UNUSED_S:

@@ -1,7 +1,7 @@
-"""`python -m kquants.compiler.compile FOLDER`: compile kernels to object files.
+"""`python -m kquants.compiler.compile FOLDER FINGERPRINT`: compile kernels to object files.
 
-A child of `kquants.compiler.compilers`. Names of kernels come in, one a line; each goes out again when its kernel is in
-the folder.
+A child of `kquants.compiler.compilers`, whose fingerprint of the sources it is given. Names of kernels come in, one a
+line; each goes out again when its kernel is in the folder.
 """
 
 import gc
@@ -73,10 +73,15 @@ def object_code(name: str) -> bytes:
     return bytes(machine.emit_object(optimized(name, machine)))
 
 
-def main(folder: Path) -> None:
-    """Compile the kernels named on stdin into `folder`."""
-    # To look for garbage in the compiler itself, again and again, would take a tenth of the time; never to look for any
-    # takes as long, for fresh pages of memory.
+def main(folder: Path, expected: str) -> None:
+    """Compile the kernels named on stdin into `folder`.
+
+    Ends with the exit code CHANGED if the sources are not those of which `expected` is the fingerprint. They are hashed
+    when all of them are imported, so what is compiled is what its name says.
+    """
+    if jit.fingerprint() != expected:
+        sys.exit(jit.CHANGED)
+    # Frequent garbage collection takes a tenth of the time. Without any, a process needs more memory and is no faster.
     gc.freeze()
     gc.set_threshold(20_000)
     for line in sys.stdin:
@@ -86,8 +91,10 @@ def main(folder: Path) -> None:
             jit.store(folder, name, code)
         except OSError:
             sys.exit(jit.NOT_KEPT)
+        except jit.SourcesChangedError:
+            sys.exit(jit.CHANGED)
         print(name, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -11,7 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from kquants.jit import NOT_KEPT, KernelError, NotKeptError, Progress, cpu_features, cpu_name
+from kquants.compiler.host import cpu_features, cpu_name
+from kquants.fingerprint import fingerprint
+from kquants.jit import CHANGED, CHANGED_MESSAGE, NOT_KEPT, KernelError, NotKeptError, Progress
 
 _TELL_S = 0.2
 
@@ -67,7 +69,7 @@ def _compile_in_child(
 ) -> None:
     """Compile those that wait, one by one, in a process of its own, added to `children`; `tell(name)` of each."""
     # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", "kquants.compiler.compile", str(folder)]
+    command = [sys.executable, "-P", "-m", "kquants.compiler.compile", str(folder), fingerprint()]
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # What this process found out about the CPU holds there, too.
@@ -90,5 +92,7 @@ def _compile_in_child(
         last = (errors.read().strip().splitlines() or [_end(child.returncode)])[-1]
     if child.returncode == NOT_KEPT:
         raise NotKeptError(f"{folder} cannot be written")
+    if child.returncode == CHANGED:
+        raise KernelError(CHANGED_MESSAGE)
     if child.returncode != 0:
         raise KernelError(f"compiling {name} failed: {last}")

@@ -1,8 +1,8 @@
 """The part of Numba that kernels need: its passes from bytecode to LLVM's code, and the declarations of built-ins.
 
 Numba's own pipeline also looks for arrays, with blocks, closures, parallel loops and generators, checks and times each
-pass, loads what it knows of NumPy, counts references, and lets every call fail. To leave that out takes half off its
-time, and a quarter of the code that LLVM has to optimize.
+pass, loads what it knows of NumPy, counts references, and lets every call fail. Without all this it takes half the time
+and emits a quarter less code (measured on a Zen 4: attention over f16 pages).
 """
 
 from functools import cache, cached_property
@@ -14,7 +14,10 @@ from numba.core.compiler_machinery import CompilerPass, PassManager, register_pa
 
 
 class _Lower(lowering.Lower):
-    """Lowers the body of a function. Its variables are neither reference-counted nor cleared."""
+    """Lowers the body of a function. Its variables are neither reference-counted nor cleared.
+
+    A variable must be assigned on every path to its use: before, it is undefined.
+    """
 
     def alloca_lltype(self, name: str, lltype: ir.Type, datamodel: Any = None) -> Any:
         """Room for a variable."""
@@ -90,10 +93,11 @@ class TypingContext(typing.Context):
 
 
 class _CallConv(callconv.CPUCallConv):
-    """Numba's calling convention, where no function fails: callers do not look for an error."""
+    """Numba's calling convention, but that callers do not look for an error: kernels must not raise any."""
 
     def call_function(self, builder: Any, callee: Any, resty: Any, argtys: Any, args: Any, attrs: Any = None) -> Any:
         """No status, and what the function returns."""
+        assert not attrs, "attributes of calls are not supported"
         result = cgutils.alloca_once(builder, self.get_return_type(resty).pointee)
         given = self._get_arg_packer(argtys).as_arguments(builder, args)
         builder.call(callee, [result, builder.function.args[1], *given])
@@ -101,7 +105,7 @@ class _CallConv(callconv.CPUCallConv):
 
 
 class TargetContext(cpu.CPUContext):
-    """How these are lowered to LLVM's code."""
+    """How functions are lowered to LLVM's code."""
 
     @cached_property
     def call_conv(self) -> _CallConv:

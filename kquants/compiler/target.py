@@ -23,6 +23,9 @@ _FLAGS: dict[str, Any] = {
     "no_cpython_wrapper": True,  # nothing here is called from Python
     "no_cfunc_wrapper": True,
     "_nrt": False,  # nothing here is reference-counted
+    # Whatever NUMBA_DEBUGINFO says: variables would then lie where `pipeline` does not put them.
+    "debug": False,
+    "_dbg_extend_lifetimes": False,
 }
 
 
@@ -59,7 +62,7 @@ def whole_module(library: Any) -> Any:
     for one in _with_called(library, {}):
         module = one._final_module.clone()
         for function in module.functions:
-            if not function.is_declaration and one is not library:
+            if function.linkage == llvm.Linkage.external and not function.is_declaration and one is not library:
                 function.linkage = "linkonce_odr"  # several may define it, and LLVM drops it once it is inlined
         whole.link_in(module)
     return whole

@@ -19,6 +19,7 @@ from edgellm.engine.pages import Sequence
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
+from kquants import jit
 from kquants.layout import PAGE
 from support import ROOT
 from support.model_file import ModelFile
@@ -242,7 +243,7 @@ def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:
 
 def test_the_interpreter_compiles_in_a_process_of_its_own(tmp_path: Path) -> None:
     """As on machines with many cores, where no other kernel comes before it in the same process."""
-    command = [sys.executable, "-m", "kquants.compiler.compile", str(tmp_path)]
+    command = [sys.executable, "-m", "kquants.compiler.compile", str(tmp_path), jit.fingerprint()]
     done = subprocess.run(command, input="serve\n", capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "serve\n"

@@ -19,7 +19,7 @@ from numba.core.extending import _Intrinsic
 import kquants
 from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS, fingerprint, jit, kept
 from kquants.compiler.closure import closures
-from kquants.names import COMPILER, MODULES, REGISTERED
+from kquants.names import MODULES, REGISTERED
 
 PACKAGE = Path(kquants.__file__).parent
 SMALL = "dequantize_bf16"
@@ -330,14 +330,49 @@ def test_an_index_that_cannot_be_written(before: dict[str, str], tmp_path: Path,
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_sources_that_change_meanwhile_are_not_kept(
+def test_sources_that_changed_since_the_start_are_an_error(
     copy: Path, tmp_path: Path, unknown: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fingerprint.fingerprint()
     replace(copy / "layout.py", "PAGE = ", "PAGE = 2 * ")
     monkeypatch.setattr(fingerprint, "_PACKAGE", copy)
-    fingerprint.kernel_fingerprint(SMALL, tmp_path)
-    assert not list(tmp_path.glob("*.index"))
+    monkeypatch.setattr(jit, "_ADDRESSES", {})
+    with pytest.raises(jit.KernelError, match=r"have changed since this process began.*start it again"):
+        jit.load([SMALL], tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("change", ["before it compiles", "while it compiles"])
+def test_no_kernel_of_old_sources_gets_the_name_of_new_ones(change: str, copy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    code = f"""
+import io, sys
+from pathlib import Path
+from kquants.compiler import compile
+from kquants import jit
+folder, source, compiled = Path(sys.argv[1]), Path(sys.argv[2]), compile.object_code
+def change(name):
+    source.write_text(source.read_text().replace("BITS, OFFSET = 8, ", "BITS, OFFSET = 8, 0 + "))
+def compile_and_change(name):
+    code = compiled(name)
+    change(name)
+    return code
+expected = jit.fingerprint()
+if {change!r} == "before it compiles":
+    jit.fingerprint.cache_clear()
+    change("")
+else:
+    compile.object_code = compile_and_change
+sys.stdin = io.StringIO("dequantize_q8_0")
+try:
+    compile.main(folder, expected)
+except SystemExit as end:
+    print(end.code)
+"""
+    assert "BITS, OFFSET = 8, " in (copy / "formats" / "q8_0.py").read_text()
+    assert python(code, folder, copy / "formats" / "q8_0.py", root=tmp_path).split()[-1] == str(jit.CHANGED)
+    assert not list(folder.glob("*.o"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
@@ -367,11 +402,6 @@ print(*sorted({"ast", "numba", "kquants.compiler.closure"} & (sys.modules.keys()
     assert python(code, tmp_path).split() == []
 
 
-def test_a_name_of_no_kernel_depends_on_the_compiler(tmp_path: Path, before: dict[str, str]) -> None:
-    assert MODULES.get("no_such_kernel", COMPILER) == COMPILER
-    assert fingerprint.kernel_fingerprint("no_such_kernel", tmp_path) not in before.values()
-
-
 def aged(path: Path, days: int) -> Path:
     then = time.time() - days * DAY_S
     os.utime(path, (then, then))
@@ -383,7 +413,7 @@ def test_what_nobody_has_read_for_long_is_removed(tmp_path: Path) -> None:
     theirs = ["hello.o", "speeds.json", "matmul_q4_k-0123456789abcdef.o", f"Hello-{'0a' * 10}.o"]
     for name in (*ours, *theirs):
         kept.write(tmp_path / name, b"code")
-        aged(tmp_path / name, 100)
+        aged(tmp_path / name, 101)
     (tmp_path / f"folder-{'0a' * 10}.o").mkdir()
     aged(tmp_path / f"folder-{'0a' * 10}.o", 100)
     kept.write(tmp_path / f"young-{'0a' * 10}.o", b"code")
@@ -392,6 +422,27 @@ def test_what_nobody_has_read_for_long_is_removed(tmp_path: Path) -> None:
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {ours[0], *theirs, f"folder-{'0a' * 10}.o", f"young-{'0a' * 10}.o"}
     kept.remove_unused(tmp_path / "missing")
+
+
+def test_ninety_days_count_from_a_read_that_left_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / f"matmul_q4_k-{'0a' * 10}.o"
+    kept.write(path, b"code")
+    aged(path, 98)  # and read nine days later
+    kept.remove_unused(tmp_path)
+    assert path.exists()
+    aged(path, 101)
+    kept.remove_unused(tmp_path)
+    assert not path.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_folder_that_others_may_read_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / f"matmul_q4_k-{'0a' * 10}.o"
+    kept.write(path, b"code")
+    aged(path, 200)
+    tmp_path.chmod(0o755)
+    kept.remove_unused(tmp_path)
+    assert path.exists()
 
 
 def test_a_file_that_is_read_often_stays_as_it_was(tmp_path: Path) -> None:
@@ -406,6 +457,6 @@ def test_to_compile_removes_what_is_unused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(jit, "_ADDRESSES", {})
     old = tmp_path / f"matmul_q4_k-{'0a' * 10}.o"
     old.touch()
-    aged(old, 100)
+    aged(old, 101)
     jit.load([SMALL], tmp_path)
     assert not old.exists()

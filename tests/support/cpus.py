@@ -43,10 +43,12 @@ NAMES = {
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
 
-EACH_KIND = ("Q8_0", "Q4_K", "Q5_0", "Q6_K", "Q2_K", "IQ4_NL")
-"""Formats of each kind: signed weights, minima, an offset, spans of 16 with offsets and with minima, a table.
+EACH_KIND = ("Q8_0", "Q5_0", "Q4_1", "IQ4_NL", "Q4_K", "Q6_K", "Q2_K", "IQ4_XS")
+"""Formats of each kind: blocks of signed weights, with an offset, with minima and with a table; super-blocks with
+minima, of spans of 16 with offsets and with minima, and with a table.
 
-They are enough where only the product of bytes differs from a CPU on which all are tested.
+They are enough for a CPU that multiplies, shares registers or lays out tiles in another way than one on which all
+formats are tested: what a format has of its own is how it is unpacked.
 """
 
 NAMED = "from kquants.compiler.cpu import lowering; assert lowering() == {!r}, lowering()\n"

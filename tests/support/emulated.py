@@ -87,7 +87,7 @@ def _fingerprint(name: str, folder: Path) -> str:
     """What a kept kernel depends on: also on how this CPU emulates."""
     parts = [kernel_fingerprint(name, folder), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
     digest = hashlib.sha256("\0".join(parts).encode())
-    for source in ("emulated.py", "instructions.py"):
+    for source in ("arm_assembly.py", "emulated.py", "instructions.py"):
         digest.update((Path(__file__).parent / source).read_bytes())
     return f"emulated-{digest.hexdigest()[:20]}"
 
