@@ -1,6 +1,7 @@
 """Fixtures: small model files, the folder of shared data, a home that is not the user's, a front of the chat."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from support.desk_front import Front, MakeFront
 from support.make_gguf import Spec, write_model
 from support.model_file import ModelFile
 from support.thread_chains import new_pool
+
+
+def pytest_configure() -> None:
+    # Where a shell began the tests in its background, they ignore Ctrl-C, and so would all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
