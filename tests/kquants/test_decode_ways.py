@@ -2,7 +2,7 @@
 
 import pytest
 
-from kquants import jit
+from kquants.compiler import host
 from support.cpus import AVX2, LOWERINGS, pretended, python, skip_without
 
 pytestmark = pytest.mark.cpus
@@ -67,7 +67,7 @@ def test_how_many_rows_are_multiplied_straight_from_weights(cpu: str, lowering: 
     assert python("-c", ROWS, **pretended(cpu, LOWERINGS[lowering])).strip() == rows
 
 
-@pytest.mark.skipif(not jit._may_use_amx(), reason="no matrix tiles here")
+@pytest.mark.skipif(not host._may_use_amx(), reason="no matrix tiles here")
 def test_more_are_where_there_are_matrix_tiles() -> None:
     features = [*LOWERINGS["AVX-512 VNNI"], "amx-tile", "amx-int8"]
     assert python("-c", ROWS, **pretended("sapphirerapids", features)).strip() == "8 8"
@@ -75,7 +75,7 @@ def test_more_are_where_there_are_matrix_tiles() -> None:
 
 CHAIN = """
 from llvmlite import ir
-from kquants import jit
+from kquants.compiler import host
 from kquants.simd import I32
 from kquants.simd.dot4 import dot2
 import llvmlite.binding as llvm
