@@ -86,7 +86,7 @@ total, x = function.args
 for _ in range(3):
     total = dot2(b, total, x, x)
 b.ret(total)
-machine = jit.target_machine()
+machine = host.target_machine()
 assembly = machine.emit_assembly(llvm.parse_assembly(str(module)))
 print(assembly.count("vpdpwssd"), assembly.count("vpmaddwd"))
 """
