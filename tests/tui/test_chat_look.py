@@ -16,6 +16,8 @@ from tui.chat.welcome import Welcome
 from tui.core.store import Store
 from tui.sidebar import Sidebar
 
+pytestmark = pytest.mark.slow
+
 _TEXTS = {
     "rtl": "שלום עולם, זה טקסט מימין לשמאל. مرحبا بالعالم، هذا نص من اليمين إلى اليسار.",
     "cjk": "記憶體頻寬決定了每個詞元的速度。日本語の長い文章は空白なしで続きます。" * 3,
