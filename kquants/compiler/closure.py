@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kquants.names import COMPILER
 
-_ALWAYS = (COMPILER, "kquants.compiler.decorators", "kquants.compiler.host")
-"""Modules that every kernel depends on. (The compiler reaches the other two through modules that are _APART.)"""
+_COMMON = (COMPILER, "kquants.compiler.decorators", "kquants.compiler.host")
+"""Modules that every kernel depends on. The compiler imports the last two through modules that are _EXCLUDED."""
 
-_APART = frozenset({"kquants.jit", "kquants.kernels"})
-"""Modules that are in no closure, whoever imports them: they decide which kernels are compiled and where object code is
-kept, but not what it does."""
+_EXCLUDED = frozenset({"kquants.jit", "kquants.kernels"})
+"""Modules that no closure holds. They select the kernels to compile and the folder for object code; they do not change
+the code."""
 
 
 def closures(sources: Mapping[str, bytes], modules: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -40,8 +40,8 @@ def closures(sources: Mapping[str, bytes], modules: Iterable[str]) -> dict[str, 
             tree = ast.Module([ast.Expr(ast.Constant(source))], [])
         digests[module] = hashlib.sha256(ast.dump(_WithoutStrings().visit(tree)).encode()).hexdigest()
         found = _imports(tree, module, module in packages)
-        imported[module] = {package for name in found for package in _with_packages(name)} - _APART
-    reached = {module: _reached(imported, [module, *_ALWAYS]) for module in modules}
+        imported[module] = {package for name in found for package in _with_packages(name)} - _EXCLUDED
+    reached = {module: _reached(imported, [module, *_COMMON]) for module in modules}
     return {module: {name: digests[name] for name in sorted(names)} for module, names in reached.items()}
 
 

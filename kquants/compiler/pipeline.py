@@ -120,7 +120,7 @@ class TargetContext(cpu.CPUContext):
             return context.call_conv.call_function(builder, callee, fndesc.restype, fndesc.argtypes, args)[1]
 
         lowered: Any = call
-        lowered.libs = tuple(libs)  # what is linked with whoever calls it
+        lowered.libs = tuple(libs)  # Numba links these libraries with the caller
         self._defns[func].append(lowered, fndesc.argtypes)
 
     def load_additional_registries(self) -> None:

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def check(name: str, w: Array, x: Rows, batches: Iterable[int], accumulated: Iterable[int] = ()) -> None:
-    """Products of the first rows of x, so many at once; the last batches are added to what is there."""
+    """Compare the kernel with `expression`: the first n rows of x for each batch size n, and accumulated on y."""
     with np.errstate(all="ignore"):
         wanted = expression(name, w, x)
     for tokens in batches:

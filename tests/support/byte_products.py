@@ -8,7 +8,7 @@ POINTER = ir.IntType(8).as_pointer()
 
 
 def written(bits: int, signed: bool, products: int) -> ir.Module:
-    """LLVM's code of `f(sums, u, s)`: to 16 int32 at `sums`, the products of so many vectors of 64 bytes."""
+    """LLVM's code of `f(sums, u, s)`: adds dot products of `products` pairs of 64-byte vectors to int32[16] at sums."""
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3), "f")
     b = ir.IRBuilder(function.append_basic_block())

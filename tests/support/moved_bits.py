@@ -15,7 +15,7 @@ BYTES = np.arange(256, dtype=np.uint8)
 
 
 def written(size: int) -> ir.Module:
-    """LLVM's code of `f(source, target)`, which writes all bytes for each of MOVES, so many at once."""
+    """LLVM's code of `f(source, target)`: applies each of MOVES to 256 bytes, in vectors of `size` bytes."""
     module = ir.Module()
     pointer, bytes_ = ir.IntType(8).as_pointer(), ir.VectorType(ir.IntType(8), size)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 2), "f")
@@ -30,7 +30,7 @@ def written(size: int) -> ir.Module:
 
 
 def check(width: int) -> None:
-    """All moves are right, made with matrices of so many bits; 0 for none."""
+    """Compare all MOVES with NumPy. LLVM must use GF2 matrices in vectors of `width` bits, or none where it is 0."""
     for size in (64, 32):
         module, result = written(size), np.empty((len(MOVES), 256), np.uint8)
         matrix = min(width, 8 * size)
