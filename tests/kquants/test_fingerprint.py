@@ -3,34 +3,14 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
 import pytest
-from numba.core.dispatcher import Dispatcher
-from numba.core.extending import _Intrinsic
 
-import kquants
 from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS, fingerprint, jit, kept
-from kquants.compiler.closure import closures
-from kquants.names import MODULES, REGISTERED
-
-PACKAGE = Path(kquants.__file__).parent
-SMALL = "dequantize_bf16"
-DAY_S = 24 * 60 * 60
-
-
-def python(code: str, *arguments: object, root: Path = PACKAGE.parent, **environment: str) -> str:
-    """What a process of its own prints, with the package under `root`."""
-    command = [sys.executable, "-P", "-c", code, *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": str(root), **environment}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+from kquants.names import MODULES
+from support.package import PACKAGE, SMALL, python
 
 
 def fingerprints(folder: Path, root: Path = PACKAGE.parent, **environment: str) -> dict[str, str]:
@@ -163,139 +143,6 @@ def test_any_byte_changes_the_fingerprint_of_the_package(copy: Path, before: dic
     assert len(found) == 3
 
 
-def test_the_module_of_each_kernel_registers_it() -> None:
-    code = """
-import json, sys
-from kquants.compiler import decorators
-register, found = decorators.kernel, {}
-def noted(name, *arguments, **options):
-    frame = sys._getframe(1)
-    while frame.f_code.co_name != "<module>":
-        frame = frame.f_back
-    found[name] = frame.f_globals["__name__"]
-    return register(name, *arguments, **options)
-decorators.kernel = noted
-import kquants.kernels
-print(json.dumps(found))
-"""
-    assert json.loads(python(code)) == MODULES
-
-
-@pytest.fixture(scope="module")
-def closure_of() -> dict[str, set[str]]:
-    """The closure of each module that registers kernels."""
-    return {module: set(found) for module, found in closures(dict(fingerprint._sources()), REGISTERED).items()}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_what_a_module_brings_is_in_its_closure(closure_of: dict[str, set[str]]) -> None:
-    code = """
-import os, sys
-from importlib import import_module
-import numba
-for module in sys.argv[1:]:
-    if not os.fork():
-        import_module(module)
-        print(module, *(name for name in sys.modules if name.split(".")[0] == "kquants"), flush=True)
-        os._exit(0)
-    os.wait()
-"""
-    lines = python(code, *closure_of).splitlines()
-    assert len(lines) == len(closure_of)
-    for line in lines:
-        module, *brought = line.split()
-        assert module in brought
-        assert set(brought) <= closure_of[module]
-
-
-def names_in(code: CodeType) -> set[str]:
-    """Names of variables and attributes in code and the functions within."""
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(names_in, inner))
-
-
-def parts_of(value: Any) -> Iterator[Any]:
-    """What a value of a kernel refers to, one step on."""
-    if isinstance(value, FunctionType):
-        yield from (value.__globals__[name] for name in names_in(value.__code__) & value.__globals__.keys())
-        yield from (cell.cell_contents for cell in value.__closure__ or ())
-        yield from [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), value.__dict__]
-    elif isinstance(value, partial):
-        yield from (value.func, value.args, value.keywords)
-    elif isinstance(value, dict):
-        yield from [*value.keys(), *value.values()]
-    elif isinstance(value, list | tuple | set | frozenset):
-        yield from value
-    elif isinstance(value, type | ModuleType):
-        yield from vars(value).values()
-    elif isinstance(value, Dispatcher):
-        yield value.py_func
-    elif isinstance(value, _Intrinsic):
-        yield value._defn
-    elif isinstance(value, classmethod | staticmethod):
-        yield value.__func__
-    elif hasattr(value, "__wrapped__"):  # as of `functools.cache`
-        yield value.__wrapped__
-    elif home_of(value):
-        yield from getattr(value, "__dict__", {}).values()
-
-
-def home_of(value: Any) -> str:
-    """The module of `kquants` that a value is from, or ""."""
-    named = value if isinstance(value, FunctionType | type | ModuleType) else type(value)
-    home = str(named.__name__ if isinstance(value, ModuleType) else named.__module__)
-    return home if home.split(".")[0] == "kquants" else ""
-
-
-def homes(value: Any) -> set[str]:
-    """Modules of `kquants` whose functions, classes and values can be reached from a value, or from its parts."""
-    seen, waiting, found = set(), [value], {""}
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen or (isinstance(value, FunctionType | type | ModuleType) and not home_of(value)):
-            continue  # Numba's, or Python's
-        seen.add(id(value))
-        found.add(home_of(value))
-        waiting += parts_of(value)
-    return found - {""}
-
-
-def test_what_kernels_refer_to_is_in_their_closures(closure_of: dict[str, set[str]]) -> None:
-    from kquants.kernels import KERNELS
-
-    reached = {name: homes(KERNELS[name][0].py_func) for name in MODULES}
-    for name, module in MODULES.items():
-        assert KERNELS[name][0].py_func.__module__ in reached[name]
-        assert reached[name] <= closure_of[module]
-    assert reached["matmul_q4_k"] > {"kquants.products.tiled", "kquants.formats.q4_k", "kquants.simd.memory"}
-
-
-def test_every_kind_of_import_counts() -> None:
-    sources = {
-        "kquants/__init__.py": "",
-        "kquants/whole.py": "import kquants.a.one as name, sys",
-        "kquants/variable.py": "from kquants.a.one import one",
-        "kquants/module.py": "from kquants.a import one",
-        "kquants/star.py": "from kquants.a.one import *",
-        "kquants/late.py": "def f():\n    if f:\n        from kquants.a import one",
-        "kquants/relative.py": "from .a import one",
-        "kquants/a/__init__.py": "",
-        "kquants/a/one.py": "from .. import end",
-        "kquants/b/__init__.py": "from ..a import one",
-        "kquants/b/two.py": "from . import three\nimport numpy.linalg",
-        "kquants/b/three.py": "",
-        "kquants/end.py": "from kquants import jit\nimport kquants.kernels, kquants.whole",
-        "kquants/jit.py": "from kquants import late",
-        "kquants/kernels.py": "from kquants import late",
-    }
-    modules = [f"kquants.{name}" for name in ("whole", "variable", "module", "star", "late", "relative", "b.two")]
-    found = closures({path: text.encode() for path, text in sources.items()}, modules)
-    one = {"kquants", "kquants.a", "kquants.a.one", "kquants.end", "kquants.whole"}
-    for module in modules[:-1]:
-        assert set(found[module]) == {module, *one}
-    assert set(found["kquants.b.two"]) == {"kquants.b", "kquants.b.two", "kquants.b.three", *one}
-
-
 def only_index(folder: Path) -> Path:
     (path,) = folder.glob("*.index")
     return path
@@ -400,63 +247,3 @@ print(*sorted({"ast", "numba", "kquants.compiler.closure"} & (sys.modules.keys()
 """
     assert "kquants.compiler.closure" in python(code, tmp_path)
     assert python(code, tmp_path).split() == []
-
-
-def aged(path: Path, days: int) -> Path:
-    then = time.time() - days * DAY_S
-    os.utime(path, (then, then))
-    return path
-
-
-def test_what_nobody_has_read_for_long_is_removed(tmp_path: Path) -> None:
-    ours = [f"matmul_q4_k-{'0a' * 10}.o", f"matmul_q4_k-emulated-{'0a' * 10}.o", f"closures-{'0a' * 10}.index"]
-    theirs = ["hello.o", "speeds.json", "matmul_q4_k-0123456789abcdef.o", f"Hello-{'0a' * 10}.o"]
-    for name in (*ours, *theirs):
-        kept.write(tmp_path / name, b"code")
-        aged(tmp_path / name, 101)
-    (tmp_path / f"folder-{'0a' * 10}.o").mkdir()
-    aged(tmp_path / f"folder-{'0a' * 10}.o", 100)
-    kept.write(tmp_path / f"young-{'0a' * 10}.o", b"code")
-    assert kept.read(tmp_path / ours[0]) == b"code"
-    kept.remove_unused(tmp_path)
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {ours[0], *theirs, f"folder-{'0a' * 10}.o", f"young-{'0a' * 10}.o"}
-    kept.remove_unused(tmp_path / "missing")
-
-
-def test_ninety_days_count_from_a_read_that_left_no_trace(tmp_path: Path) -> None:
-    path = tmp_path / f"matmul_q4_k-{'0a' * 10}.o"
-    kept.write(path, b"code")
-    aged(path, 98)  # and read nine days later
-    kept.remove_unused(tmp_path)
-    assert path.exists()
-    aged(path, 101)
-    kept.remove_unused(tmp_path)
-    assert not path.exists()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
-def test_a_folder_that_others_may_read_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / f"matmul_q4_k-{'0a' * 10}.o"
-    kept.write(path, b"code")
-    aged(path, 200)
-    tmp_path.chmod(0o755)
-    kept.remove_unused(tmp_path)
-    assert path.exists()
-
-
-def test_a_file_that_is_read_often_stays_as_it_was(tmp_path: Path) -> None:
-    kept.write(tmp_path / "file", b"code")
-    for days, stays in ((1, True), (20, False)):
-        time_before = aged(tmp_path / "file", days).stat().st_mtime_ns
-        kept.read(tmp_path / "file")
-        assert ((tmp_path / "file").stat().st_mtime_ns == time_before) == stays
-
-
-def test_to_compile_removes_what_is_unused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_ADDRESSES", {})
-    old = tmp_path / f"matmul_q4_k-{'0a' * 10}.o"
-    old.touch()
-    aged(old, 101)
-    jit.load([SMALL], tmp_path)
-    assert not old.exists()
