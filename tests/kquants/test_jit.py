@@ -1,7 +1,6 @@
 """Compiled kernels: made once, loaded without the compiler, and never trusted blindly."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -15,17 +14,13 @@ import gguf
 import llvmlite
 import numpy as np
 import pytest
-from llvmlite import ir
-from numba import types
 
 import kquants
 from kquants import fingerprint, jit
 from kquants.compiler import compilers
-from kquants.compiler.cpu import is_x86
-from kquants.compiler.decorators import KERNELS, kernel
 from kquants.dequantize import dequantize
 from kquants.names import MODULES
-from support.kernels import KINDS, NAMES, cache_folder, call_address, made, random_blocks, same_bits
+from support.kernels import KINDS, NAMES, cache_folder, call_address, random_blocks, same_bits
 
 ROOT = Path(kquants.__file__).parent.parent
 # Loads kernels as a process of its own, multiplies with one, and tells which large modules that took.
@@ -172,96 +167,12 @@ def test_a_compiler_that_is_killed(
     assert not list(tmp_path.glob("*.o"))
 
 
-def test_a_kernel_that_calls_what_is_not_its_own() -> None:
-    from kquants.simd import call, define
-
-    @define(types.none, types.int64)
-    def call_elsewhere(b: ir.IRBuilder, to: Any) -> None:
-        call(b, "elsewhere", ir.VoidType(), to)
-
-    def outward(to: int) -> None:
-        call_elsewhere(to)
-
-    with pytest.raises(jit.KernelError, match=r"^outward calls elsewhere, which a kernel must not"):
-        made(outward)
-
-
-def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
-    """Where a part did, LLVM left out an access at an offset of 0, or could not make it part of another."""
-    from kquants.compiler import compile
-
-    code = str(compile.optimized("rope_store_q8_0", jit.target_machine()))
-    groups = dict(re.findall(r"^attributes (#\d+) = \{(.*)\}", code, re.MULTILINE))
-    parts = re.findall(r"^define .*@.*(#\d+) ", code, re.MULTILINE)
-    assert parts
-    assert all("null_pointer_is_valid" in groups[part] for part in parts)
-
-
 def test_debug_information_changes_nothing(compiled: Path, tmp_path: Path) -> None:
     """Of variables in a kernel that is compiled with it."""
     answers = [answer(child(tmp_path, "dequantize_bf16", "rms_norm", env={"NUMBA_DEBUGINFO": "1"}))]
     assert answers == [COMPILED]
     for path in compiled.glob("*.o"):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
-
-
-def test_no_kernel_reads_a_variable_before_it_is_assigned() -> None:
-    """Such a variable would be undefined: no slot of one is cleared."""
-    code = """
-import gc, warnings
-from numba.core import bytecode, config, errors, interpreter, postproc, ssa
-from kquants.compiler.target import Function
-import kquants.kernels
-config.ALWAYS_WARN_UNINIT_VAR = 1
-warnings.simplefilter("error", errors.NumbaWarning)
-def check(function):
-    identity = bytecode.FunctionIdentity.from_function(function)
-    code = interpreter.Interpreter(identity).interpret(bytecode.ByteCode(identity))
-    postproc.PostProcessor(code).run()
-    ssa.reconstruct_ssa(code)
-def wrong(n):
-    for i in range(n):
-        last = i
-    return last
-try:
-    check(wrong)
-except errors.NumbaWarning:
-    print("warned")
-functions = [part for part in gc.get_objects() if isinstance(part, Function)]
-for part in functions:
-    check(part.py_func)
-print(len(functions) > 500)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.stdout.split() == ["warned", "True"], done.stderr[-1000:]
-
-
-@pytest.mark.skipif(not is_x86(), reason="reads the assembly of x86")
-def test_the_stack_is_aligned_once_where_a_kernel_is_entered() -> None:
-    """A vector lies on the stack of what the entry calls, which does nothing for that itself."""
-    from kquants.compiler import compile
-    from kquants.simd import I32, define, pointer
-
-    long = ir.IntType(64)
-
-    @define(types.none, types.int64)
-    def tell_place(b: ir.IRBuilder, to: Any) -> None:
-        place = b.alloca(I32.vector)
-        place.align = 64
-        b.store(b.ptrtoint(place, long), pointer(b, to, long))
-
-    def aligned(to: int) -> None:
-        tell_place(to)
-
-    kernel("aligned", arguments=1)(aligned)
-    machine = jit.target_machine.__wrapped__()  # its own: another's first module may have been without the flag
-    try:
-        code = machine.emit_assembly(compile.optimized("aligned", machine))
-    finally:
-        del KERNELS["aligned"]
-    assert re.findall(r"\band\w*\s+\$-\d+, %rsp", code) == ["andq\t$-64, %rsp"]
-    entry = re.search(r"^_?aligned:.*?\bret", code, re.MULTILINE | re.DOTALL)
-    assert entry and re.search(r"\$-64, %rsp.*\bcall", entry[0], re.DOTALL)
 
 
 def load_and_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
