@@ -3,20 +3,17 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from llvmlite import ir
 from numba import types
 
-import kquants
 from kquants import jit
 from kquants.compiler.cpu import is_x86
 from kquants.compiler.decorators import KERNELS, kernel
+from support import ROOT
 from support.kernels import made
-
-ROOT = Path(kquants.__file__).parent.parent
 
 
 def test_a_kernel_that_calls_what_is_not_its_own() -> None:

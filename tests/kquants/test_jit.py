@@ -15,14 +15,13 @@ import llvmlite
 import numpy as np
 import pytest
 
-import kquants
 from kquants import fingerprint, jit
 from kquants.compiler import compilers
 from kquants.dequantize import dequantize
 from kquants.names import MODULES
+from support import ROOT
 from support.kernels import KINDS, NAMES, cache_folder, call_address, random_blocks, same_bits
 
-ROOT = Path(kquants.__file__).parent.parent
 # Loads kernels as a process of its own, multiplies with one, and tells which large modules that took.
 CHILD = """
 import ctypes, sys
