@@ -1,12 +1,12 @@
 """How the tests are shared out to worker processes, one for each CPU."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from edgellm.machine import usable_cpus
 from kquants import jit, kept
 from kquants.compiler import compilers
 from kquants.names import MODULES
@@ -31,8 +31,7 @@ def count(arguments: Iterable[str]) -> int:
     paths = list(arguments)
     if len(paths) == 1 and not Path(paths[0]).is_dir():
         return 0
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cpus, MOST_WORKERS)
+    return max(1, min(int(usable_cpus()), MOST_WORKERS))
 
 
 def longest_first(item: pytest.Item) -> int:
