@@ -9,11 +9,11 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.filetypes import FILE_TYPES
 from edgellm.gguf.printable import printable, size
-from edgellm.models.names import labels, resolve
+from edgellm.models.names import identity_of, labels, name_of, resolve
 from edgellm.models.pulled import Kept, pulled, unfinished
 from edgellm.models.stores import BUILT_IN, Stored, stored_models
 
-__all__ = ["BUILT_IN", "Found", "each_model", "find_models", "name_of", "resolve"]
+__all__ = ["BUILT_IN", "Found", "each_model", "find_models", "identity_of", "name_of", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,6 @@ def each_model() -> Iterator[Found]:
     models = stored_models()
     yield from map(_look, labels(models), models)
     yield from _no_models_yet()
-
-
-def name_of(path: Path) -> str:
-    """What MODEL accepts for a file that is kept here: its name, or else the path."""
-    models = stored_models()
-    return next((n for n, m in zip(labels(models), models, strict=True) if m.path.absolute() == path), str(path))
 
 
 def _no_models_yet() -> Iterator[Found]:

@@ -5,11 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import NoReturn
 
 from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable
 from edgellm.models.stores import Stored, stored_models
+from edgellm.models.walk import first_part
 
 _SHOWN = 8
 _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}(:[\w.-]{1,96})?", re.ASCII)
@@ -24,17 +26,48 @@ def labels(models: Sequence[Stored]) -> list[str]:
     return [next((n for n in m.names if owners[n.casefold()] == 1), str(m.path)) for m in models]
 
 
+def identity_of(path: Path) -> str:
+    """By what a model is remembered: a MODEL that means the same file from any folder, however many have its name.
+
+    It is an absolute path, that of the first part of a split model. Links to folders are followed. A link to a file
+    stays: in the cache of Hugging Face it has the name, and the file that it leads to has none.
+    """
+    first = first_part(path)
+    if first == builtin.PATH:
+        return builtin.NAME
+    try:
+        return str(first.parent.resolve() / first.name)
+    except (OSError, RuntimeError):  # a loop of links
+        return str(first.absolute())
+
+
+def name_of(path: Path) -> str:
+    """What MODEL accepts for a file that is kept here: its name, or else the path."""
+    models, identity = stored_models(), identity_of(path)
+    named = zip(labels(models), models, strict=True)
+    return next((name for name, model in named if identity_of(model.path) == identity), str(path))
+
+
 def resolve(model: str) -> Path:
     """The file that MODEL stands for: the built-in model, a path if there is such a file, or else a model by its name.
 
     `builtin` is never another file: one of that name is `./builtin`. A name may be cut short, and written in either
-    case, as long as one model alone is meant. What looks like a path is one, and may be missing. Raises ModelFileError
-    for a name that means several models, or none.
+    case, as long as one model alone is meant. What looks like a path is one, and may be missing. A folder is no model,
+    so a name goes before a folder that is called so. Raises ModelFileError for a name that means several models, or
+    none.
     """
     if model == builtin.NAME:
         return builtin.PATH
-    if os.path.lexists(model) or _looks_like_a_path(model):
+    if _looks_like_a_path(model):
         return Path(model)
+    is_folder = os.path.isdir(model)  # noqa: PTH112 (never raises)
+    if os.path.lexists(model) and not is_folder:
+        return Path(model)
+    return _named(model) or (Path(model) if is_folder else _refuse(model))
+
+
+def _named(model: str) -> Path | None:
+    """The one model that a name means. Raises ModelFileError if it may mean several."""
     models = stored_models()
     names = dict(zip(labels(models), models, strict=True))
     for is_meant in _readings(model):
@@ -43,7 +76,12 @@ def resolve(model: str) -> Path:
             return next(iter(meant.values()))
         if meant:
             raise ModelFileError(f"{_shown([model])} may be any of {_shown(meant)}: give more of the name")
-    raise ModelFileError(f"there is no file and no model named {_shown([model])}; {_advice(model, list(names))}")
+    return None
+
+
+def _refuse(model: str) -> NoReturn:
+    names = labels(stored_models())
+    raise ModelFileError(f"there is no file and no model named {_shown([model])}; {_advice(model, names)}")
 
 
 def _readings(asked: str) -> Iterator[Callable[[str], bool]]:

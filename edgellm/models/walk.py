@@ -34,6 +34,12 @@ def split_name(name: str) -> tuple[str, str]:
     return (part["stem"], part["count"]) if part else (name, "")
 
 
+def first_part(path: Path) -> Path:
+    """The first part of the split model that a file is a part of, there or not; any other file itself."""
+    stem, count = split_name(path.stem)
+    return path.with_name(f"{stem}-00001-of-{count}{path.suffix}") if count else path
+
+
 def _files(root: Path) -> Iterator[Path]:
     folders, left = deque([(root, 0)]), _MAX_ENTRIES
     entered: set[tuple[int, int]] = set()

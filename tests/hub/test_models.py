@@ -7,9 +7,10 @@ from pathlib import Path
 import gguf
 import pytest
 
+from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.gguf.filetypes import FILE_TYPES
-from edgellm.models import Found, find_models, resolve
+from edgellm.models import Found, find_models, identity_of, name_of, resolve
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine, model
 from support.split_files import write_parts
@@ -167,6 +168,40 @@ def test_a_path_goes_before_a_name(machine: Machine) -> None:
         assert resolve(missing) == Path(missing)
     (machine.here / "loop").symlink_to("loop")
     assert resolve("loop") == Path("loop")
+
+
+def test_a_folder_does_not_hide_a_model_of_its_name(machine: Machine) -> None:
+    path = machine.write("models/Qwen3-0.6B.gguf", model(1))
+    machine.write("Qwen3-0.6B/config.json", b"{}")
+    machine.write("org/repo/config.json", b"{}")
+    pulled = machine.write(machine.own / "models/org/repo/m-Q8_0.gguf", model(2))
+    assert resolve("Qwen3-0.6B").absolute() == path
+    assert resolve("org/repo") == pulled
+    (machine.here / "other").mkdir()
+    assert resolve("other") == Path("other")  # the reader of files says what it is
+    assert resolve("./Qwen3-0.6B") == Path("./Qwen3-0.6B")
+
+
+def test_a_model_is_remembered_by_its_path(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [machine.write(f"{folder}/m.gguf", model(i + 1)) for i, folder in enumerate(("models", "models/b", "c"))]
+    assert [identity_of(path) for path in paths] == [os.path.realpath(path) for path in paths]
+    (machine.here / "link").symlink_to("models", target_is_directory=True)
+    found = identity_of(Path("link/../link/m.gguf"))
+    assert found == os.path.realpath(paths[0])
+    monkeypatch.chdir(machine.home)
+    assert resolve(found).samefile(paths[0])
+    assert identity_of(builtin.PATH) == "builtin"
+    assert resolve("builtin") == builtin.PATH
+
+
+def test_all_parts_of_a_model_are_that_model(machine: Machine) -> None:
+    (machine.here / "models").mkdir()
+    parts = write_parts(machine.here / "models")
+    assert {identity_of(path) for path in parts} == {os.path.realpath(parts[0])}
+    assert {name_of(path) for path in parts} == {"m"}
+    link = machine.hugging_face("org/repo", "abc", "hub-00001-of-00002.gguf", model(3))
+    assert identity_of(link) == str(Path(os.path.realpath(link.parent), link.name))  # a blob has no name
+    assert name_of(Path("elsewhere.gguf")) == "elsewhere.gguf"
 
 
 def test_split_models_are_listed_once(machine: Machine) -> None:
