@@ -1,8 +1,8 @@
 """Floor 2: models from a hub, the one of Hugging Face or another that speaks its routes (HF_ENDPOINT).
 
-`huggingface_hub` finds the token, lists a repository and reads the hub's refusals. The bytes come through its client,
-but by a loop of our own (transfer.py): its `hf_hub_download` begins anew after every interruption of the process, and
-compares no hash of what came.
+`huggingface_hub` finds the user's token. What it asks a hub it reads without bounds, whatever comes, so requests go
+through wire.py; its `hf_hub_download` begins anew after every interruption of the process, and compares no hash of what
+came, so files come by transfer.py.
 """
 
 from edgellm.hub.checkpoint import checkpoint

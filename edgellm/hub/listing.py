@@ -1,21 +1,21 @@
 """What is in a repository of a hub."""
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
-from edgellm.hub.reference import is_repository
+from edgellm.hub.reference import NO_REPOSITORY, is_repository
 from edgellm.models.pulled import Entry, is_plain
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-    from huggingface_hub.hf_api import ModelInfo, RepoSibling
-
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_SAFE = re.compile(r"[^\W_][\w.+=@,-]*")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}|git:[0-9a-f]{40}")
 
 
@@ -45,33 +45,58 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository at one commit; `architecture` is what its GGUF files hold, if the hub knows."""
+    """A repository at one commit; `architecture` is what its GGUF files hold, if the hub knows.
+
+    `odd` are names of files that are left out, as they are not safe.
+    """
 
     name: str
     commit: str
     files: tuple[RemoteFile, ...]
     architecture: str | None = None
+    odd: tuple[str, ...] = ()
 
 
-def read_listing(info: "ModelInfo", asked: str) -> Repository:
-    """The answer of a hub, with nothing in it trusted; files whose names are no plain ones are left out.
+def read_listing(body: bytes, asked: str) -> Repository:
+    """The answer of a hub about a repository, JSON, with nothing in it trusted.
 
-    Raises EdgeLLMError where it is no answer to what was asked.
+    Files are left out whose entries are damaged, and those whose names do no good on a command line: `odd` has the
+    names. Raises EdgeLLMError where it is no answer to what was asked.
     """
-    name, commit = info.id, info.sha
-    if not isinstance(name, str) or not is_repository(name) or not _COMMIT.fullmatch(str(commit)):
+    try:
+        about = json.loads(body)
+    except (ValueError, RecursionError):
+        about = None
+    name, commit = _get(about, "id"), _get(about, "sha")
+    if not isinstance(name, str) or not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise EdgeLLMError(f"the hub's answer about {printable(asked)} names no repository and commit; try again")
-    found = (_read_file(sibling) for sibling in info.siblings or ())
-    architecture = info.gguf.get("architecture") if isinstance(info.gguf, dict) else None
+    if not is_repository(name):
+        raise EdgeLLMError(f"{printable(asked)} is {printable(name)} on the hub, {NO_REPOSITORY}; choose another")
+    siblings = _get(about, "siblings")
+    read = map(_read_file, siblings if isinstance(siblings, list) else ())
+    files = {file.name: file for file in read if file}
+    safe = {name: is_safe(name) for name in files}
+    architecture = _get(_get(about, "gguf"), "architecture")
     known = architecture if isinstance(architecture, str) else None
-    return Repository(name, str(commit), tuple(file for file in found if file), known)
+    odd = tuple(name for name in files if not safe[name])
+    return Repository(name, commit, tuple(file for file in files.values() if safe[file.name]), known, odd)
 
 
-def _read_file(sibling: "RepoSibling") -> RemoteFile | None:
-    name, size = sibling.rfilename, sibling.size
-    found = f"sha256:{sibling.lfs.sha256}" if sibling.lfs else f"git:{sibling.blob_id}"
-    if sibling.lfs:
-        size = sibling.lfs.size
-    if not isinstance(name, str) or not is_plain(name) or type(size) is not int or size < 0:
+def is_safe(name: str) -> bool:
+    """Whether a file's name, with `/` between folders, is harmless as an argument of any command of any shell."""
+    return is_plain(name) and all(map(_SAFE.fullmatch, name.split("/")))
+
+
+def _read_file(sibling: object) -> RemoteFile | None:
+    name, size, large = _get(sibling, "rfilename"), _get(sibling, "size"), _get(sibling, "lfs")
+    found = f"sha256:{_get(large, 'sha256')}" if large else f"git:{_get(sibling, 'blobId')}"
+    if large:
+        size = _get(large, "size")
+    if not isinstance(name, str) or type(size) is not int or size < 0:
         return None
     return RemoteFile(name, size, found) if _HASH.fullmatch(found) else None
+
+
+def _get(value: object, key: str) -> object:
+    """An entry of a JSON object; None where it has none, or is no object."""
+    return value.get(key) if isinstance(value, dict) else None

@@ -33,7 +33,7 @@ def obtain(typed: str, watcher: Watcher) -> Obtained:
     if is_offline() and (path := _resolved(typed)):
         return Obtained(path, "is here already (HF_HUB_OFFLINE forbids to look for a newer one)")
     hub = Hub(watcher)
-    watcher.asking(hub.endpoint)
+    watcher.asking(str(hub.address))
     repository, model = _choose(hub, meant)
     if path := find_pulled(repository, model):
         return Obtained(path, "is here already, the same that the hub has")

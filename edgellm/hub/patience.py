@@ -7,22 +7,29 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from edgellm.errors import EdgeLLMError
+from edgellm.hub.watchdog import LEAST_BYTES
 from edgellm.hub.watcher import Watcher
 
 _RATE_LIMIT = re.compile(r"r=0;t=(\d{1,9})\b", re.ASCII)
+_SECONDS = re.compile(r"\d{1,9}", re.ASCII)
 _LONGEST_S = 16.0
 _MOST_S = 300.0
 
 
 class Patience:
-    """Waits longer after each failure, and ends when `attempts` in a row have failed."""
+    """Waits longer after each failure, and ends when `attempts` in a row have failed.
 
-    def __init__(self, watcher: Watcher, attempts: int = 6) -> None:
-        self._watcher, self._attempts, self._failures = watcher, attempts, 0
+    `reached` are the bytes that are there at first. A hub that fails after every few bytes, or begins anew again and
+    again, comes to an end as well: failures are counted anew only for more bytes than were ever there.
+    """
 
-    def renew(self) -> None:
-        """Something came: what fails next is counted anew."""
-        self._failures = 0
+    def __init__(self, watcher: Watcher, attempts: int = 6, reached: int = 0) -> None:
+        self._watcher, self._attempts, self._failures, self._furthest = watcher, attempts, 0, reached
+
+    def reach(self, nbytes: int) -> None:
+        """So many bytes are there now."""
+        if nbytes >= self._furthest + LEAST_BYTES:
+            self._furthest, self._failures = nbytes, 0
 
     def wait(self, why: str, final: EdgeLLMError, told: float | None = None) -> None:
         """Wait before the next attempt, as long as the hub has `told`. Raises `final` when it has been enough."""
@@ -43,7 +50,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if not given and (left := _RATE_LIMIT.search(headers.get("ratelimit", ""))):
         return float(left[1])
     with suppress(ValueError, TypeError, OverflowError):  # of a date without a time zone, of one in a far year
-        if given.isascii() and given.isdigit():
+        if _SECONDS.fullmatch(given):
             return float(given)
         return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())
     return None

@@ -3,7 +3,10 @@
 import re
 from dataclasses import dataclass
 
-_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_-])?"
+NO_REPOSITORY = "which is no ORG/NAME of letters, digits, `_`, `.` and `-` that begins with a letter or digit"
+"""What is wrong with a name of a repository that `is_repository` refuses."""
+
+_PART = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_-])?"
 _REPOSITORY = re.compile(f"{_PART}/{_PART}", re.ASCII)
 _ADDRESS = re.compile(r"(?:https?://)?(?:huggingface\.co|hf\.co)/")
 
@@ -25,5 +28,5 @@ def parse_reference(text: str) -> Reference | None:
 
 
 def is_repository(name: str) -> bool:
-    """Whether `name` is ORG/NAME, by characters that are safe as names of folders."""
+    """Whether `name` is ORG/NAME, by characters that are safe as names of folders and on a command line."""
     return bool(_REPOSITORY.fullmatch(name))

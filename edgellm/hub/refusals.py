@@ -1,32 +1,31 @@
 """What a hub's refusals mean for the person at the keyboard: one line each."""
 
-from typing import TYPE_CHECKING
-
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
 from edgellm.hub.patience import retry_after
-
-if TYPE_CHECKING:
-    from huggingface_hub.errors import HfHubHTTPError
+from edgellm.hub.wire import Answer
 
 
-def refusal(error: "HfHubHTTPError", what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
-    """The error for a request for `what` that the hub at `endpoint` answered with a status of failure."""
-    from huggingface_hub.errors import GatedRepoError, RevisionNotFoundError
+def refusal(answer: Answer, what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
+    """The error for a request for `what` that the hub at `endpoint` answered with a status of failure.
 
-    status, name = error.response.status_code, printable(what)
-    if isinstance(error, GatedRepoError):
+    `X-Error-Code` is how huggingface.co tells failures of one status apart.
+    """
+    status, name, code = answer.status, printable(what), answer.headers.get("x-error-code")
+    if code == "GatedRepo":
         return EdgeLLMError(_gated(repository, f"{endpoint}/{repository}", has_token))
-    if isinstance(error, RevisionNotFoundError):
+    if code == "RevisionNotFound":
         return EdgeLLMError(f"{name}: has no branch main on {endpoint}; choose another repository")
     if status in (401, 403, 404):
         return EdgeLLMError(_hidden(name, status, endpoint, has_token))
     if status == 429:
-        seconds = retry_after(error.response.headers)
+        seconds = retry_after(answer.headers)
         when = f"in {seconds:.0f} seconds" if seconds else "later"
         login = "" if has_token else "; with a token (HF_TOKEN) the hub allows more"
         return EdgeLLMError(f"{name}: {endpoint} has had too many requests from here (429); try again {when}{login}")
-    said = error.response.headers.get("x-error-message") or error.response.reason_phrase
+    if status < 400:
+        return EdgeLLMError(f"{name}: {endpoint} leads to no address ({status}); try again later")
+    said = answer.headers.get("x-error-message") or answer.reason
     return EdgeLLMError(f"{name}: {endpoint} answers {status} ({printable(said)}); try again later")
 
 

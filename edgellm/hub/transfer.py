@@ -78,7 +78,7 @@ def fetch(hub: Hub, repository: Repository, file: RemoteFile, path: Path, moved:
 def _complete(
     hub: Hub, repository: Repository, part: Part, file: RemoteFile, moved: Callable[[int, int], None]
 ) -> None:
-    patience = Patience(hub.watcher)
+    patience = Patience(hub.watcher, reached=part.have)
     moved(part.have, 0)
     while part.have < file.bytes:
         try:
@@ -87,7 +87,7 @@ def _complete(
                     part.restart()
                 for chunk in body.chunks:
                     part.write(_checked(chunk, part, file))
-                    patience.renew()
+                    patience.reach(part.have)
                     moved(part.have, len(chunk))
             if part.have < file.bytes:
                 final = EdgeLLMError(f"{printable(file.name)}: ends at {size(part.have)}; try again later")

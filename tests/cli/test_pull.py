@@ -130,7 +130,7 @@ def test_waiting_is_told(machine: Machine, hub: Hub) -> None:
     lines = run(NAME).stderr.splitlines()
     assert lines[1] == "the hub answers 429; trying again in 3 s"
     assert lines[2].startswith("the connection to http://127.0.0.1")
-    assert lines[2].endswith("; trying again in 1 s")
+    assert lines[2].endswith("; trying again in 2 s")
 
 
 def test_what_is_here_is_not_fetched(machine: Machine, hub: Hub) -> None:

@@ -12,6 +12,7 @@ from edgellm.cli.screen import Progress
 from edgellm.errors import EdgeLLMError
 from edgellm.hub import Watcher, pace, watcher
 from edgellm.hub.patience import Patience, retry_after
+from edgellm.hub.watchdog import LEAST_BYTES
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from edgellm.hub.patience import Patience, retry_after
         ({"retry-after": "120"}, 120),
         ({"retry-after": "-5"}, None),
         ({"retry-after": "²"}, None),
+        ({"retry-after": "9" * 400}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, None),
@@ -45,13 +47,25 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     patient, final = Patience(Watcher()), EdgeLLMError("enough")
     patient.wait("a", final)
     patient.wait("b", final, told=7)
-    patient.renew()
+    patient.reach(LEAST_BYTES)
     with pytest.raises(EdgeLLMError, match="enough"):
         for _ in range(9):
             patient.wait("c", final)
     assert slept == [1, 7, 1, 2, 4, 8, 16]
     with pytest.raises(EdgeLLMError, match="enough"):
         Patience(Watcher()).wait("d", final, told=301)
+
+
+def test_patience_is_not_renewed_by_a_few_bytes_nor_by_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "sleep", lambda seconds: None)
+    for reached in ([1_000_000 + n for n in range(100)], [2_000_000, *[1_000_000, 2_000_000] * 50]):
+        patient, waits = Patience(Watcher(), reached=1_000_000), 0
+        with pytest.raises(EdgeLLMError, match="enough"):
+            for nbytes in reached:
+                patient.reach(nbytes)
+                patient.wait("a", EdgeLLMError("enough"))
+                waits += 1
+        assert waits == 5
 
 
 def test_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,8 @@ class Asked:
 class Hub:
     """What a hub has, and how it will fail: each request for a file takes the next of `faults` while there are any.
 
-    `cdn` is where files lie, if elsewhere; `status` refuses to list, with `headers`, `refusals` times.
+    `cdn` is where files lie, if elsewhere; `status` refuses to list, with `headers`, `refusals` times; `lists` answers
+    every request for a listing in place of the server.
     """
 
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -51,9 +52,11 @@ class Hub:
     refusals: int = 1 << 30
     headers: dict[str, str] = field(default_factory=dict)
     answer: bytes | None = None
+    lists: Fault | None = None
     architecture: str | None = None
     cdn: str = ""
     url: str = ""
+    sent: int = 0
 
     def add(self, repository: str, **files: bytes) -> None:
         """A repository; `__` in a name stands for a dot."""
@@ -98,7 +101,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(404, b"")
 
     def _list(self, repository: str) -> None:
-        if self.hub.status != 200 and self.hub.refusals > 0:
+        if self.hub.lists:
+            self.hub.lists(self, b"")
+        elif self.hub.status != 200 and self.hub.refusals > 0:
             self.hub.refusals -= 1
             self.reply(self.hub.status, b"{}", self.hub.headers)
         elif self.hub.answer is not None:
@@ -193,6 +198,37 @@ def sends_without_length(body: bytes) -> Fault:
         handler.wfile.write(body)
 
     return answer
+
+
+def streams(
+    piece: bytes, times: int, seconds: float = 0, status: int = 200, begin: bytes = b"", **headers: str
+) -> Fault:
+    """An answer of no known length: `begin`, then a piece `times` times, if it is listened to for so long."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        send_slowly(handler, begin, piece, times, seconds)
+
+    return answer
+
+
+def drips_raw(begin: bytes, piece: bytes, seconds: float) -> Fault:
+    """What is no whole answer, however long it is listened to: `begin`, then a piece again and again."""
+    return lambda handler, content: send_slowly(handler, begin, piece, 1 << 30, seconds)
+
+
+def send_slowly(handler: Handler, begin: bytes, piece: bytes, times: int, seconds: float) -> None:
+    """Send pieces until all are sent or the other end hangs up; the hub counts their bytes."""
+    handler.close_connection = True
+    handler.wfile.write(begin)
+    for _ in range(times):
+        handler.wfile.write(piece)
+        handler.hub.sent += len(piece)
+        sleep(seconds)
 
 
 def ignores_ranges(handler: Handler, content: bytes) -> None:

@@ -1,0 +1,41 @@
+"""The address of the hub, as the environment gives it."""
+
+import os
+from dataclasses import dataclass
+from typing import NoReturn
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
+
+_DEFAULT = "https://huggingface.co"
+_LAST_PORT = 65535
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where requests go, without a slash at its end; as text it is harmless to a terminal and tells no password."""
+
+    url: str
+    shown: str
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+def hub_address() -> Address:
+    """HF_ENDPOINT, or huggingface.co where it is not given. Raises EdgeLLMError where it is no address."""
+    from httpx2 import URL, InvalidURL
+
+    given = os.environ.get("HF_ENDPOINT", "").strip() or _DEFAULT
+    try:
+        url = URL(given)
+    except (InvalidURL, ValueError):
+        _refuse(given)
+    if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > _LAST_PORT or {"?", "#"} & {*str(url)}:
+        _refuse(given)
+    return Address(str(url).rstrip("/"), str(url.copy_with(userinfo=b"")).rstrip("/"))
+
+
+def _refuse(given: str) -> NoReturn:
+    advice = "give one such as https://huggingface.co, or unset it"
+    raise EdgeLLMError(f"HF_ENDPOINT is no address of a hub: {printable(given)}; {advice}")
