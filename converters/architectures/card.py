@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from converters.architectures.config import Config
 from converters.checkpoint import Checkpoint
+from converters.checkpoint.folder import model_name
 from edgellm.errors import EdgeLLMWarning
 from edgellm.gguf.printable import printable
 
@@ -45,8 +46,7 @@ def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters:
     """
     import gguf
 
-    folder = checkpoint.path if checkpoint.path.name not in ("", "..") else checkpoint.path.resolve()
-    folder_name = _scalar(folder.name) or "model"
+    folder_name = _scalar(model_name(checkpoint.path)) or "model"
     named = {"_name_or_path": _scalar(checkpoint.config.get("_name_or_path"))}
     card = gguf.Metadata.apply_metadata_heuristic(
         gguf.Metadata(), read_card(checkpoint), {k: v for k, v in named.items() if v}, Path(folder_name), parameters

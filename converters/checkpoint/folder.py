@@ -1,6 +1,6 @@
 """Which files of a folder hold the weights; what cannot be converted is refused with the way out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +16,17 @@ _PICKLED = (
 )
 
 
+def model_name(folder: Path) -> str:
+    """What a checkpoint is called by its folder; empty for one without a name.
+
+    In the hub's cache, models--ORG--NAME/snapshots/COMMIT, a folder is called by its commit.
+    """
+    path = folder if folder.name not in ("", "..") else folder.resolve()
+    if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
+        return path.parent.parent.name.rpartition("--")[2]
+    return path.name
+
+
 def weight_files(folder: Path) -> Mapping[str, set[str] | None]:
     """The files that hold the weights, each with the names the index gives it; None where there is no index.
 
@@ -23,16 +34,22 @@ def weight_files(folder: Path) -> Mapping[str, set[str] | None]:
     Raises ModelFileError.
     """
     names = _names(folder)
-    found = sorted(name for name in names if name.endswith(".safetensors") and not name.startswith("adapter_"))
-    if _SINGLE in found:
-        return {_SINGLE: None}
-    if INDEX in names:
+    found = weights_or_index(names)
+    if found == [INDEX]:
         return _read_index(folder)
     if len(found) == 1:
         return {found[0]: None}
     if found:
         fail(folder, f"has {len(found)} .safetensors files, but no {INDEX} to say what is in them; download it")
     return _refuse_folder(folder, names)
+
+
+def weights_or_index(names: Iterable[str]) -> list[str]:
+    """Of the files in a folder: model.safetensors, or the index, or else all that may hold weights."""
+    found = sorted(names)
+    if _SINGLE in found or INDEX in found:
+        return [_SINGLE if _SINGLE in found else INDEX]
+    return [name for name in found if name.endswith(".safetensors") and not name.startswith("adapter_")]
 
 
 def _names(folder: Path) -> set[str]:

@@ -34,13 +34,14 @@ def _fetched(source: str) -> Path | None:
     meant = parse_reference(source)
     if meant is None or meant.wanted or os.path.lexists(source):
         return None
-    from edgellm.cli.screen import Progress
+    from converters.checkpoint.needed import needed
+    from edgellm.cli.screen import Progress, notices
     from edgellm.cli.transfer import Transfer, stopping
     from edgellm.hub import checkpoint
 
-    with stopping(), Progress() as progress:
+    with stopping(), notices(), Progress() as progress:
         click.echo(f"there is no folder {source} here; asking the hub", err=True)
-        return checkpoint(meant.repository, Transfer(progress))
+        return checkpoint(meant.repository, Transfer(progress), needed)
 
 
 def _tell_what_stays(folder: Path) -> None:

@@ -1,77 +1,104 @@
 """The files of a Hugging Face checkpoint that a conversion reads."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError
+from edgellm.gguf.printable import printable
 from edgellm.home import models_folder
-from edgellm.hub.bring import bring
+from edgellm.hub.bring import bring, is_here
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.listing import RemoteFile, Repository
+from edgellm.hub.listing import RemoteFile, Repository, odd_names
+from edgellm.hub.transfer import read_small
 from edgellm.hub.watcher import Watcher
-from edgellm.models.pulled import read_record
 from edgellm.models.stores import hugging_face_cache
 
-_TEXTS = (".json", ".jinja", ".txt", ".model")
+Needed = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
+"""`needed(names, read)`: the files that a conversion reads, out of all; `read` gives the content of one."""
+
+_CARD = "README.md"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-def checkpoint(name: str, watcher: Watcher) -> Path:
+def checkpoint(name: str, watcher: Watcher, needed: Needed) -> Path:
     """The folder of the checkpoint ORG/NAME, fetched unless it is here. Raises EdgeLLMError."""
-    if is_offline() and (folder := find_checkpoint(name)):
+    if is_offline() and (folder := _any_folder(name)):
         return folder
     hub = Hub(watcher)
     repository = hub.repository(name)
-    folder = find_checkpoint(repository.name, repository)
-    return folder or bring(hub, repository, checkpoint_files(repository), no_check)
+    files = _needed_files(hub, repository, needed)
+    home = models_folder() / repository.name
+    if all(is_here(home, file) for file in files):
+        return home
+    return _cached(repository, files) or bring(hub, repository, files, no_check)
 
 
-def checkpoint_files(repository: Repository) -> list[RemoteFile]:
-    """The weights, and the small files beside them. Raises EdgeLLMError where no weights are that can be converted."""
-    top = [file for file in repository.files if "/" not in file.name]
-    stored = [f for f in top if f.name.endswith(".safetensors") and not f.name.startswith("adapter_")]
-    # The same weights may lie beside them under another name, as consolidated.safetensors of Mistral.
-    weights = [f for f in stored if f.name.startswith("model")] or stored
-    if not weights or "config.json" not in {f.name for f in top}:
+def _needed_files(hub: Hub, repository: Repository, needed: Needed) -> list[RemoteFile]:
+    """What to fetch. Raises EdgeLLMError where there is nothing that can be converted, or a file of it is missing."""
+    files = {file.name: file for file in repository.files}
+
+    def read(name: str) -> bytes:
+        return _read_here(repository, files[name]) or read_small(hub, repository, files[name])
+
+    try:
+        names = needed([*files, *repository.odd], read)
+    except ModelFileError as error:
+        raise ModelFileError(f"{repository.name}: {error}") from error
+    if not names or "config.json" not in files:
         _refuse(repository)
-    return [f for f in top if f.name.endswith(_TEXTS)] + weights
+    if missing := [name for name in names if name not in files]:
+        odd = odd_names(name for name in missing if name in repository.odd)
+        lacks = f"lacks {printable(missing[0])}, which its index names; choose another repository"
+        raise EdgeLLMError(f"{repository.name} {f'cannot be converted: {odd}' if odd else lacks}")
+    return [files[name] for name in names]
 
 
-def find_checkpoint(name: str, repository: Repository | None = None) -> Path | None:
-    """The folder of a checkpoint that is here: pulled before, or in Hugging Face's own cache.
-
-    With what the hub has now, `repository`, all of it must be there; without (no network), there must be a config.json.
-    """
-    for folder in (models_folder() / name, *_snapshots(name, repository)):
-        names = {f.name: f.bytes for f in checkpoint_files(repository)} if repository else {"config.json": None}
-        if all(_has(folder / file, nbytes) for file, nbytes in names.items()) and _is_current(folder, repository):
-            return folder
+def _read_here(repository: Repository, file: RemoteFile) -> bytes | None:
+    """The content of a file that is here as the hub has it."""
+    home, snapshot = models_folder() / repository.name, _snapshot(repository.name, repository.commit)
+    for path in (home / file.name if is_here(home, file) else None, snapshot / file.name):
+        if path and _size(path) == file.bytes:
+            return path.read_bytes()
     return None
 
 
-def _snapshots(name: str, repository: Repository | None) -> list[Path]:
-    folder = hugging_face_cache() / f"models--{name.replace('/', '--')}"
+def _any_folder(name: str) -> Path | None:
+    """The folder of a checkpoint, without word of a hub: pulled before, or the newest in Hugging Face's own cache."""
     try:
-        commit = repository.commit if repository else (folder / "refs/main").read_text()[:100].strip()
+        commit = (hugging_face_cache() / _cache_name(name) / "refs/main").read_text()[:100].strip()
     except (OSError, ValueError):
-        return []
-    return [folder / "snapshots" / commit] if commit.isalnum() else []
+        commit = ""
+    cached = [_snapshot(name, commit)] if commit.isalnum() else []
+    return next((folder for folder in (models_folder() / name, *cached) if _size(folder / "config.json") >= 0), None)
 
 
-def _is_current(folder: Path, repository: Repository | None) -> bool:
-    """Whether the record of a pulled checkpoint says what the hub has; snapshots have the commit in their path."""
-    record = read_record(folder)
-    if not repository or folder.name == repository.commit:
-        return True
-    return all(record.get(file.name) == file.entry for file in checkpoint_files(repository))
+def _cached(repository: Repository, files: Sequence[RemoteFile]) -> Path | None:
+    """The folder in Hugging Face's own cache, if all is there that makes a difference to what a model answers."""
+    folder = _snapshot(repository.name, repository.commit)
+    missing = [file.name for file in files if _size(folder / file.name) != file.bytes]
+    if missing == [_CARD]:
+        problem = f"has no {_CARD}, so licence and base model are left out; `hf download {repository.name} {_CARD}`"
+        text = f"the copy of {repository.name} in the cache of Hugging Face {problem} adds it"
+        warnings.warn(text, EdgeLLMWarning, stacklevel=2)
+    return folder if missing in ([], [_CARD]) else None
 
 
-def _has(path: Path, nbytes: int | None) -> bool:
+def _snapshot(name: str, commit: str) -> Path:
+    return hugging_face_cache() / _cache_name(name) / "snapshots" / commit
+
+
+def _cache_name(name: str) -> str:
+    return f"models--{name.replace('/', '--')}"
+
+
+def _size(path: Path) -> int:
+    """A regular file's size; -1 of what is none."""
     try:
-        return path.is_file() and nbytes in (None, path.stat().st_size)
+        return path.stat().st_size if path.is_file() else -1
     except OSError:
-        return False
+        return -1
 
 
 def no_check(folder: Path, names: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,15 @@ def read_listing(body: bytes, asked: str) -> Repository:
 def is_safe(name: str) -> bool:
     """Whether a file's name, with `/` between folders, is harmless as an argument of any command of any shell."""
     return is_plain(name) and all(map(_SAFE.fullmatch, name.split("/")))
+
+
+def odd_names(names: Iterable[str]) -> str:
+    """What is wrong with files that are left out, if there are any."""
+    shown = [printable(name) for name in names]
+    others = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
+    rule = "names here begin with a letter or digit and have no spaces or characters of shells"
+    advice = "download it by hand, under another name"
+    return f"the file {shown[0]}{others} is not fetched: {rule}; {advice}" if shown else ""
 
 
 def _read_file(sibling: object) -> RemoteFile | None:

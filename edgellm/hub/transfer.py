@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +13,7 @@ from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.hub.patience import Patience
 
 _SLAB = 1 << 20
+_MOST_SMALL = 1 << 26
 
 
 class Part:
@@ -73,6 +75,16 @@ def fetch(hub: Hub, repository: Repository, file: RemoteFile, path: Path, moved:
         path.unlink()
         problem = f"{size(file.bytes)} came, but they are not the file's: their hash is another"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")
+
+
+def read_small(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
+    """A small file, which is not kept. Raises EdgeLLMError."""
+    if file.bytes > _MOST_SMALL:
+        raise EdgeLLMError(f"{printable(file.name)}: has {size(file.bytes)}, too many for such a file")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "part"
+        fetch(hub, repository, file, path, lambda have, new: None)
+        return path.read_bytes()
 
 
 def _complete(

@@ -1,0 +1,56 @@
+"""Which files of a checkpoint a conversion reads, known before they are here."""
+
+import json
+from collections.abc import Callable, Iterable
+
+from converters.checkpoint.files import is_plain
+from converters.checkpoint.folder import INDEX, weights_or_index
+from edgellm.errors import ModelFileError
+
+SMALL = frozenset(
+    {
+        "README.md",
+        "added_tokens.json",
+        "chat_template.jinja",
+        "chat_template.json",
+        "config.json",
+        "generation_config.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+    }
+)
+"""What is read beside the weights, where it is there."""
+
+_TEMPLATES = "additional_chat_templates"
+
+
+def needed(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+    """The files that a conversion reads, out of the names of all, with `/` after folders; the weights come last.
+
+    `read` gives the content of an index: shards are those that it lists, whatever their names. None may be there.
+    Without weights the list is empty. Raises ModelFileError where it is not known which files hold the weights.
+    """
+    all_names = set(names)
+    weights = weights_or_index(name for name in all_names if "/" not in name)
+    if weights == [INDEX]:
+        weights += _shards(read(INDEX))
+    elif len(weights) > 1:
+        raise ModelFileError(f"{len(weights)} .safetensors files have no {INDEX}; choose another repository")
+    return [*sorted(filter(_is_small, all_names)), *weights] if weights else []
+
+
+def _is_small(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return name in SMALL or (folder == _TEMPLATES and file.endswith(".jinja"))
+
+
+def _shards(index: bytes) -> list[str]:
+    try:
+        files = set(json.loads(index)["weight_map"].values())
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        files = set()
+    if not files or not all(isinstance(file, str) and is_plain(file) for file in files):
+        raise ModelFileError(f"{INDEX} does not say which file has which weight; choose another repository")
+    return sorted(files)
