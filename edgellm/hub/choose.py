@@ -3,26 +3,32 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable, size
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.models.quant import quant_of
-from edgellm.models.walk import split_name
+from edgellm.models.walk import part_name, split_name
 
 _DEFAULT = "Q4_K_M"
 _COMPUTED = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS|MXFP4(_MOE)?)")
 _SIXTEEN = re.compile(r"BF16|FP?16")
 _NO_MODEL = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _SHOWN = 12
+_MOST_MISSING = 1000
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model in a repository: all its parts in order. `stem` is its name without part and ending."""
+    """A model in a repository: its parts in order. `stem` is its name without part and ending.
+
+    `missing` are names of parts that the repository should have and has not: such a model cannot be pulled.
+    """
 
     stem: str
     files: tuple[RemoteFile, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def quant(self) -> str:
@@ -36,35 +42,61 @@ class Candidate:
 
 
 def candidates(repository: Repository) -> list[Candidate]:
-    """The models of a repository, the smallest first; split ones with parts missing are none.
+    """The models of a repository, the smallest first.
 
     One that is there split and in one file, as some publishers have it, is taken in one.
     """
     parts: dict[tuple[str, str], list[RemoteFile]] = {}
     for file in sorted(repository.files, key=lambda file: file.name):
-        stem, dot, ending = file.name.rpartition(".")
-        if ending.lower() == "gguf" and dot and not _NO_MODEL.search(file.name):
-            parts.setdefault(split_name(stem), []).append(file)
-    whole: dict[str, Candidate] = {}
+        if is_gguf(file.name) and not _NO_MODEL.search(file.name):
+            parts.setdefault(split_name(file.name.rpartition(".")[0]), []).append(file)
+    found: dict[str, Candidate] = {}
     for (stem, count), files in sorted(parts.items()):
-        if len(files) == int(count or 1):
-            whole.setdefault(stem, Candidate(stem, tuple(files)))
-    return sorted(whole.values(), key=lambda candidate: candidate.bytes)
+        model = Candidate(stem, tuple(files), _missing(stem, count, files))
+        if stem not in found or (found[stem].missing and not model.missing):
+            found[stem] = model
+    return sorted(found.values(), key=lambda candidate: candidate.bytes)
+
+
+def _missing(stem: str, count: str, files: Sequence[RemoteFile]) -> tuple[str, ...]:
+    if not count:
+        return ()
+    there = {file.name for file in files}
+    names = (part_name(stem, number, count, ".gguf") for number in range(1, int(count) + 1))
+    return tuple(islice((name for name in names if name not in there), _MOST_MISSING))
+
+
+def is_gguf(name: str) -> bool:
+    """Whether a file is one by its name."""
+    return name.lower().endswith(".gguf")
 
 
 def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Callable[[int], bool]) -> Candidate:
     """The candidate that `wanted` names, a quantization or a part of a file's name in either case.
 
     Without it Q4_K_M, or else the largest whose bytes `fits` accepts, at most 8 bits a weight where there is such.
-    Raises EdgeLLMError, with what there is, where none or several are meant.
+    Raises EdgeLLMError, with what there is, where none or several are meant, or parts of the one are missing.
     """
-    meant = _named(found, wanted) if wanted else _default(found, fits)
+    whole = [model for model in found if not model.missing]
+    meant = _named(found, wanted) if wanted else _default(whole, fits) or list(found[:1])
     if len(meant) == 1:
-        return meant[0]
+        return _complete(repository, meant[0], whole)
     if not meant:
-        raise EdgeLLMError(f"{repository} has no model {printable(wanted)}; it has {_shown(found)}")
+        raise EdgeLLMError(f"{repository} has no model {printable(wanted)}; {_others(whole)}")
     asked = f"{repository}:{printable(wanted)}" if wanted else repository
     raise EdgeLLMError(f"{asked} may be any of {_shown(meant)}; add `:` and a quantization or more of the name")
+
+
+def _complete(repository: str, model: Candidate, whole: Sequence[Candidate]) -> Candidate:
+    if not model.missing:
+        return model
+    count = split_name(model.files[0].name.rpartition(".")[0])[1]
+    lacks = f"lacks {_listed(map(printable, model.missing))}, of the {int(count)} parts of {printable(model.stem)}"
+    raise EdgeLLMError(f"{repository} {lacks}; {_others(whole)}")
+
+
+def _others(whole: Sequence[Candidate]) -> str:
+    return f"it has {_shown(whole)}" if whole else "choose another repository"
 
 
 def _named(found: Sequence[Candidate], wanted: str) -> list[Candidate]:
@@ -94,7 +126,11 @@ def _default(found: Sequence[Candidate], fits: Callable[[int], bool]) -> list[Ca
 
 
 def _shown(found: Iterable[Candidate]) -> str:
-    names = list(_labels(list(found)))
+    return _listed(_labels(list(found)))
+
+
+def _listed(shown: Iterable[str]) -> str:
+    names = list(shown)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 

@@ -1,19 +1,23 @@
 """From what a person types, ORG/NAME or ORG/NAME:QUANT, to a model that is here."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
 from edgellm.gguf.printable import printable
-from edgellm.hub.choose import Candidate, candidates, choose
+from edgellm.hub.choose import Candidate, candidates, choose, is_gguf
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.listing import Repository
+from edgellm.hub.listing import Repository, odd_names
 from edgellm.hub.reference import Reference, parse_reference
 from edgellm.hub.suggestions import fits
 from edgellm.hub.watcher import Watcher
 from edgellm.hub.whole import find_pulled, in_other_cache, pull
 from edgellm.machine import available_memory
 from edgellm.models import resolve
+
+_PIECE = re.compile(r"\.gguf[.-](part|split)", re.IGNORECASE)
+"""Files cut up without regard to what is in them, as publishers had it before llama.cpp could split models."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,28 @@ def _resolved(typed: str) -> Path | None:
 def _choose(hub: Hub, meant: Reference) -> tuple[Repository, Candidate]:
     repository = hub.repository(meant.repository)
     found = candidates(repository)
-    if not found:
-        safetensors = any(file.name.endswith(".safetensors") for file in repository.files)
-        advice = f"`edgellm convert {repository.name} -o OUT.gguf` makes one" if safetensors else "choose another"
-        raise EdgeLLMError(f"{repository.name} has no GGUF file; {advice}")
-    return repository, choose(repository.name, found, meant.wanted, lambda nbytes: fits(nbytes, available_memory()))
+    try:
+        if found:
+            return repository, choose(
+                repository.name, found, meant.wanted, lambda nbytes: fits(nbytes, available_memory())
+            )
+        raise EdgeLLMError(f"{repository.name} has no GGUF file; {_advice(repository)}")
+    except EdgeLLMError:
+        if problem := _unusable(repository, meant.wanted):
+            raise EdgeLLMError(f"{repository.name}: {problem}") from None
+        raise
+
+
+def _advice(repository: Repository) -> str:
+    safetensors = any(file.name.endswith(".safetensors") for file in repository.files)
+    return f"`edgellm convert {repository.name} -o OUT.gguf` makes one" if safetensors else "choose another"
+
+
+def _unusable(repository: Repository, wanted: str) -> str:
+    """Why a file is not offered that may be meant by `wanted`; empty if there is none."""
+    folded = wanted.casefold().removesuffix(".gguf")
+    pieces = [f.name for f in repository.files if _PIECE.search(f.name) and folded in f.name.casefold()]
+    if pieces:
+        way = "join them with `cat` in order, and put the file into ./models"
+        return f"{printable(pieces[0])} is a piece of a GGUF file; download all of them, {way}"
+    return odd_names(name for name in repository.odd if is_gguf(name) and folded in name.casefold())

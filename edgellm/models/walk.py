@@ -34,10 +34,15 @@ def split_name(name: str) -> tuple[str, str]:
     return (part["stem"], part["count"]) if part else (name, "")
 
 
+def part_name(stem: str, number: int, count: str, ending: str) -> str:
+    """The name of a part of a split model; `count` as `split_name` gives it."""
+    return f"{stem}-{number:05}-of-{count}{ending}"
+
+
 def first_part(path: Path) -> Path:
     """The first part of the split model that a file is a part of, there or not; any other file itself."""
     stem, count = split_name(path.stem)
-    return path.with_name(f"{stem}-00001-of-{count}{path.suffix}") if count else path
+    return path.with_name(part_name(stem, 1, count, path.suffix)) if count else path
 
 
 def _files(root: Path) -> Iterator[Path]:

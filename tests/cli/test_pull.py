@@ -184,6 +184,23 @@ def test_a_repository_without_gguf_files(machine: Machine, hub: Hub) -> None:
         run(NAME)
 
 
+def test_files_that_are_not_pulled_are_told(machine: Machine, hub: Hub) -> None:
+    hub.repositories[NAME] = {"$(touch X).gguf": FILE, "a b-Q8_0.gguf": FILE, "m-Q2_K.gguf": FILE}
+    with pytest.raises(EdgeLLMError, match=r"the file a b-Q8_0.gguf is not fetched: names here begin with .*by hand"):
+        run(f"{NAME}:Q8_0")
+    with pytest.raises(EdgeLLMError, match=r"has no model Q5_K_M; it has Q2_K"):
+        run(f"{NAME}:Q5_K_M")
+    assert run(NAME).exit_code == 0
+    del hub.repositories[NAME]["m-Q2_K.gguf"]
+    with pytest.raises(EdgeLLMError, match=r"the file \$\(touch X\).gguf \(and 1 more\) is not fetched"):
+        run(NAME)
+    hub.repositories[NAME] = {f"m-Q6_K.gguf.part{n}of2": FILE for n in (1, 2)}
+    with pytest.raises(
+        EdgeLLMError, match=r"m-Q6_K.gguf.part1of2 is a piece of a GGUF file; download all of them, join"
+    ):
+        run(f"{NAME}:Q6_K")
+
+
 def test_no_argument_shows_what_fits(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.machine.available_memory", lambda: 2_000_000_000)
     head, *rows, empty, foot = run().stdout.splitlines()

@@ -1,11 +1,14 @@
 """Which file of a repository is meant, and what names mean."""
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.errors import EdgeLLMError
 from edgellm.hub import Reference, RemoteFile, Repository, candidates, choose, parse_reference
+from edgellm.hub.listing import is_safe
 from edgellm.hub.reference import is_repository
 from edgellm.models.pulled import is_plain
 from edgellm.models.quant import quant_of
@@ -42,10 +45,55 @@ def test_what_people_type(text: str, wanted: Reference) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "a/", "/b", "a/b/c", "a/b:", "../b", "a/..", ".a/b", "a/b.", "a b/c", "a\\b/c", "a/b\n", "ä/b"]
+    "text",
+    [
+        "",
+        "a",
+        "a/",
+        "/b",
+        "a/b/c",
+        "a/b:",
+        "../b",
+        "a/..",
+        ".a/b",
+        "a/b.",
+        "a b/c",
+        "a\\b/c",
+        "a/b\n",
+        "ä/b",
+        "-a/b",
+        "a/-b",
+        "_a/b",
+    ],
 )
 def test_what_is_no_repository(text: str) -> None:
     assert parse_reference(text) is None
+
+
+@given(st.text(max_size=12) | st.text(alphabet="aZ0é ._-+=@,/~$()`'\"*?[]{}<>|&;!#%^\\\n", max_size=12))
+def test_pulled_names_are_one_word_of_any_shell(name: str) -> None:
+    """By two rules of others: what `shlex` need not quote, and what bash prints without quotes."""
+    if is_safe(name):
+        assert all(part[0].isalnum() for part in name.split("/"))
+        ascii_name = "".join(c if c.isascii() else "x" for c in name)
+        assert shlex.quote(ascii_name) == ascii_name
+    if is_repository(name):
+        assert shlex.quote(name) == name
+        assert all(part[0].isalnum() for part in name.split("/"))
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("Qwen3-0.6B-Q8_0.gguf", True),
+        ("UD-Q4_K_XL/m-00001-of-00002.gguf", True),
+        ("模型+v1.5=x@2,3.gguf", True),
+        *((name, False) for name in ("-rf.gguf", "_m.gguf", ".m.gguf", "~m.gguf", "a/-m.gguf", "a/../m.gguf", "a//b")),
+        *((f"z{c}z.gguf", False) for c in " $`'\"*?[]{}<>|&;!#%^()\\\n\t~:\x1b\u202e\u200d"),
+    ],
+)
+def test_which_names_are_pulled(name: str, safe: bool) -> None:
+    assert is_safe(name) is safe
 
 
 @given(st.text(alphabet="ab./\\:_-~\0 ", max_size=12))
@@ -108,8 +156,20 @@ def test_split_models_are_one_and_need_all_parts() -> None:
     parts = {f"Q8_0/m-Q8_0-0000{n}-of-00003.gguf": n for n in (3, 1, 2)}
     assert chosen(repository(parts | {"m-Q2_K.gguf": 1}), "Q8_0") == sorted(parts)
     del parts["Q8_0/m-Q8_0-00002-of-00003.gguf"]
-    with pytest.raises(EdgeLLMError, match="has no model Q8_0; it has Q2_K"):
+    lacks = "org/name lacks Q8_0/m-Q8_0-00002-of-00003.gguf, of the 3 parts of Q8_0/m-Q8_0; "
+    with pytest.raises(EdgeLLMError, match=lacks + "it has Q2_K"):
         chosen(repository(parts | {"m-Q2_K.gguf": 1}), "Q8_0")
+    assert chosen(repository(parts | {"m-Q2_K.gguf": 1})) == ["m-Q2_K.gguf"]
+    with pytest.raises(EdgeLLMError, match=lacks + "choose another repository"):
+        chosen(repository(parts))
+    with pytest.raises(EdgeLLMError, match=r"lacks m-00002-of-99999.gguf, .*-00013-of-99999.gguf and 988 more, of the"):
+        chosen(repository({"m-00001-of-99999.gguf": 1}))
+
+
+def test_parts_listed_twice_are_not_those_that_are_missing() -> None:
+    files = [RemoteFile("m-00001-of-00002.gguf", n, "sha256:" + "0" * 64) for n in (1, 2)]
+    with pytest.raises(EdgeLLMError, match="lacks m-00002-of-00002.gguf"):
+        chosen(Repository("org/name", "0" * 40, tuple(files)))
 
 
 def test_a_model_split_and_in_one_file_is_one() -> None:
