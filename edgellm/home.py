@@ -6,10 +6,15 @@ from pathlib import Path
 import platformdirs
 
 
+def expanded(folder: str) -> Path:
+    """A folder out of the environment: with `~` and variables, which a shell leaves as they are within quotes."""
+    return Path(os.path.expandvars(os.path.expanduser(folder)))  # noqa: PTH111 (never raises)
+
+
 def cache_folder() -> Path:
     """Compiled kernels: EDGELLM_CACHE, or `cache` in EDGELLM_HOME, or the user's cache folder."""
     if chosen := os.environ.get("EDGELLM_CACHE"):
-        return Path(chosen)
+        return expanded(chosen)
     return _cache()
 
 
@@ -20,7 +25,7 @@ def speeds_file() -> Path:
 
 def _cache() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return Path(home) / "cache"
+        return expanded(home) / "cache"
     return platformdirs.user_cache_path("edgellm")
 
 
@@ -46,5 +51,5 @@ def config_file() -> Path:
 
 def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return Path(home)
+        return expanded(home)
     return platformdirs.user_data_path("edgellm")

@@ -1,8 +1,10 @@
 """`edgellm list`: which models are on this machine?"""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from shutil import get_terminal_size
+from textwrap import wrap
 
 import click
 
@@ -11,25 +13,28 @@ from edgellm.models import BUILT_IN, Found, find_models
 from edgellm.tables import table
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
+_SPARE = ("path", "architecture", "from", "context", "type")
+"""Columns that go where the screen is too narrow for all, the first one first."""
 
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, with the paths.")
 def command(as_json: bool) -> None:
     """List the models on this machine; every command accepts their names as MODEL.
 
     They are those in ./models and in edgellm's own folder, the GGUF files that Hugging Face, ollama and
-    LM Studio keep, and the built-in one.
+    LM Studio keep, and the built-in one. A narrow screen shows fewer columns; `edgellm info` tells all of one model.
     """
     models = find_models()
     if as_json:
         click.echo(json.dumps([asdict(model) for model in models], indent=2))
         return
     whole, broken = ([m for m in models if bool(m.problem) is bad] for bad in (False, True))
+    columns = get_terminal_size().columns  # 80 where it is not known
     if whole:
-        click.echo("\n".join(table(_HEAD, _rows(whole))))
+        click.echo("\n".join(_fitting(list(_rows(whole)), columns)))
     if broken:
-        click.echo("\n".join(_problems(broken)))
+        click.echo("\n".join(_problems(broken, columns)))
     if all(model.source == BUILT_IN for model in models):
         click.echo("no models of yours; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
 
@@ -41,7 +46,27 @@ def _rows(models: Iterable[Found]) -> Iterator[tuple[str, ...]]:
         yield printable(m.name), *facts, m.source, printable(m.path, 400)
 
 
-def _problems(models: Iterable[Found]) -> Iterator[str]:
+def _fitting(rows: Sequence[tuple[str, ...]], columns: int) -> list[str]:
+    """A table of the columns that fit, of the name and the size in any case."""
+    shown = list(_HEAD)
+    for spare in ("", *_SPARE):
+        shown = [name for name in shown if name != spare]
+        lines = list(table(shown, (tuple(row[_HEAD.index(name)] for name in shown) for row in rows)))
+        if max(map(len, lines)) <= columns:
+            break
+    return lines
+
+
+def _problems(models: Iterable[Found], columns: int) -> Iterator[str]:
     yield "cannot be opened:"
     for m in models:
-        yield f"  {printable(m.path, 400)} ({m.source}) {m.problem}"
+        yield f"  {printable(m.path, 400)} ({m.source})"
+        about = printable(m.problem or "", 400)
+        yield from wrap(
+            about,
+            columns,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )

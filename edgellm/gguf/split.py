@@ -8,6 +8,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf.part import Part, open_part
 from edgellm.gguf.printable import printable
 
+_MAGIC, _FURTHEST = b"GGUF", 4096
 _NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 
 
@@ -20,6 +21,9 @@ def open_parts(path: Path) -> list[Part]:
     count = _split_int(given, "split.count", 1)
     if count <= 1:
         return [given]
+    if _is_followed(given):
+        problem = "is several parts of a split model, one after the other in one file"
+        _fail(path, f"{problem}; get the parts and open the first, or merge them with `llama-gguf-split --merge`")
     name = _NAME.fullmatch(path.name)
     if not name or int(name["count"]) != count:
         number = _split_int(given, "split.no") + 1
@@ -31,6 +35,12 @@ def open_parts(path: Path) -> list[Part]:
         _check_part(parts[-1], number, count)
     _check_whole(parts)
     return parts
+
+
+def _is_followed(part: Part) -> bool:
+    """Whether another GGUF file follows in the same file, as after `cat`; bytes up to its alignment may lie between."""
+    end = max((tensor.offset + tensor.nbytes for tensor in part.tensors.values()), default=None)
+    return end is not None and _MAGIC in bytes(memoryview(part.map)[end : end + _FURTHEST])
 
 
 def _open_sibling(path: Path, given: Path) -> Part:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm import builtin
-from edgellm.home import models_folder
+from edgellm.home import expanded, models_folder
 from edgellm.models.ollama import ollama_models
 from edgellm.models.quant import quant_of
 from edgellm.models.walk import model_files
@@ -16,6 +16,8 @@ BUILT_IN = "built-in"
 
 SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
 """Where ollama keeps its models when it runs as a service of a Linux system."""
+
+_LONGEST_PATH = 4096
 
 
 @dataclass
@@ -46,8 +48,8 @@ def _all() -> Iterator[Stored]:
     for store in _ollama_stores():
         for name, path in ollama_models(store):
             yield Stored([name, name.removesuffix(":latest")], "ollama", path)
-    for folder in (".lmstudio/models", ".cache/lm-studio/models"):
-        yield from _folder("LM Studio", _home() / folder)
+    for folder in _lm_studio_homes():
+        yield from _folder("LM Studio", folder / "models")
     yield from _built_in()
 
 
@@ -101,12 +103,27 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def hugging_face_cache() -> Path:
-    """As `huggingface_hub` finds it."""
-    if cache := os.environ.get("HF_HUB_CACHE"):
-        return Path(cache)
+    """As `huggingface_hub` finds it; HUGGINGFACE_HUB_CACHE is the old name of HF_HUB_CACHE."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if cache := os.environ.get(name):
+            return expanded(cache)
     if home := os.environ.get("HF_HOME"):
-        return Path(home) / "hub"
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "huggingface/hub"
+        return expanded(home) / "hub"
+    return expanded(os.environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")) / "huggingface/hub"
+
+
+def _lm_studio_homes() -> list[Path]:
+    """Where LM Studio keeps what it keeps: as its pointer says, and the folders of its newer and older versions."""
+    usual = [_home() / ".lmstudio", _home() / ".cache/lm-studio"]
+    pointer = _home() / ".lmstudio-home-pointer"
+    try:
+        if not pointer.is_file():  # a FIFO would block
+            return usual
+        with pointer.open(encoding="utf-8") as file:
+            told = Path(file.read(_LONGEST_PATH).strip())
+    except (OSError, ValueError):
+        return usual
+    return [told, *usual] if told.is_absolute() else usual
 
 
 def _ollama_stores() -> list[Path]:

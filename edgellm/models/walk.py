@@ -70,7 +70,7 @@ def _entries(folder: Path, limit: int, entered: set[tuple[int, int]]) -> list[os
         entered.add(identity)
         with os.scandir(folder) as entries:
             return sorted(islice(entries, limit), key=lambda entry: entry.name)
-    except OSError:
+    except (OSError, ValueError):  # of a path with a zero byte
         return []
 
 

@@ -24,7 +24,8 @@ def edgellm(*args: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
 
 
-def test_a_line_for_each_model(machine: Machine) -> None:
+def test_a_line_for_each_model(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     first = machine.write("models/a.gguf", model(250, file_type=15))
     second = machine.ollama_model("registry.ollama.ai/library/qwen3/8b", "a", model(4, context=None))
     shown = run()
@@ -51,7 +52,31 @@ def test_bad_files_have_their_reason(machine: Machine) -> None:
     path = machine.write("models/b.gguf", b"")
     shown = run()
     assert shown.exit_code == 0
-    assert shown.stdout.splitlines() == ["cannot be opened:", f"  {path} (./models) is empty; download it again"]
+    assert shown.stdout.splitlines() == ["cannot be opened:", f"  {path} (./models)", "    is empty; download it again"]
+
+
+def test_a_table_fits_the_screen(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.write(machine.own / "models/org/repo/Llama-3.2-1B-Instruct-Q4_K_M.gguf", model(8, file_type=15))
+    (path,) = [machine.write("models/m.gguf", b"GGUF\x03")]
+    heads = {
+        "400": "name size type architecture context from path",
+        "100": "name size type architecture context from",
+        "80": "name size type architecture context from",
+        "70": "name size type context from",
+        "60": "name size type context",
+        "45": "name size",
+        "20": "name size",
+    }
+    for columns, wanted in heads.items():
+        monkeypatch.setenv("COLUMNS", columns)
+        head, row, _, where, *problem = run().stdout.splitlines()
+        assert head.split() == wanted.split()
+        assert row.startswith("Llama-3.2-1B-Instruct-Q4_K_M  ")
+        assert max(map(len, [head, row])) <= max(int(columns), 39)
+        assert where == f"  {path} (./models)"
+        assert all(len(line) <= max(int(columns), 20) for line in problem)
+    monkeypatch.delenv("COLUMNS")
+    assert run().stdout.splitlines()[0].split() == heads["80"].split()
 
 
 def test_no_models(machine: Machine) -> None:

@@ -73,6 +73,18 @@ def test_a_renamed_part_is_told_its_name(tmp_path: Path) -> None:
     assert "-00002-of-00003.gguf" in error_of(renamed)
 
 
+@pytest.mark.parametrize("padding", [0, 28])
+def test_parts_that_were_joined_are_told(tmp_path: Path, padding: int) -> None:
+    parts = write_parts(tmp_path)
+    content = bytes(padding).join(path.read_bytes() for path in parts)
+    for name in ("joined.gguf", "joined-00001-of-00003.gguf"):
+        (tmp_path / name).write_bytes(content)
+        assert "is several parts of a split model, one after the other in one file; get" in error_of(tmp_path / name)
+    parts[0].write_bytes(parts[0].read_bytes() + bytes(padding))
+    with GGUFFile.open(parts[0]) as file:
+        assert len(file.tensors) == 3
+
+
 def test_swapped_parts_are_noticed(tmp_path: Path) -> None:
     paths = write_parts(tmp_path)
     paths[2].write_bytes(paths[1].read_bytes())

@@ -1,16 +1,19 @@
 """Models on this machine: all are found, once, under names that lead back to them, and nothing there does harm."""
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import gguf
 import pytest
 
-from edgellm import builtin
+from edgellm import builtin, home
 from edgellm.errors import ModelFileError
 from edgellm.gguf.filetypes import FILE_TYPES
 from edgellm.models import Found, find_models, identity_of, name_of, resolve
+from edgellm.models.stores import hugging_face_cache
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine, model
 from support.split_files import write_parts
@@ -91,6 +94,67 @@ def test_environment_says_where_stores_are(machine: Machine, monkeypatch: pytest
     assert names() == ["m:t"]
     monkeypatch.setenv("HF_HUB_CACHE", str(machine.hub))
     assert names() == ["hub", "m:t"]
+
+
+ENVIRONMENTS: list[dict[str, str]] = [
+    {},
+    {"HF_HOME": "~/hf"},
+    {"HF_HOME": "$BASE/hf"},
+    {"HF_HOME": "${BASE}/hf"},
+    {"XDG_CACHE_HOME": "~/xdg"},
+    {"HUGGINGFACE_HUB_CACHE": "~/old/hub"},
+    {"HF_HUB_CACHE": "$BASE/hub", "HUGGINGFACE_HUB_CACHE": "~/old/hub", "HF_HOME": "/home"},
+    {"HUGGINGFACE_HUB_CACHE": "/old/$BASE", "HF_HOME": "/home"},
+]
+
+
+def test_the_cache_of_hugging_face_is_where_its_library_has_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import importlib, json, os, sys; from huggingface_hub import constants\n"
+        "for more in json.load(sys.stdin):\n"
+        "    os.environ.update(more); print(importlib.reload(constants).HF_HUB_CACHE)\n"
+        "    for name in more: del os.environ[name]"
+    )
+    monkeypatch.setenv("BASE", "/base")
+    given = json.dumps(ENVIRONMENTS)
+    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, text=True, check=True)
+    found: list[Path] = []
+    for environment in ENVIRONMENTS:
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            found.append(hugging_face_cache())
+    assert found == list(map(Path, done.stdout.splitlines()))
+
+
+def test_folders_of_our_own_may_have_variables(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE", str(machine.home))
+    for value in ("~/own", "$BASE/own"):
+        monkeypatch.setenv("EDGELLM_HOME", value)
+        monkeypatch.delenv("EDGELLM_CACHE", raising=False)
+        folders = (home.models_folder(), home.chats_file().parent, home.cache_folder(), home.speeds_file().parent)
+        assert folders == tuple(machine.home / "own" / name for name in ("models", "", "cache", "cache"))
+        monkeypatch.setenv("EDGELLM_CACHE", value)
+        assert home.cache_folder() == machine.home / "own"
+
+
+def test_lm_studio_is_where_its_pointer_says(machine: Machine) -> None:
+    path = machine.write(machine.home / "elsewhere/models/someone/repo/studio.gguf", model(1))
+    usual = machine.write(machine.home / ".lmstudio/models/someone/repo/usual.gguf", model(2))
+    pointer = machine.home / ".lmstudio-home-pointer"
+    for content in (b"", b"\xff", b"elsewhere", str(machine.home / "gone").encode(), b"/a" * 9000, b"/\0"):
+        pointer.write_bytes(content)
+        assert [found.path for found in find_models()] == [str(usual)]
+    pointer.write_text(f"{machine.home / 'elsewhere'}\n")
+    assert [(found.path, found.source) for found in find_models()] == [(str(p), "LM Studio") for p in (path, usual)]
+    pointer.write_text(f"{machine.home / '.lmstudio'}")
+    assert names() == ["usual"]
+    pointer.unlink()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(pointer)
+        assert names() == ["usual"]
 
 
 def test_hugging_face_revisions(machine: Machine) -> None:

@@ -27,7 +27,7 @@ class Machine:
         self.home, self.here, self.own = root / "home", root / "here", root / "own"
         for folder in (self.home, self.here, self.own):
             folder.mkdir()
-        for name in ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "OLLAMA_MODELS"):
+        for name in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "OLLAMA_MODELS"):
             patch.delenv(name, raising=False)
         patch.setenv("HOME", str(self.home))
         patch.setenv("USERPROFILE", str(self.home))
