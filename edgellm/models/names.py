@@ -11,7 +11,7 @@ from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable
 from edgellm.models.stores import Stored, stored_models
-from edgellm.models.walk import first_part
+from edgellm.models.walk import first_part, split_name
 
 _SHOWN = 8
 _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}(:[\w.-]{1,96})?", re.ASCII)
@@ -89,6 +89,8 @@ def _readings(asked: str) -> Iterator[Callable[[str], bool]]:
     folded = asked.casefold()
     yield lambda name: name == asked
     yield lambda name: name.casefold() == folded
+    whole = split_name(folded)[0]  # a part of a split model is called by its file, and stands for the model
+    yield lambda name: name.casefold() == whole
     yield lambda name: name.casefold().startswith(folded)
 
 

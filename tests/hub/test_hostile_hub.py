@@ -41,8 +41,8 @@ def leads_on(to: str) -> Fault:
 BODIES: dict[str, tuple[Fault, str]] = {
     "packed": (sends(PACKED, Content_Encoding="gzip"), "comes compressed"),
     "packed twice": (sends(PACKED, Content_Encoding="gzip, gzip"), "comes compressed"),
-    "endless": (streams(ZEROS, 2000), "has more than 8.39 MB; check HF_ENDPOINT"),
-    "endless JSON": (streams(b'{"a": 1},' * 100_000, 2000, begin=b"["), "has more than 8.39 MB; check HF_ENDPOINT"),
+    "endless": (streams(ZEROS, 2000), "has more than 4.19 MB; check HF_ENDPOINT"),
+    "endless JSON": (streams(b'{"a": 1},' * 100_000, 2000, begin=b"["), "has more than 4.19 MB; check HF_ENDPOINT"),
     "an endless page of an error": (streams(ZEROS, 2000, status=404), "there is no such thing"),
     "an endless page of a passing error": (streams(ZEROS, 2000, status=500), "answers 500"),
     "a packed page of an error": (sends(PACKED, 401, Content_Encoding="gzip"), "check the name"),
