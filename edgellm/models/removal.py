@@ -9,7 +9,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable
 from edgellm.home import models_folder
 from edgellm.models.lock import alone
-from edgellm.models.names import resolve
+from edgellm.models.names import identity_of, resolve
 from edgellm.models.pulled import pulled, read_record, unfinished, write_record
 from edgellm.models.stores import BUILT_IN, Stored, stored_models
 from edgellm.models.walk import split_name
@@ -33,10 +33,10 @@ def find_removable(model: str) -> list[Removable]:
     """
     if found := list(_repository(model)):
         return found
-    path = resolve(model).absolute()
-    if found := list(_model(path)):
+    path = resolve(model)
+    if found := list(_model(identity_of(path))):
         return found
-    raise ModelFileError(f"{printable(str(path), 400)}: {_elsewhere(path)}")
+    raise ModelFileError(f"{printable(str(path.absolute()), 400)}: {_elsewhere(identity_of(path))}")
 
 
 def remove(item: Removable) -> None:
@@ -67,19 +67,19 @@ def _repository(name: str) -> Iterator[Removable]:
             yield Removable(what, kept.folder, tuple(kept.files), kept.come, partial=True)
 
 
-def _model(path: Path) -> Iterator[Removable]:
+def _model(identity: str) -> Iterator[Removable]:
     for kept in pulled():
         names = {name: split_name(name.rpartition(".")[0]) for name in kept.weights}
-        mine = next((model for name, model in names.items() if kept.folder.absolute() / name == path), None)
+        mine = next((model for name, model in names.items() if identity_of(kept.folder / name) == identity), None)
         if mine:
             parts = tuple(name for name, model in names.items() if model == mine)
             total = sum((kept.folder / name).stat().st_size for name in parts if (kept.folder / name).exists())
             yield Removable(f"{kept.repository}/{mine[0]}", kept.folder, parts, total)
 
 
-def _elsewhere(path: Path) -> str:
+def _elsewhere(identity: str) -> str:
     """Who keeps a file that was not pulled, and how it is removed there."""
-    stored = next((m for m in stored_models() if m.path.absolute() == path), None)
+    stored = next((m for m in stored_models() if identity_of(m.path) == identity), None)
     source = stored.source if stored else None
     if stored and source == "ollama":
         return f"belongs to ollama; `ollama rm {printable(stored.names[0])}` removes it"

@@ -66,6 +66,14 @@ def test_one_model_of_a_repository_or_all(machine: Machine) -> None:
     assert everything(machine) == set()
 
 
+def test_a_model_is_removed_by_any_path_to_any_part(machine: Machine) -> None:
+    names = ("m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf", "m-Q2_K.gguf")
+    paths = pulled(machine, *names)
+    (machine.here / "link").symlink_to(paths[0].parent, target_is_directory=True)
+    assert run("link/m-Q8_0-00002-of-00002.gguf", "--yes").exit_code == 0
+    assert [path.exists() for path in paths] == [False, False, True]
+
+
 def test_several_at_once_and_one_named_twice(machine: Machine) -> None:
     pulled(machine, "a-Q8_0.gguf", "b-Q8_0.gguf", "c-Q8_0.gguf")
     assert run("a-Q8_0", "b-Q8_0", "a-Q8_0", "--yes").exit_code == 0
