@@ -1,9 +1,9 @@
 """Which of a repository's GGUF files is meant."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable, size
@@ -16,24 +16,35 @@ _COMPUTED = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS
 _SIXTEEN = re.compile(r"BF16|FP?16")
 _NO_MODEL = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _SHOWN = 12
-_MOST_MISSING = 1000
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model in a repository: its parts in order. `stem` is its name without part and ending.
+    """A model in a repository: its parts in order, as far as they are there.
 
-    `missing` are names of parts that the repository should have and has not: such a model cannot be pulled.
+    `stem` is its name without part and ending, `count` the number of its parts, 0 of a model in one file.
     """
 
     stem: str
     files: tuple[RemoteFile, ...]
-    missing: tuple[str, ...] = ()
+    count: int = 0
 
     @property
     def quant(self) -> str:
         """The quantization by its name, or empty."""
         return quant_of(self.stem)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the repository has all parts."""
+        return len(self.files) == max(1, self.count) and not any(self.missing())
+
+    def missing(self) -> Iterator[str]:
+        """The names of the parts that the repository should have and has not."""
+        there = {file.name for file in self.files}
+        ending = self.files[0].name.rpartition(".")[2]
+        names = (part_name(self.stem, number, f"{self.count:05}", f".{ending}") for number in range(1, self.count + 1))
+        return (name for name in names if name not in there)
 
     @property
     def bytes(self) -> int:
@@ -52,18 +63,10 @@ def candidates(repository: Repository) -> list[Candidate]:
             parts.setdefault(split_name(file.name.rpartition(".")[0]), []).append(file)
     found: dict[str, Candidate] = {}
     for (stem, count), files in sorted(parts.items()):
-        model = Candidate(stem, tuple(files), _missing(stem, count, files))
-        if stem not in found or (found[stem].missing and not model.missing):
+        model = Candidate(stem, tuple(files), int(count or 0))
+        if stem not in found or not found[stem].is_whole:
             found[stem] = model
     return sorted(found.values(), key=lambda candidate: candidate.bytes)
-
-
-def _missing(stem: str, count: str, files: Sequence[RemoteFile]) -> tuple[str, ...]:
-    if not count:
-        return ()
-    there = {file.name for file in files}
-    names = (part_name(stem, number, count, ".gguf") for number in range(1, int(count) + 1))
-    return tuple(islice((name for name in names if name not in there), _MOST_MISSING))
 
 
 def is_gguf(name: str) -> bool:
@@ -77,8 +80,9 @@ def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Calla
     Without it Q4_K_M, or else the largest whose bytes `fits` accepts, at most 8 bits a weight where there is such.
     Raises EdgeLLMError, with what there is, where none or several are meant, or parts of the one are missing.
     """
-    whole = [model for model in found if not model.missing]
+    whole = [model for model in found if model.is_whole]
     meant = _named(found, wanted) if wanted else _default(whole, fits) or list(found[:1])
+    meant = [model for model in meant if model.is_whole] or meant
     if len(meant) == 1:
         return _complete(repository, meant[0], whole)
     if not meant:
@@ -88,10 +92,9 @@ def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Calla
 
 
 def _complete(repository: str, model: Candidate, whole: Sequence[Candidate]) -> Candidate:
-    if not model.missing:
+    if model.is_whole:
         return model
-    count = split_name(model.files[0].name.rpartition(".")[0])[1]
-    lacks = f"lacks {_listed(map(printable, model.missing))}, of the {int(count)} parts of {printable(model.stem)}"
+    lacks = f"lacks {_listed(map(printable, model.missing()))}, of the {model.count} parts of {printable(model.stem)}"
     raise EdgeLLMError(f"{repository} {lacks}; {_others(whole)}")
 
 
@@ -136,7 +139,7 @@ def _listed(shown: Iterable[str]) -> str:
 
 
 def _labels(found: Sequence[Candidate]) -> Iterator[str]:
-    quants = [c.quant for c in found]
+    quants = Counter(c.quant for c in found)
     for c in found:
-        name = c.quant if quants.count(c.quant) == 1 and c.quant else printable(c.stem)
+        name = c.quant if quants[c.quant] == 1 and c.quant else printable(c.stem)
         yield f"{name} ({size(c.bytes)})"
