@@ -1,12 +1,16 @@
 """What a hub says of a repository is trusted in nothing, and what it refuses is one line."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError
+from edgellm.hub.listing import is_safe, read_listing
 from support.hub_pull import FILE, NAME, pull
 from support.hub_server import PAGE, Hub, hub, sends
 from support.local_models import Machine, machine
@@ -30,6 +34,31 @@ def test_a_listing_is_trusted_in_nothing(lie: dict[str, object], machine: Machin
     hub.add(NAME, m__gguf=FILE)
     hub.lies["m.gguf"] = lie
     assert ours.Hub().repository(NAME).files == ()
+
+
+ATOM = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["org/name", "0" * 40])
+KEYS = st.sampled_from(
+    ["id", "sha", "siblings", "gguf", "rfilename", "size", "lfs", "sha256", "blobId", "architecture"]
+)
+JSON = st.recursive(ATOM, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5))
+
+
+@settings(max_examples=50)
+@given(JSON, st.fixed_dictionaries({"siblings": st.lists(st.dictionaries(KEYS, JSON, max_size=5), max_size=4)}) | JSON)
+def test_any_answer_is_a_repository_or_one_line(about: object, more: object) -> None:
+    for answer in (about, {"id": "org/name", "sha": "0" * 40, **(more if isinstance(more, dict) else {})}):
+        try:
+            found = read_listing(json.dumps(answer).encode(), "org/name")
+        except EdgeLLMError as error:
+            assert str(error).isprintable()
+        else:
+            assert all(is_safe(file.name) and file.bytes >= 0 for file in found.files)
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_answer(body: bytes) -> None:
+    with pytest.raises(EdgeLLMError, match="names no repository and commit"):
+        read_listing(body, "org/name")
 
 
 def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
