@@ -8,4 +8,6 @@ VARIANT = Variant(
     kv_heads=32,
     head_dim=128,
     head_norms=True,
+    optional_biases=(("attention_bias", ("attn_q", "attn_k", "attn_v", "attn_output")),),
+    biases_here_alone=True,
 )

@@ -16,6 +16,7 @@ class Variant:
 
     `neighbours`: GGUF turns dimensions 2i and 2i + 1 of a head together, so the rows of q and k move.
     `biases` are the products that have one, `optional_biases` those that have one if a key of config.json says so.
+    `biases_here_alone`: llama.cpp does not open a file of the architecture that has the optional ones.
     `head_norms`: each head of q and k is normed. `window`: a sliding window needs no switch in config.json.
     `head_size`: transformers knows this size of the architecture, so llama.cpp's converter always writes it.
     """
@@ -27,6 +28,7 @@ class Variant:
     neighbours: bool = False
     biases: tuple[str, ...] = ()
     optional_biases: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    biases_here_alone: bool = False
     head_norms: bool = False
     window: bool = False
     head_size: bool = True

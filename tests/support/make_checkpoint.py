@@ -136,16 +136,21 @@ def config_of(spec: Spec) -> dict[str, Any]:
 def tensor_shapes(spec: Spec) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every weight by its Hugging Face name, without the scales of FP8."""
     queries, keys = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
+    biased = {"q", "k", "v"} if spec.family == "qwen2" else set[str]()
+    if dict(spec.config).get("attention_bias"):
+        biased = {"q", "k", "v", "o"}
     yield "model.embed_tokens.weight", (spec.vocab, spec.width)
     for layer in (f"model.layers.{i}." for i in range(spec.layers)):
         yield layer + "input_layernorm.weight", (spec.width,)
         for stem, rows in (("q", queries), ("k", keys), ("v", keys)):
             yield f"{layer}self_attn.{stem}_proj.weight", (rows, spec.width)
-            if spec.family == "qwen2":
+            if stem in biased:
                 yield f"{layer}self_attn.{stem}_proj.bias", (rows,)
             if spec.family == "qwen3" and stem != "v":
                 yield f"{layer}self_attn.{stem}_norm.weight", (spec.head_dim,)
         yield layer + "self_attn.o_proj.weight", (spec.width, queries)
+        if "o" in biased:
+            yield layer + "self_attn.o_proj.bias", (spec.width,)
         yield layer + "post_attention_layernorm.weight", (spec.width,)
         yield layer + "mlp.gate_proj.weight", (spec.ffn, spec.width)
         yield layer + "mlp.up_proj.weight", (spec.ffn, spec.width)

@@ -1,0 +1,43 @@
+"""Tensors of checkpoints that computing a text does without."""
+
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from edgellm.errors import EdgeLLMWarning
+from edgellm.gguf.printable import counted, printable
+
+# What these hold is computed from config.json. Old checkpoints of any model have them, so nothing is said.
+_COMPUTED = (
+    ".attention.masked_bias",
+    ".attention.bias",
+    ".rotary_emb.inv_freq",
+    ".rotary_emb.cos_cached",
+    ".rotary_emb.sin_cached",
+)
+_ROPE = "rope.freqs"
+
+_SPARE = {
+    "scales of a KV cache in FP8": r"(\b([qkv]|kv|prob)_scale|self_attn\.[kv]_proj\.output_scale)$",
+    "scales of activations": r"\b(input|activation)_scale(_ub)?$",
+    "a head that rates texts": r"^(v_head|value_head|score|reward_head)\.",
+    "heads that guess several tokens": r"^((model\.)?mtp|medusa_heads?|mtp_block)\.",
+}
+_REASONS = {reason: re.compile(pattern) for reason, pattern in _SPARE.items()}
+
+
+def without_spare(names: Iterable[str], folder: Path) -> list[str]:
+    """The names but for those of tensors that no text needs, which an EdgeLLMWarning tells of."""
+    kept: list[str] = []
+    spare: dict[str, list[str]] = {}
+    for name in names:
+        reason = next((reason for reason, pattern in _REASONS.items() if pattern.search(name)), None)
+        if reason:
+            spare.setdefault(reason, []).append(name)
+        elif name != _ROPE and not name.endswith(_COMPUTED):
+            kept.append(name)
+    for reason, some in spare.items():
+        what = f"{counted(len(some), 'tensor')}, such as {printable(some[0])}, left out: {reason}"
+        warnings.warn(f"{printable(str(folder), 400)}: {what}, not needed to write text", EdgeLLMWarning, stacklevel=2)
+    return kept
