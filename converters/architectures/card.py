@@ -5,19 +5,22 @@ strangers, so all that has not the type they expect is left out before.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from converters.architectures.config import Config
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.folder import model_name
-from edgellm.errors import EdgeLLMWarning
+from edgellm.errors import EdgeLLMWarning, ModelFileError
 from edgellm.gguf.printable import printable
 
 if TYPE_CHECKING:
     import gguf
+
+N = TypeVar("N", int, float)
 
 _LONGEST = 1 << 18  # characters of front matter: PyYAML takes two seconds for so many
 
@@ -42,7 +45,7 @@ _NUMBERS = {
 def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters: int) -> None:
     """Add the keys. `parameters` is the number of weights, which gives the size its label.
 
-    Raises ModelFileError where generation_config.json has other than numbers at keys that GGUF knows.
+    What generation_config.json has instead of a number is left out, with an EdgeLLMWarning.
     """
     import gguf
 
@@ -62,8 +65,19 @@ def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters:
 def _sampling(checkpoint: Checkpoint) -> dict[str, int | float]:
     path, values = checkpoint.path / "generation_config.json", checkpoint.json("generation_config.json")
     given = Config(path, {} if values is None else values)
-    whole = {name: given.integer(key, least=-1) for key, name in _INTEGERS.items() if key in given}
-    return whole | {name: given.number(key) for key, name in _NUMBERS.items() if key in given}
+    whole = {name: _hint(partial(given.integer, key, least=-1)) for key, name in _INTEGERS.items() if key in given}
+    found = whole | {name: _hint(partial(given.number, key)) for key, name in _NUMBERS.items() if key in given}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _hint(read: Callable[[], N]) -> N | None:
+    """What `read` gives; None with an EdgeLLMWarning where that is no number, since the model is none the worse."""
+    try:
+        return read()
+    except ModelFileError as error:
+        problem = str(error).removesuffix("; correct it")
+        warnings.warn(f"{problem}: this default for sampling is left out", EdgeLLMWarning, stacklevel=2)
+        return None
 
 
 def read_card(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from converters.checkpoint.files import without_nulls
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.gguf.printable import printable
 
@@ -11,13 +12,17 @@ _LARGEST = 1e15
 
 
 class Config:
-    """The JSON object in the file `path`. A key whose value is null counts as absent. Raises ModelFileError."""
+    """The JSON object in the file `path`. A key whose value is null counts as absent. Raises ModelFileError.
+
+    `nulls` are those keys: an older transformers has given some another default than that of a key that is not there.
+    """
 
     def __init__(self, path: Path, values: object) -> None:
         self.path = path
         if not isinstance(values, Mapping):
             self.fail("must hold a JSON object; correct it")
-        self._values = {key: value for key, value in values.items() if value is not None}
+        self._values: dict[str, object] = without_nulls(dict(values))
+        self.nulls = frozenset(values.keys() - self._values.keys())
 
     def __contains__(self, key: str) -> bool:
         return key in self._values

@@ -6,6 +6,7 @@ VARIANT = Variant(
     architecture="qwen2",
     context_length=32768,
     kv_heads=32,
+    window_switch=True,
     biases=("attn_q", "attn_k", "attn_v"),
     head_size=False,
 )

@@ -17,7 +17,8 @@ class Variant:
     `neighbours`: GGUF turns dimensions 2i and 2i + 1 of a head together, so the rows of q and k move.
     `biases` are the products that have one, `optional_biases` those that have one if a key of config.json says so.
     `biases_here_alone`: llama.cpp does not open a file of the architecture that has the optional ones.
-    `head_norms`: each head of q and k is normed. `window`: a sliding window needs no switch in config.json.
+    `head_norms`: each head of q and k is normed. `window`: a sliding window needs no switch in config.json;
+    `window_switch`: it has one, and perhaps layers that see all.
     `head_size`: transformers knows this size of the architecture, so llama.cpp's converter always writes it.
     """
 
@@ -31,6 +32,7 @@ class Variant:
     biases_here_alone: bool = False
     head_norms: bool = False
     window: bool = False
+    window_switch: bool = False
     head_size: bool = True
 
 
@@ -53,7 +55,9 @@ def read_sizes(config: Config, variant: Variant) -> Sizes:
     """The sizes that config.json gives, checked against each other. Raises ModelFileError."""
     width = config.integer("hidden_size", most=1 << 20)
     heads = config.integer("num_attention_heads", most=1 << 12)
-    kv_heads = config.integer("num_key_value_heads", variant.kv_heads or heads, most=1 << 12)
+    given_none = "num_key_value_heads" in config.nulls  # transformers then takes as many as there are heads
+    kv_default = heads if given_none else variant.kv_heads or heads
+    kv_heads = config.integer("num_key_value_heads", kv_default, most=1 << 12)
     head_dim = config.integer("head_dim", variant.head_dim or width // heads, most=1024)
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
@@ -75,8 +79,17 @@ def read_sizes(config: Config, variant: Variant) -> Sizes:
 def sliding_window(config: Config, variant: Variant) -> int | None:
     """How many tokens the layers that see fewest of them see, or None where all see all.
 
-    Mistral's configuration gives the number alone; Qwen's has a switch beside it, off by default.
+    Mistral's configuration gives the number alone. Qwen's has a switch beside it, off by default, and says which
+    layers: those from `max_window_layers` on, unless `layer_types` names the kind of each.
     """
-    if "sliding_window" in config and (variant.window or config.flag("use_sliding_window")):
-        return config.integer("sliding_window")
-    return None
+    switched_on = variant.window_switch and config.flag("use_sliding_window")
+    if "sliding_window" not in config or not (variant.window or (switched_on and _some_layer_slides(config))):
+        return None
+    return config.integer("sliding_window")
+
+
+def _some_layer_slides(config: Config) -> bool:
+    layers = config.integer("num_hidden_layers", most=_MOST_LAYERS)
+    kinds = config.names("layer_types")
+    first = config.integer("max_window_layers", 28, least=0)  # transformers' own default
+    return "sliding_attention" in kinds[:layers] if kinds else first < layers

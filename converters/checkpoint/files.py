@@ -56,7 +56,7 @@ def read_text(folder: Path, name: str) -> str | None:
     """A file as text, its line ends as "\\n"; None if there is none. Raises ModelFileError."""
     content = read(folder, name)
     try:
-        text = None if content is None else content.decode()
+        text = None if content is None else content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         fail(folder / name, f"is damaged: byte {error.start} is not UTF-8; download it again")
     return text and text.replace("\r\n", "\n").replace("\r", "\n")
@@ -75,6 +75,13 @@ def read_json(folder: Path, name: str) -> Any | None:
         reason = "nested too deeply" if isinstance(error, RecursionError) else printable(str(error), 120)
         fail(folder / name, f"is no valid JSON ({reason}); download it again")
     return value
+
+
+def without_nulls(value: Any) -> Any:
+    """JSON without the keys whose value is null, at any depth: everywhere in a checkpoint null means absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def read_object(folder: Path, name: str) -> dict[str, Any] | None:

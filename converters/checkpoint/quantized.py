@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from converters.checkpoint.files import fail
+from converters.checkpoint.files import fail, without_nulls
 from edgellm.gguf.printable import printable
 
 _WITH_FP8 = ("fp8", "fbgemm_fp8", "compressed-tensors")
@@ -18,7 +18,7 @@ def check_quantization(path: Path, config: Mapping[str, Any]) -> tuple[int, int]
 
     Raises ModelFileError for weights quantized in any other way; `path` names config.json.
     """
-    given = config.get("quantization_config") or {}
+    given = without_nulls(config.get("quantization_config")) or {}
     if not isinstance(given, dict):
         fail(path, "quantization_config must be a JSON object; download it again")
     if given:

@@ -8,6 +8,7 @@ then merge from left to right.
 
 from typing import Any
 
+from converters.checkpoint.files import without_nulls
 from converters.tensors import Value
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
 from converters.vocabulary.files import Document
@@ -46,10 +47,10 @@ def metaspace(tokenizer: Document, settings: list[Document], size: int | None) -
 
 def space_prefix(tokenizer: Document) -> bool:
     """Whether a space goes before a text. Raises UnsupportedModelError for steps other than SentencePiece's own."""
-    normalizers = [step.entries for step in steps(tokenizer, "normalizer", "normalizers")]
-    cuts = [step.entries for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
+    normalizers = [without_nulls(step.entries) for step in steps(tokenizer, "normalizer", "normalizers")]
+    cuts = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
     if not cuts and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
-        return normalizers[0] == _PREPEND
+        return bool(normalizers[0] == _PREPEND)
     if not normalizers and len(cuts) == 1 and (cuts[0].get("type"), cuts[0].get("replacement")) == ("Metaspace", SPACE):
         older = "always" if cuts[0].get("add_prefix_space", True) else "never"
         return bool(cuts[0].get("prepend_scheme", older) != "never")

@@ -32,9 +32,10 @@ MOST_ACTIVATIONS, LEAST_ROWS = 48 << 20, 16
 def context(file: GGUFFile, model: Description, ctx: int | None) -> int:
     """The most tokens of a sequence: `ctx`, or as many as the model can. Raises OptionError for more than that."""
     if ctx is not None and ctx > model.context_length:
-        raise OptionError(
-            f"option ctx cannot be {ctx}: {printable(file.path.name)} was made for up to {model.context_length} tokens"
-        )
+        most, trained = model.context_length, file.get_int(f"{file.architecture}.context_length", None)
+        windowed = f"sees a window of {most} tokens at a time, and edgellm computes no longer context for it"
+        why = f"was made for up to {most} tokens" if most == trained else windowed
+        raise OptionError(f"option ctx cannot be {ctx}: {printable(file.path.name)} {why}")
     return ctx or model.context_length
 
 

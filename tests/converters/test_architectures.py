@@ -166,7 +166,7 @@ def test_what_transformers_assumes(llama: Path) -> None:
         ({"sliding_window": 512}, None),
         ({"sliding_window": None}, None),
         ({"architectures": ["LlamaForCausalLM"], "sliding_window": 100}, None),
-        ({"architectures": ["LlamaForCausalLM"], "sliding_window": 100, "use_sliding_window": True}, 100),
+        ({"architectures": ["LlamaForCausalLM"], "sliding_window": 100, "use_sliding_window": True}, None),
     ],
 )
 def test_sliding_window(llama: Path, config: dict[str, Any], window: int | None) -> None:
@@ -244,23 +244,97 @@ def test_no_card_and_no_name_breaks_a_conversion(llama: Path, front: dict[str, A
         assert value.kind != "str" or all(isinstance(item, str) for item in items), key
 
 
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "mistral"])
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "said",
     [
-        ('{"top_k": "20"}', "top_k is '20', not a whole number"),
-        ('{"temperature": NaN}', "temperature is nan, not a number"),
-        ('{"top_p": true}', "top_p is True"),
-        ("[]", "must hold a JSON object"),
+        {},
+        {"use_sliding_window": True},
+        {"use_sliding_window": True, "max_window_layers": 1},
+        {"use_sliding_window": True, "max_window_layers": 2},
+        {"use_sliding_window": True, "max_window_layers": 28},
+        {"use_sliding_window": True, "max_window_layers": None},
+        {"use_sliding_window": False, "max_window_layers": 0},
+        {"use_sliding_window": True, "layer_types": ["full_attention", "full_attention"], "max_window_layers": 0},
+        {"use_sliding_window": True, "layer_types": ["full_attention", "sliding_attention"]},
     ],
 )
-def test_generation_config(llama: Path, text: str, said: str) -> None:
-    path = llama / "generation_config.json"
+def test_a_window_is_that_of_layers_that_slide(tmp_path: Path, family: str, said: dict[str, Any]) -> None:
+    from transformers import AutoConfig
+
+    folder = write_checkpoint(tmp_path, **SMALL, family=family)
+    config = json.loads((folder / "config.json").read_text()) | said | {"sliding_window": 100}
+    theirs = AutoConfig.for_model(**{key: value for key, value in config.items() if value is not None})
+    slides = family == "mistral" or "sliding_attention" in theirs.layer_types
+    metadata = values(described(folder, **said, sliding_window=100)[0])
+    found = metadata.get(f"{metadata['general.architecture']}.attention.sliding_window")
+    assert found == (100 if slides else None)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+def test_null_is_no_value(tmp_path: Path, family: str) -> None:
+    """As many key-value heads as heads, then, which is what transformers makes of it."""
+    from transformers import AutoConfig
+
+    folder = write_checkpoint(tmp_path, **SMALL | {"kv_heads": 2}, family=family)
+    keys = ("num_key_value_heads", "rope_scaling", "sliding_window", "attention_bias", "max_window_layers", "is_causal")
+    nulls = dict.fromkeys((*keys, "use_sliding_window", "partial_rotary_factor", "layer_types", "quantization_config"))
+    metadata = values(described(folder, **nulls)[0])
+    arch = metadata["general.architecture"]
+    config = json.loads((folder / "config.json").read_text()) | {"num_key_value_heads": None}
+    # This version of transformers takes no null from Mistral.
+    kv_heads = 2 if family == "mistral" else AutoConfig.for_model(**config).num_key_value_heads
+    assert metadata[f"{arch}.attention.head_count_kv"] == kv_heads == 2
+    absent = values(described(folder, **{key: ... for key in nulls if key != "num_key_value_heads"})[0])
+    assert metadata == absent
+
+
+@pytest.mark.parametrize(
+    ("scaling", "wanted"),
+    [
+        ({"rope_type": None, "type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0}),
+        ({"rope_type": "linear", "factor": 2.0, "rope_theta": None}, {"type": "linear", "factor": 2.0}),
+        ({"rope_type": None, "factor": None}, {}),
+    ],
+)
+def test_null_inside_of_an_object(llama: Path, scaling: dict[str, Any], wanted: dict[str, Any]) -> None:
+    metadata = values(described(llama, rope_scaling=scaling)[0])
+    found = {key.removeprefix("llama.rope.scaling."): v for key, v in metadata.items() if ".rope.scaling." in key}
+    assert found == wanted
+
+
+def sampled(folder: Path, text: str) -> dict[str, Any]:
+    """What becomes of a generation_config.json."""
+    path = folder / "generation_config.json"
     original = path.read_text(encoding="utf-8")
     path.write_text(text, encoding="utf-8")
     try:
-        with pytest.raises(ModelFileError) as error:
-            described(llama)
+        made = values(described(folder)[0])
     finally:
         path.write_text(original, encoding="utf-8")
-    assert said in str(error.value)
-    assert str(path) in str(error.value)
+    return {key.removeprefix("general.sampling."): v for key, v in made.items() if key.startswith("general.sampling.")}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"top_k": "20", "top_p": 0.5}', r"top_k is '20', not a whole number from -1 to \d+: this default"),
+        ('{"temperature": NaN, "top_p": 0.5}', "temperature is nan, not a number"),
+        ('{"temperature": "0.6", "top_p": 0.5}', "temperature is '0.6', not a number"),
+        ('{"min_p": [true], "top_p": 0.5}', r"min_p is \[True\]"),
+    ],
+)
+def test_a_default_that_is_no_number_is_left_out(llama: Path, text: str, said: str) -> None:
+    with pytest.warns(EdgeLLMWarning, match=said) as seen:
+        assert sampled(llama, text) == {"top_p": 0.5}
+    assert len(seen) == 1
+    assert str(llama / "generation_config.json") in str(seen[0].message)
+
+
+def test_a_default_that_is_null_is_none(llama: Path) -> None:
+    assert sampled(llama, '{"top_k": null, "temperature": null, "top_p": 0.5}') == {"top_p": 0.5}
+
+
+def test_a_generation_config_that_is_no_object(llama: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"generation_config\.json: must hold a JSON object"):
+        sampled(llama, "[]")
