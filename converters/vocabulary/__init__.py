@@ -6,6 +6,7 @@
     metaspace.py       tokenizer.json made from a SentencePiece model
     added.py           tokens added by hand
     special.py         ids with a role, and what post_processor.py finds to be put around a text
+    ends.py            the ids that end a reply, where there are several
     templates.py       chat templates
 
 Keys, their order and values are those of llama.cpp's converter (conversion/base.py and gguf-py's vocab.py). What
@@ -15,6 +16,7 @@ differs, and why:
   vocabulary is as long as config.json says: llama.cpp's file would cut text otherwise than the model was trained,
   or not load;
 - `add_space_prefix` is also written where only tokenizer.json or tokenizer.model says that there is none;
+- all ids that end a reply are written, not the first alone, and those beyond eos also as eot and eom;
 - an added token with another id than the tokenizers library would give it is an error;
 - several named chat templates keep their order, and one that is null counts as none.
 """
@@ -23,6 +25,7 @@ from typing import cast
 
 from converters.tensors import Metadata, Value
 from converters.vocabulary.byte_level import byte_level, is_byte_level
+from converters.vocabulary.ends import ends
 from converters.vocabulary.files import Document, Files, place, read
 from converters.vocabulary.metaspace import metaspace, space_prefix
 from converters.vocabulary.model_proto import parse
@@ -54,6 +57,7 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
     head = {} if said is None else {"tokenizer.ggml.add_space_prefix": Value("bool", said)}
     size = len(cast(list[str], tokens["tokenizer.ggml.tokens"].value))
     made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, place(checkpoint))
+    made |= ends(checkpoint, made, size)
     made |= chat_templates(checkpoint, settings)
     if llama and vocab_size == _CODE_LLAMA:
         made["tokenizer.ggml.eot_token_id"] = Value("u32", _CODE_LLAMA_EOT)

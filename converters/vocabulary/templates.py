@@ -13,12 +13,12 @@ _FOLDER = "additional_chat_templates"
 def chat_templates(files: Files, settings: Document | None) -> dict[str, Value]:
     """`tokenizer.chat_template` and, for templates with a name, `tokenizer.chat_template.NAME` and `chat_templates`.
 
-    They stand in tokenizer_config.json, or else in chat_template.jinja, with others in a folder, or else in
-    chat_template.json. Raises ModelFileError for a template that is no text.
+    As in transformers, chat_template.jinja comes before tokenizer_config.json, which may be older; where there is
+    neither, chat_template.json counts. Raises ModelFileError for a template that is no text.
     """
-    found = _named(settings) if settings else {}
-    if not found:
-        found = dict(_files(files))
+    found = dict(_files(files))
+    if "default" not in found:  # those in the folder are further ones
+        found = (_named(settings) if settings else {}) | found
     if not found and (document := read(files, "chat_template.json")):
         found = _named(document)
     others = {re.sub("[^A-Za-z0-9]", "_", name): text for name, text in found.items() if name and name != "default"}
@@ -42,9 +42,8 @@ def _named(document: Document) -> dict[str, str]:
 def _files(files: Files) -> Iterator[tuple[str, str]]:
     """The templates that have files of their own."""
     text = files.text("chat_template.jinja")
-    if text is None:
-        return
-    yield "default", text
+    if text is not None:
+        yield "default", text
     for path in sorted((files.path / _FOLDER).glob("*.jinja")):
         more = read_text(path.parent, path.name)
         if more is not None:

@@ -6,6 +6,8 @@ Keys and type numbers are those of the GGUF specification (ggml/docs/gguf.md, "T
 from itertools import compress, repeat
 from typing import NoReturn, cast
 
+import numpy as np
+
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.values import NO_TOKEN
 
@@ -13,12 +15,15 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 # Files in the wild type these as plain tokens too, and often name only one of them as the end. The last three end
 # what is written between two parts of a file.
-_END_TEXTS = frozenset(
+END_TEXTS = frozenset(
     b"<|eot_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> _<EOT> <|end_of_text|> "
     b"<end_of_utterance> <|return|> <|call|> <|endofprompt|> <|fim_pad|> <|repo_name|> <|file_sep|>".split()
 )
-_CONTROL_TEXTS = _END_TEXTS | frozenset(b"<|fim_prefix|> <|fim_suffix|> <|fim_middle|>".split())
+_CONTROL_TEXTS = END_TEXTS | frozenset(b"<|fim_prefix|> <|fim_suffix|> <|fim_middle|>".split())
 _END_ROLES = ("eos", "eot", "eom")
+
+ENDS_KEY = "tokenizer.ggml.eos_token_ids"
+"""All ids that end a reply, where a model's makers name several. No part of the GGUF specification; ollama reads it."""
 
 
 class Vocabulary:
@@ -68,12 +73,14 @@ class Vocabulary:
         return found
 
     def ends(self, eos: int | None) -> frozenset[int]:
-        """Every id that ends a generation: those with an ending role, and those with a known ending text."""
-        known = {text: i for text, i in self._known.items() if text in _END_TEXTS}
+        """Every id that ends a generation: those the file lists, those with an ending role or a known ending text."""
+        known = {text: i for text, i in self._known.items() if text in END_TEXTS}
         if b"<|return|>" in known and b"<|call|>" in known:
             known.pop(b"<|end|>", None)  # in this dialect it ends a message, and the reply goes on
         roles = (eos, *(self.role(name) for name in _END_ROLES))
-        return frozenset(known.values()) | {i for i in roles if i is not None}
+        listed: list[int] = self._file.get_array(ENDS_KEY, int, np.zeros(0, np.int32)).tolist()
+        in_range = {i for i in listed if 0 <= i < len(self)}  # as llama.cpp skips others: nothing can generate them
+        return frozenset(known.values()) | {i for i in roles if i is not None} | in_range
 
     def of_type(self, *types: int) -> list[int]:
         """The ids of the tokens of these types, in order; NORMAL is none of them."""

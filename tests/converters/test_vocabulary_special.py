@@ -57,8 +57,9 @@ def test_another_bos_in_the_template_is_added_all_the_same(tmp_path: Path) -> No
 
 
 def test_config_names_what_the_tokenizer_does_not(tmp_path: Path) -> None:
-    config = {"bos_token_id": 3, "eos_token_id": [258, 260], "pad_token_id": -1, "text_config": {"unk_token_id": 7}}
-    assert made(tmp_path, None, {"bos_token": "<s>"}, config) == {"bos_token_id": 257, "unknown_token_id": 7}
+    config = {"bos_token_id": 3, "eos_token_id": 258, "pad_token_id": -1, "text_config": {"unk_token_id": 7}}
+    wanted = {"bos_token_id": 257, "eos_token_id": 258, "unknown_token_id": 7}
+    assert made(tmp_path, None, {"bos_token": "<s>"}, config) == wanted
 
 
 def test_a_role_beyond_the_vocabulary_is_left_out(tmp_path: Path) -> None:
@@ -89,7 +90,10 @@ AROUND = st.lists(st.sampled_from(TEXTS), max_size=1)
 SINGLE = st.tuples(AROUND, st.just(["A"]), AROUND)
 PAIR = st.tuples(AROUND, st.just(["A"]), st.lists(st.sampled_from(TEXTS), max_size=3), st.just(["B"]), AROUND)
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-IDS = st.dictionaries(st.sampled_from([f"{role}_token_id" for role in ROLES]), st.sampled_from([0, 5, None, [1, 2]]))
+# Of several ends, and of others than the tokenizer's, the package knows nothing.
+IDS = st.dictionaries(
+    st.sampled_from([f"{role}_token_id" for role in ROLES if role != "eos"]), st.sampled_from([0, 5, None, [1, 2]])
+)
 TOKENS = st.dictionaries(st.sampled_from([f"{role}_token" for role in ROLES]), TOKEN, min_size=1)
 
 
@@ -119,17 +123,46 @@ def templates(folder: Folder) -> dict[str, Any]:
 def test_chat_templates(tmp_path: Path) -> None:
     folder = Folder(tmp_path, tokenizer__json=bpe(["h e"]), chat_template__json={"chat_template": "from json"})
     assert templates(folder) == {"tokenizer.chat_template": "from json"}
-    folder.write("chat_template.jinja", "from\r\njinja")
-    assert templates(folder) == {"tokenizer.chat_template": "from\njinja"}
+    choices = [{"name": "rag", "template": "r"}, {"name": "default", "template": "from config"}]
+    folder.write("tokenizer_config.json", {"chat_template": choices})
+    of_config = [("chat_template.rag", "r"), ("chat_templates", ["rag"]), ("chat_template", "from config")]
+    assert list(templates(folder).items()) == [(f"tokenizer.{key}", value) for key, value in of_config]
     (tmp_path / "additional_chat_templates").mkdir()
     folder.write("additional_chat_templates/tool-use.jinja", "tools")
+    both = templates(folder)
+    assert both["tokenizer.chat_templates"] == ["rag", "tool_use"]
+    assert both["tokenizer.chat_template"] == "from config"
+    folder.write("chat_template.jinja", b"\xef\xbb\xbffrom\r\njinja")
     assert list(templates(folder).items()) == [
         ("tokenizer.chat_template.tool_use", "tools"),
         ("tokenizer.chat_templates", ["tool_use"]),
         ("tokenizer.chat_template", "from\njinja"),
     ]
-    folder.write("tokenizer_config.json", {"chat_template": [{"name": "rag", "template": "r"}]})
-    assert templates(folder) == {"tokenizer.chat_template.rag": "r", "tokenizer.chat_templates": ["rag"]}
+
+
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize("jinja", ["new", None])
+@pytest.mark.parametrize("said", ["old", [{"name": "default", "template": "old"}, {"name": "rag", "template": "r"}]])
+def test_the_template_is_the_one_that_transformers_takes(
+    tmp_path: Path, said: Any, jinja: str | None, more: bool
+) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": said}
+    folder = Folder(tmp_path, tokenizer__json=bpe(["h e"]), tokenizer_config__json=settings)
+    if jinja:
+        folder.write("chat_template.jinja", jinja)
+    if more:
+        (tmp_path / "additional_chat_templates").mkdir()
+        folder.write("additional_chat_templates/tools.jinja", "t")
+    theirs = PreTrainedTokenizerFast.from_pretrained(tmp_path).chat_template
+    wanted = theirs if isinstance(theirs, dict) else {"default": theirs}
+    if more and not jinja:  # where transformers forgets the others, and has none without a name
+        wanted = {"default": "old"} | ({"rag": "r"} if isinstance(said, list) else {}) | wanted
+    ours = templates(folder)
+    assert ours.pop("tokenizer.chat_template", None) == wanted.pop("default", None)
+    assert ours.pop("tokenizer.chat_templates", []) == list(wanted)
+    assert ours == {f"tokenizer.chat_template.{name}": text for name, text in wanted.items()}
 
 
 @pytest.mark.parametrize("wrong", [5, ["x"], [{"name": 1, "template": "t"}], {"default": "x"}])

@@ -38,6 +38,12 @@ def llama_cpp_tokens(path: Path, text: str, *, add_bos: bool = False, special: b
     return ids
 
 
+def llama_cpp_ends(path: Path) -> set[int]:
+    """The ids of all tokens that end a generation."""
+    ids: list[int] = _ask("ends", path).tolist()
+    return set(ids)
+
+
 def _ask(task: str, path: Path, **job: object) -> NDArray[Any]:
     """The child's answer to one of TASKS; the test skips if there is no llama.cpp to ask."""
     if find_spec("llama_cpp") is None:
@@ -83,7 +89,15 @@ def _tokens(job: dict[str, Any]) -> NDArray[Any]:
     return np.asarray(model.tokenize(job["text"].encode(), job["add_bos"], job["special"]), np.int64)
 
 
-TASKS = {"logits": _logits, "greedy": _greedy, "tokens": _tokens}
+def _ends(job: dict[str, Any]) -> NDArray[Any]:
+    from llama_cpp import llama_cpp
+
+    model = _open(job, vocab_only=True)
+    vocab = model._model.vocab
+    return np.asarray([i for i in range(model.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i)], np.int64)
+
+
+TASKS = {"logits": _logits, "greedy": _greedy, "tokens": _tokens, "ends": _ends}
 
 
 def main() -> None:
