@@ -8,6 +8,7 @@
     special.py         ids with a role, and what post_processor.py finds to be put around a text
     ends.py            the ids that end a reply, where there are several
     templates.py       chat templates
+    unsaid.py          what GGUF has no words for
 
 Keys, their order and values are those of llama.cpp's converter (conversion/base.py and gguf-py's vocab.py). What
 differs, and why:
@@ -21,6 +22,7 @@ differs, and why:
 - several named chat templates keep their order, and one that is null counts as none.
 """
 
+import warnings
 from typing import cast
 
 from converters.tensors import Metadata, Value
@@ -28,11 +30,12 @@ from converters.vocabulary.byte_level import byte_level, is_byte_level
 from converters.vocabulary.ends import ends
 from converters.vocabulary.files import Document, Files, place, read
 from converters.vocabulary.metaspace import metaspace, space_prefix
-from converters.vocabulary.model_proto import parse
+from converters.vocabulary.model_proto import ModelProto, parse
 from converters.vocabulary.sentencepiece import sentencepiece
 from converters.vocabulary.special import special_tokens
 from converters.vocabulary.templates import chat_templates
-from edgellm.errors import ModelFileError
+from converters.vocabulary.unsaid import tell_unsaid
+from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
 
 __all__ = ["Files", "vocabulary"]
 
@@ -49,8 +52,10 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
     here.
     """
     tokenizer, settings = read(checkpoint, "tokenizer.json"), read(checkpoint, "tokenizer_config.json")
+    model = _model(checkpoint, tokenizer)
     llama = "Qwen" not in str(checkpoint.config.get("architectures"))
-    prefix, tokens = _tokens(checkpoint, tokenizer, settings, vocab_size)
+    prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size)
+    tell_unsaid(place(checkpoint), tokenizer, settings, model)
     said = settings.get("add_prefix_space", bool) if settings and llama else None
     if said is None and not prefix:
         said = prefix
@@ -66,15 +71,28 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
     return made
 
 
+def _model(checkpoint: Files, tokenizer: Document | None) -> ModelProto | None:
+    """What tokenizer.model holds; None where tokenizer.json has to do, as some files of that name are tiktoken's."""
+    data = checkpoint.bytes("tokenizer.model")
+    if data is None:
+        return None
+    try:
+        return parse(data, place(checkpoint, "tokenizer.model"))
+    except (ModelFileError, UnsupportedModelError) as error:
+        if not tokenizer:
+            raise
+        problem = str(error).removesuffix("; get it again")
+        warnings.warn(f"{problem}; tokenizer.json is read instead", EdgeLLMWarning, stacklevel=3)
+        return None
+
+
 def _tokens(
-    checkpoint: Files, tokenizer: Document | None, settings: Document | None, size: int | None
+    checkpoint: Files, model: ModelProto | None, tokenizer: Document | None, settings: Document | None, size: int | None
 ) -> tuple[bool | None, dict[str, Value]]:
     """Whether a space goes before a text, None where that has no meaning; and the tokens."""
-    model = checkpoint.bytes("tokenizer.model")
     if model is not None:
-        where = place(checkpoint, "tokenizer.model")
-        proto, added = parse(model, where), read(checkpoint, "added_tokens.json")
-        return proto.space_prefix, sentencepiece(proto, added, settings, size, where)
+        where, added = place(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
+        return model.space_prefix, sentencepiece(model, added, settings, size, where)
     if tokenizer is None:
         text = "it has no tokenizer.json and no tokenizer.model; get the one that belongs to the model"
         raise ModelFileError(f"{place(checkpoint)}: {text}")

@@ -6,7 +6,8 @@ The fields are those of SentencePiece's sentencepiece_model.proto, the encoding 
     SentencePiece   1 piece (text)        2 score (float)  3 type (1 normal, 2 unknown, 3 control, 4 user-defined,
                                                                    5 unused, 6 byte: the numbers of GGUF, too)
     TrainerSpec     3 model_type (1 unigram, 2 BPE, 3 word, 4 char)
-    NormalizerSpec  3 add_dummy_prefix (a space goes before a text)
+    NormalizerSpec  2 precompiled_charsmap (characters to replace)   3 add_dummy_prefix (a space goes before a text)
+                    4 remove_extra_whitespaces
 """
 
 import math
@@ -23,11 +24,17 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 
 class ModelProto(NamedTuple):
-    """A SentencePiece model: its tokens, `kind` of algorithm, and whether a space goes before a text."""
+    """A SentencePiece model: its tokens, `kind` of algorithm, and what becomes of a text before it is cut.
+
+    `space_prefix`: a space goes before it. `normalizes`: characters are replaced. `single_spaces`: of several spaces
+    one is kept.
+    """
 
     pieces: list[Piece]
     kind: int
     space_prefix: bool
+    normalizes: bool
+    single_spaces: bool
 
 
 def parse(data: bytes, where: str) -> ModelProto:
@@ -53,7 +60,13 @@ def _model(data: bytes) -> ModelProto:
     trainer, normalizer = (
         dict(_fields(b"".join(_inner(value) for number, value in fields if number == each))) for each in (2, 3)
     )
-    return ModelProto(pieces, int(trainer.get(3, UNIGRAM)), bool(normalizer.get(3, True)))
+    return ModelProto(
+        pieces,
+        kind=int(trainer.get(3, UNIGRAM)),
+        space_prefix=bool(normalizer.get(3, True)),
+        normalizes=bool(normalizer.get(2)),
+        single_spaces=bool(normalizer.get(4, True)),
+    )
 
 
 def _piece(data: bytes) -> Piece:

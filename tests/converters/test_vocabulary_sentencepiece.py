@@ -186,12 +186,16 @@ METASPACE = {"type": "Metaspace", "replacement": "▁"}
         ({}, None),
         ({"normalizer": REPLACE}, False),
         (
-            {"normalizer": None, "pre_tokenizer": METASPACE | {"prepend_scheme": "first"}},
+            {"normalizer": None, "pre_tokenizer": METASPACE | {"prepend_scheme": "always"}},
             None,
         ),
         (
             {"normalizer": None, "pre_tokenizer": METASPACE | {"prepend_scheme": "never"}},
             False,
+        ),
+        (
+            {"normalizer": None, "pre_tokenizer": METASPACE | {"prepend_scheme": None, "add_prefix_space": None}},
+            None,
         ),
         (
             {"normalizer": None, "pre_tokenizer": METASPACE | {"add_prefix_space": True}},
