@@ -11,7 +11,10 @@ from converters.job import Job, prepare
 from converters.pipeline import Progress
 from converters.recipes import parse_override, plan
 from converters.report import Report
+from converters.target import check_target
 from converters.vocabulary import vocabulary
+from edgellm.errors import OptionError
+from edgellm.gguf.printable import printable
 
 
 def convert(
@@ -49,12 +52,20 @@ def prepare_convert(
 ) -> Job:
     """Check everything that `convert` needs, and read no weight; arguments and errors are those of `convert`."""
     recipe, overrides = type.upper(), [parse_override(given) for given in tensor_types]
-    checkpoint = Checkpoint.open(Path(source))
+    checkpoint = Checkpoint.open(_folder(source))
+    # GGUF files may lie beside the checkpoint's own, and be replaced.
+    own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
+    target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
     tensors = plan(sources, recipe, architecture, overrides)
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
-    # GGUF files may lie beside the checkpoint's own, and be replaced.
-    own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
-    return prepare(pairs, tensors, recipe, out=out, read=checkpoint.weights, keep=own, force=force, threads=threads)
+    name = printable(str(checkpoint.path), 400)
+    return prepare(pairs, tensors, recipe, target=target, read=checkpoint.weights, runs=name, threads=threads)
+
+
+def _folder(source: str | os.PathLike[str]) -> Path:
+    if not os.fspath(source):
+        raise OptionError("the checkpoint has an empty name; give a folder, or ORG/NAME on Hugging Face")
+    return Path(source)

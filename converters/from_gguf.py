@@ -8,8 +8,10 @@ from pathlib import Path
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.job import Job, prepare
 from converters.pipeline import Progress
+from converters.readable import is_readable
 from converters.recipes import parse_override, plan
 from converters.report import Report
+from converters.target import check_target
 from converters.tensors import Planned
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.gguf import GGUFFile
@@ -62,10 +64,12 @@ def prepare_quantize(
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = plan(gguf_sources(file), recipe, file.architecture, overrides)
+        target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
         _tell_of_a_copy(file, tensors)
         pairs, read = raw_pairs(file.path), file.paths
-    return prepare(pairs, tensors, recipe, out=out, read=read, force=force, threads=threads)
+        runs = printable(str(file.path), 400) if is_readable(file) else None
+    return prepare(pairs, tensors, recipe, target=target, read=read, runs=runs, threads=threads)
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[Planned], requantize: bool) -> None:

@@ -1,6 +1,5 @@
 """A conversion, completely checked and ready to run: what is read, what it becomes, and where it goes."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from converters.estimate import memory_needed, seconds_needed
 from converters.header import Layout, Pairs, encode_value, lay_out
 from converters.output import replacing
 from converters.pipeline import Pass, Progress
+from converters.readable import check_readable
 from converters.recipes import RECIPES
 from converters.report import Plan, Report, described
-from converters.target import check_room, check_target
+from converters.target import check_room
 from converters.tensors import Planned, Value
 from converters.unchanged import Watched
 from edgellm.checks import whole
@@ -66,23 +66,23 @@ def prepare(
     tensors: Sequence[Planned],
     recipe: str,
     *,
-    out: str | os.PathLike[str],
+    target: Path,
     read: Sequence[Path],
-    keep: Sequence[Path] = (),
-    force: bool,
+    runs: str | None,
     threads: int | None,
 ) -> Job:
-    """A job that writes `tensors` with `pairs` as its metadata to `out`; `read` are the files it reads meanwhile.
+    """A job that writes `tensors` with `pairs` as its metadata to `target`; `read` are the files it reads meanwhile.
 
-    `keep` are others that `out` may not be.
+    `runs` names what the file is made of, where edgellm must be able to open the new one.
 
-    Raises OptionError for a number of threads that is none, UnsupportedModelError for a row that is too long, and
-    EdgeLLMError where the file cannot be written.
+    Raises OptionError for a number of threads that is none, UnsupportedModelError for a row that is too long,
+    ModelFileError for a file that edgellm would not open, and EdgeLLMError where the disk has no room.
     """
     _check_rows(tensors)
     layout = lay_out(typed(pairs, recipe), tensors)
-    target = check_target(out, [*read, *keep], force=force)
     check_room(target, layout.nbytes)
+    if runs is not None:
+        check_readable(layout, tensors, target, runs)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
     return Job(target, layout, tensors, count, Watched(read))
 

@@ -21,7 +21,7 @@ def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, forc
     name = printable(str(given), 400)
     with told(Path(given)):
         target = _resolved(given, name)
-        _check_folder(target, name)
+        _check_folder(given, target, name)
         if target.exists():
             _check_replaced(target, name, sources, force)
     return target
@@ -34,9 +34,10 @@ def _resolved(given: str | os.PathLike[str], name: str) -> Path:
         raise EdgeLLMError(f"{name}: is no path to a file; choose another name") from None
 
 
-def _check_folder(target: Path, name: str) -> None:
+def _check_folder(given: str | os.PathLike[str], target: Path, name: str) -> None:
     if target.is_dir():
-        raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {name}/model.gguf")
+        inside = printable(str(Path(given) / "model.gguf"), 400)
+        raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {inside}")
     if not target.parent.is_dir():
         raise EdgeLLMError(f"{name}: there is no folder {printable(str(target.parent), 400)}; make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):

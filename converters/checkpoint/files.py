@@ -56,7 +56,7 @@ def read_text(folder: Path, name: str) -> str | None:
     """A file as text, its line ends as "\\n"; None if there is none. Raises ModelFileError."""
     content = read(folder, name)
     try:
-        text = None if content is None else content.decode("utf-8-sig")
+        text = None if content is None else content.decode()
     except UnicodeDecodeError as error:
         fail(folder / name, f"is damaged: byte {error.start} is not UTF-8; download it again")
     return text and text.replace("\r\n", "\n").replace("\r", "\n")

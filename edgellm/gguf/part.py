@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgellm.errors import ModelFileError
 from edgellm.gguf.cursor import Cursor
 from edgellm.gguf.foreign import what_it_is
@@ -34,11 +37,15 @@ def open_part(path: Path) -> Part:
     """Map `path` and read its header; ModelFileError says what is wrong with it."""
     mapped = _map(path)
     cursor = Cursor(memoryview(mapped), path)
+    return Part(path, mapped, *read_header(cursor, np.frombuffer(mapped, np.uint8)))
+
+
+def read_header(cursor: Cursor, data: NDArray[np.uint8]) -> tuple[int, dict[str, Any], dict[str, Tensor]]:
+    """Version, metadata and tensors of a file whose header is at the cursor; `data` is the whole file."""
     version = _read_version(cursor)
     n_tensors = cursor.count(_LEAST_TENSOR, "tensors", _MAX_TENSORS)
     metadata = _read_metadata(cursor, cursor.count(_LEAST_KEY, "keys", _MAX_KEYS))
-    tensors = _read_tensors(cursor, n_tensors, _alignment(cursor, metadata))
-    return Part(path, mapped, version, metadata, tensors)
+    return version, metadata, _read_tensors(cursor, n_tensors, _alignment(cursor, metadata), data)
 
 
 def _map(path: Path) -> mmap.mmap:
@@ -114,14 +121,14 @@ def _alignment(cursor: Cursor, metadata: dict[str, Any]) -> int:
     return int(value)
 
 
-def _read_tensors(cursor: Cursor, n: int, alignment: int) -> dict[str, Tensor]:
+def _read_tensors(cursor: Cursor, n: int, alignment: int, data: NDArray[np.uint8]) -> dict[str, Tensor]:
     infos = {}
     for number in range(n):
         info = read_tensor_info(cursor, number)
         if info.name in infos:
             cursor.fail("is damaged: a tensor appears twice")
         infos[info.name] = info
-    return {tensor.name: tensor for tensor in place(cursor, list(infos.values()), alignment)}
+    return {tensor.name: tensor for tensor in place(cursor, list(infos.values()), alignment, data)}
 
 
 def close_part(part: Part) -> None:

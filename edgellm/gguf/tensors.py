@@ -85,14 +85,13 @@ def _read_type(cursor: Cursor) -> GGMLType:
     return GGML_TYPES[number]
 
 
-def place(cursor: Cursor, infos: list[TensorInfo], alignment: int) -> list[Tensor]:
-    """The tensors in the data section, which starts at the next multiple of `alignment`.
+def place(cursor: Cursor, infos: list[TensorInfo], alignment: int, data: NDArray[np.uint8]) -> list[Tensor]:
+    """The tensors in the data section, which starts at the next multiple of `alignment`; `data` is the whole file.
 
     Raises ModelFileError when a tensor is misaligned, shares bytes with another, or passes the file's end.
     """
     start = -(-cursor.at // alignment) * alignment
-    _check_spans(cursor, start, infos, alignment)
-    data = np.frombuffer(cursor.buffer, np.uint8)
+    _check_spans(cursor, start, infos, alignment, len(data))
     return [
         Tensor(i.name, i.type, i.shape, data[at : at + i.nbytes], at, cursor.path)
         for i in infos
@@ -100,7 +99,7 @@ def place(cursor: Cursor, infos: list[TensorInfo], alignment: int) -> list[Tenso
     ]
 
 
-def _check_spans(cursor: Cursor, start: int, infos: list[TensorInfo], alignment: int) -> None:
+def _check_spans(cursor: Cursor, start: int, infos: list[TensorInfo], alignment: int, nbytes: int) -> None:
     end, before = 0, ""
     for info in sorted(infos, key=lambda info: info.offset):
         cursor.doing, cursor.at = f"tensor {printable(info.name)}", start + info.offset
@@ -109,7 +108,7 @@ def _check_spans(cursor: Cursor, start: int, infos: list[TensorInfo], alignment:
         if info.offset < end:
             cursor.fail(f"is damaged: it shares bytes with tensor {before}")
         end, before = info.offset + info.nbytes, printable(info.name)
-    missing = start + end - len(cursor.buffer)
+    missing = start + end - nbytes
     if infos and missing > 0:
-        cursor.doing, cursor.at = "the weights", len(cursor.buffer)
+        cursor.doing, cursor.at = "the weights", nbytes
         cursor.fail(f"is cut off: it ends {size(missing)} before the end of tensor {before}")
