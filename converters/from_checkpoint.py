@@ -9,7 +9,7 @@ from converters.checkpoint import Checkpoint
 from converters.header import encode_pairs
 from converters.job import Job, prepare
 from converters.pipeline import Progress
-from converters.recipes import parse_override, plan
+from converters.recipes import parse_override, plan, recipe_name
 from converters.report import Report
 from converters.target import check_target
 from converters.vocabulary import vocabulary
@@ -51,7 +51,7 @@ def prepare_convert(
     threads: int | None = None,
 ) -> Job:
     """Check everything that `convert` needs, and read no weight; arguments and errors are those of `convert`."""
-    recipe, overrides = type.upper(), [parse_override(given) for given in tensor_types]
+    recipe, overrides = recipe_name(type), [parse_override(given) for given in tensor_types]
     checkpoint = Checkpoint.open(_folder(source))
     # GGUF files may lie beside the checkpoint's own, and be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]

@@ -9,7 +9,7 @@ from converters.gguf_source import gguf_sources, raw_pairs
 from converters.job import Job, prepare
 from converters.pipeline import Progress
 from converters.readable import is_readable
-from converters.recipes import parse_override, plan
+from converters.recipes import parse_override, plan, recipe_name
 from converters.report import Report
 from converters.target import check_target
 from converters.tensors import Planned
@@ -59,7 +59,7 @@ def prepare_quantize(
     threads: int | None = None,
 ) -> Job:
     """Check everything that `quantize` needs, and read no weight; arguments and errors are those of `quantize`."""
-    recipe, overrides = type.upper(), [parse_override(given) for given in tensor_types]
+    recipe, overrides = recipe_name(type), [parse_override(given) for given in tensor_types]
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")

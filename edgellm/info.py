@@ -90,15 +90,15 @@ class ModelInfo:
 
 def describe(file: GGUFFile) -> ModelInfo:
     """Collect what an open file says; ModelFileError when a value is not of the kind it must be."""
-    author = file.get_str("general.author", None) or file.get_str("general.organization", None)
+    author = file.hint("general.author", str) or file.hint("general.organization", str)
     return ModelInfo(
         files=[str(path) for path in file.paths],
         bytes=file.nbytes,
         version=file.version,
         architecture=file.architecture,
-        name=file.get_str("general.name", None),
+        name=file.hint("general.name", str),
         author=author,
-        license=file.get_str("general.license", None),
+        license=file.hint("general.license", str),
         parameters=sum(tensor.size for tensor in file.tensors.values()),
         types=_types(file),
         context_length=file.get_int(f"{file.architecture}.context_length", None),

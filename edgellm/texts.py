@@ -10,6 +10,8 @@ LONGEST = 64 << 20
 
 def read(path: str) -> bytes:
     """What is in a file, or as much of it as shows that it is too long. Raises EdgeLLMError."""
+    if not path:  # which Python takes for the folder it is in
+        raise EdgeLLMError("the name of the file is empty; give a text file")
     try:
         with Path(path).open("rb") as file:
             return file.read(LONGEST + 1)

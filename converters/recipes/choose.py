@@ -25,6 +25,14 @@ _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1
 _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
 
 
+def recipe_name(given: str) -> str:
+    """The name of a recipe as RECIPES has it, written in either case. Raises OptionError where there is none."""
+    name = given.upper()
+    if name not in RECIPES:
+        raise OptionError(f'--type: there is no "{printable(given)}"; choose one of: {", ".join(RECIPES)}')
+    return name
+
+
 def plan(
     sources: Sequence[Source], recipe: str, architecture: str, overrides: Sequence[tuple[str, str]] = ()
 ) -> list[Planned]:
@@ -34,8 +42,7 @@ def plan(
     note of a tensor says why it does not get the recipe's type. Raises OptionError for a recipe or override that
     is impossible, UnsupportedModelError for an architecture that is not in ARCHITECTURES, and for experts.
     """
-    if recipe not in RECIPES:
-        raise OptionError(f'--type: there is no "{printable(recipe)}"; choose one of: {", ".join(RECIPES)}')
+    recipe = recipe_name(recipe)
     _refuse_unknown(sources, architecture)
     shape = Shape.of(sources, architecture)
     decided = first_matches([s.name for s in sources if _is_matrix(s)], overrides)

@@ -7,22 +7,24 @@ from typing import Any
 
 import click
 
-from edgellm.cli.conversion import carry_out, conversion_options
+from edgellm.cli.conversion import carry_out, chosen_target, conversion_options
 
 
 @click.command("convert")
 @click.argument("source", metavar="SRC")
-@click.option("-o", "--out", required=True, metavar="OUT", help="The GGUF file to write.")
+@click.option("-o", "--out", metavar="OUT", help="The GGUF file to write; if not given NAME-TYPE.gguf, here.")
 @conversion_options
-def command(source: str, out: str, dry_run: bool, force: bool, **given: Any) -> None:
+def command(source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
     """Turn SRC, a Hugging Face checkpoint (safetensors), into the GGUF file OUT, in one pass.
 
     SRC is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. OUT appears whole or not at all.
     """
     from converters import prepare_convert
+    from converters.checkpoint.folder import model_name
 
+    target = chosen_target(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
     folder = _fetched(source)
-    carry_out(partial(prepare_convert, folder or source, out, **given), dry_run, force)
+    carry_out(partial(prepare_convert, folder or source, target, **given), dry_run, force)
     if folder:
         _tell_what_stays(folder)
 

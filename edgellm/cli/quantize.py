@@ -5,23 +5,27 @@ from typing import Any
 
 import click
 
-from edgellm.cli.conversion import TYPES, carry_out, conversion_options
+from edgellm.cli.conversion import TYPES, carry_out, chosen_target, conversion_options
 from edgellm.cli.shell import model_names
 
 
 @click.command("quantize")
 @click.argument("model", metavar="IN", shell_complete=model_names)
-@click.argument("out")
+@click.argument("out", required=False)
 @conversion_options
 @click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")
-def command(model: str, out: str, dry_run: bool, force: bool, **given: Any) -> None:
+def command(model: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
     """Write the GGUF file IN in smaller types to OUT. Metadata is kept; the parts of a split file become one.
 
-    OUT appears whole or not at all. IN may be the name of a model that `edgellm list` shows.
+    OUT appears whole or not at all; if it is not given it is NAME-TYPE.gguf, here. IN may be the name of a model that
+    `edgellm list` shows.
     """
     from converters import prepare_quantize
+    from converters.default_name import name_of_file
     from edgellm.models import resolve
 
-    if out.upper() in TYPES.split():
+    if out and out.upper() in TYPES.split():
         raise click.UsageError(f"{out} is a type: give it with --type {out}, and the name of a file as OUT")
-    carry_out(partial(prepare_quantize, resolve(model), out, **given), dry_run, force)
+    path = resolve(model)
+    target = chosen_target(out, lambda: name_of_file(path, model), given["type"], force or dry_run, [path])
+    carry_out(partial(prepare_quantize, path, target, **given), dry_run, force)

@@ -97,6 +97,11 @@ class GGUFFile:
         """An array of strings, decoded when asked for."""
         return self._get(key, (Strings,), "an array of text", default)
 
+    def hint(self, key: str, kind: type[V]) -> V | None:
+        """A value that nothing depends on; None where it is absent, or of another type than `kind`."""
+        value = self.metadata.get(key)
+        return value if type(value) is kind else None
+
     def get_array(self, key: str, kind: type[float] | type[bool], default: T = _REQUIRED) -> Array | T:
         """A read-only 1-D array of int, float or bool (`kind`, of any width) in the map; maybe unaligned."""
         wanted = f"an array of {kind.__name__}"

@@ -80,7 +80,8 @@ def _quantization(file: GGUFFile) -> str | None:
     for tensor in file.tensors.values():
         bytes_of[tensor.type.name] += tensor.nbytes
     most = next((name for name, _ in bytes_of.most_common(1)), None)
-    return FILE_TYPES.get(file.get_int("general.file_type", -1), most)
+    kind = file.hint("general.file_type", int)
+    return FILE_TYPES.get(-1 if kind is None else kind, most)
 
 
 def _size(path: Path) -> int | None:

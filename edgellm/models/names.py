@@ -56,6 +56,8 @@ def resolve(model: str) -> Path:
     so a name goes before a folder that is called so. Raises ModelFileError for a name that means several models, or
     none.
     """
+    if not model:
+        raise ModelFileError("the name of the model is empty; give a path, or a name that `edgellm list` shows")
     if model == builtin.NAME:
         return builtin.PATH
     if _looks_like_a_path(model):
@@ -96,7 +98,7 @@ def _readings(asked: str) -> Iterator[Callable[[str], bool]]:
 
 def _looks_like_a_path(model: str) -> bool:
     drive = os.path.splitdrive(model)[0]
-    return not model or bool(drive) or model.startswith(("/", ".", "~", "\\")) or model.lower().endswith(".gguf")
+    return bool(drive) or model.startswith(("/", ".", "~", "\\")) or model.lower().endswith(".gguf")
 
 
 def _advice(model: str, names: list[str]) -> str:

@@ -54,7 +54,7 @@ class Tokenizer:
         self.add_bos = bos_wanted and self.bos_id is not None
         self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None
         self.chat_template = file.get_str("tokenizer.chat_template", None)
-        self._greedy = self._space_eaters(file.get_str("general.name", ""))
+        self._greedy = self._space_eaters(file.hint("general.name", str) or "")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], pre: str | None = None) -> Self:

@@ -72,7 +72,11 @@ def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(
     index = folder / "model.safetensors.index.json"
     cases: list[tuple[list[str | Path], int, str]] = [
         ([folder, "-o", out, "--dry-run"], 0, ""),
-        ([folder], 2, "Missing option '-o'"),
+        ([folder, "-o", "-"], 2, "a GGUF file cannot go to stdout"),
+        ([folder, "-o", ""], 2, "has an empty name"),
+        (["", "-o", out], 2, "the checkpoint has an empty name"),
+        ([folder, "-o", f"{folder}/"], 1, f"such as {folder}/model.gguf"),
+        ([folder, "--type", "Q9"], 2, "choose one of"),
         ([folder, "-o", out, "--type", "Q9"], 2, "choose one of"),
         ([tmp_path / "none", "-o", out], 1, "no such folder"),
         ([cut, "-o", out], 1, shard.name),
@@ -85,6 +89,39 @@ def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(
         assert problem in shown.err
         assert shown.err.count("\n") == (code != 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "in"]
+
+
+def test_without_a_name_the_file_is_called_by_its_model_and_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    folder = write_checkpoint(tmp_path / "Tale-1B")
+    cached = write_checkpoint(tmp_path / "models--org--Tale-2B" / "snapshots" / "0a1b")
+    assert call(monkeypatch, folder, "--dry-run") == 0
+    assert not list(here.iterdir())
+    assert call(monkeypatch, folder, "--type", "q8_0") == 0
+    assert "Tale-1B-Q8_0.gguf: " in capsys.readouterr().out
+    content = (here / "Tale-1B-Q8_0.gguf").read_bytes()
+    (here / "Tale-2B-Q4_K_M.gguf").write_bytes(b"mine")
+    assert call(monkeypatch, cached) == 1
+    assert "Tale-2B-Q4_K_M.gguf: exists; choose another name" in capsys.readouterr().err
+    assert (here / "Tale-2B-Q4_K_M.gguf").read_bytes() == b"mine"
+    assert call(monkeypatch, cached, "--force") == 0
+    assert call(monkeypatch, "../Tale-1B/", "-o", "b.gguf", "--type", "q8_0") == 0
+    assert (here / "b.gguf").read_bytes() == content
+    assert sorted(path.name for path in here.iterdir()) == ["Tale-1B-Q8_0.gguf", "Tale-2B-Q4_K_M.gguf", "b.gguf"]
+
+
+def test_a_place_that_is_taken_is_told_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("edgellm.hub.checkpoint", lambda *given: pytest.fail("a hub was asked"))
+    (tmp_path / "Tale-1B-Q4_K_M.gguf").write_bytes(b"mine")
+    assert call(monkeypatch, "org/Tale-1B") == 1
+    assert capsys.readouterr().err.startswith("edgellm: Tale-1B-Q4_K_M.gguf: exists; choose another name")
 
 
 def test_a_weight_that_is_no_number_is_named_and_no_file_left(tmp_path: Path) -> None:

@@ -183,6 +183,18 @@ def test_the_wrong_kind_of_value_is_an_error(tmp_path: Path) -> None:
     assert str(result.exception).startswith(f"{path}: key llama.context_length must be an integer")
 
 
+def test_a_hint_of_another_kind_is_none(tmp_path: Path) -> None:
+    """A name or a licence that is a number keeps nobody from using the model, and `list` and `info` from telling."""
+    arch = raw.string_pair("general.architecture", "llama")
+    hints = ("name", "author", "license", "file_type")
+    odd = (raw.pair(f"general.{key}", 7, bytes([1])) for key in hints)  # true
+    path = raw.RawGGUF(pairs=(arch, *odd)).write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        found = describe(file)
+        assert all(file.metadata[f"general.{key}"] is True for key in hints)
+    assert (found.name, found.author, found.license) == (None, None, None)
+
+
 def test_shared_files_are_described(shared: Path) -> None:
     with GGUFFile.open(shared / "models/stories260K/stories260K-f32.gguf") as file:
         info = describe(file)

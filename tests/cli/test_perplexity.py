@@ -128,6 +128,7 @@ def test_a_file_that_is_no_text(complaint: Complain, tmp_path: Path) -> None:
     path = tmp_path / "text"
     assert complaint(1, "no-model", path) == f"edgellm: {path}: No such file or directory; give a text file"
     assert complaint(1, "no-model", tmp_path) == f"edgellm: {tmp_path}: Is a directory; give a text file"
+    assert complaint(1, "no-model", "") == "edgellm: the name of the file is empty; give a text file"
     for data, problem in [
         (b"\n", "is empty; give a text"),
         (b"caf\xe9", "byte 3 is not UTF-8; convert it to UTF-8 text"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from converters.default_name import file_name, name_of_file
 from edgellm.cli import run
 from edgellm.cli.conversion import TYPES, Pace
 from edgellm.cli.screen import Progress
@@ -56,7 +57,9 @@ def test_wrong_usage_and_wrong_input_are_one_line(
     source, out = model_file(types="F16"), tmp_path / "out.gguf"
     (tmp_path / "there.gguf").write_bytes(b"x")
     cases: list[tuple[list[str | Path], int, str]] = [
-        ([source], 2, "Missing argument 'OUT'"),
+        ([source, "-"], 2, "a GGUF file cannot go to stdout"),
+        ([source, ""], 2, "has an empty name"),
+        (["", out], 1, "the name of the model is empty"),
         ([source, "q5_k_m"], 2, "q5_k_m is a type: give it with --type q5_k_m"),
         ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
         ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
@@ -67,6 +70,7 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         ([source, tmp_path / "no" / "out.gguf"], 1, "there is no folder"),
         ([tmp_path / "missing.gguf", out], 1, "there is no such file"),
         ([model_file(types="Q8_0"), out], 1, "--requantize"),
+        ([model_file(types="Q8_0"), tmp_path / "there.gguf", "--requantize"], 1, "there.gguf: exists"),
     ]
     for arguments, code, problem in cases:
         assert call(monkeypatch, "quantize", *arguments) == code, arguments
@@ -77,6 +81,38 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         assert not shown.out
     assert [path.name for path in tmp_path.iterdir()] == ["there.gguf"]
     assert (tmp_path / "there.gguf").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("Tale-F16.gguf", "Tale-Q5_K_M.gguf"),
+        ("Tale.bf16.GGUF", "Tale-Q5_K_M.gguf"),
+        ("Tale-Q4_K_M-00001-of-00003.gguf", "Tale-Q5_K_M.gguf"),
+        ("Tale-3B-it.gguf", "Tale-3B-it-Q5_K_M.gguf"),
+        ("F16.gguf", "F16-Q5_K_M.gguf"),
+        ("org/tale:1b", "tale-1b-Q5_K_M.gguf"),
+    ],
+)
+def test_names_of_new_files(given: str, made: str) -> None:
+    path = Path(given if given.lower().endswith(".gguf") else "blobs/sha256-0a1b")
+    assert file_name(name_of_file(path, given), "Q5_K_M") == made
+
+
+def test_without_a_name_the_file_lies_here(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    source = tmp_path / "in" / "tale-f16.gguf"
+    source.write_bytes(model_file(types="F16").read_bytes())
+    assert call(monkeypatch, "quantize", source, "--type", "q8_0") == 0
+    assert (tmp_path / "tale-Q8_0.gguf").exists()
+    capsys.readouterr()
+    assert call(monkeypatch, "quantize", source, "--type", "q8_0") == 1
+    assert capsys.readouterr().err.startswith("edgellm: tale-Q8_0.gguf: exists; choose another name")
+    assert call(monkeypatch, "quantize", "tale-Q8_0.gguf", "--type", "q8_0", "--force") == 1
+    assert "tale-Q8_0.gguf: is what is read" in capsys.readouterr().err
 
 
 def test_an_interrupt_leaves_no_file_and_130(

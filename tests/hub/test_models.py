@@ -57,6 +57,14 @@ def test_what_is_said_of_a_file(machine: Machine) -> None:
     assert find_models() == [wanted]
 
 
+def test_a_mix_that_is_no_number_is_not_said(machine: Machine) -> None:
+    whole = model(8)
+    machine.write(
+        "models/a.gguf", raw.RawGGUF((*whole.pairs, raw.string_pair("general.file_type", "15")), whole.tensors)
+    )
+    assert [(found.quantization, found.problem) for found in find_models()] == [("F32", None)]
+
+
 @pytest.mark.parametrize("file_type", [None, 999])
 def test_quantization_by_the_most_bytes(machine: Machine, file_type: int | None) -> None:
     small, large = raw.f32_tensor("t", (8,), 0, [0.5] * 8), raw.RawTensor("u", (64,), 8, 32, bytes(68))

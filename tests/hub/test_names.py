@@ -74,6 +74,10 @@ def test_the_nearest_names_are_told(machine: Machine) -> None:
     assert "\x1b" not in refusal("\x1b[2J")
 
 
+def test_an_empty_name_is_none(machine: Machine) -> None:
+    assert refusal("") == "the name of the model is empty; give a path, or a name that `edgellm list` shows"
+
+
 def test_a_path_goes_before_a_name(machine: Machine) -> None:
     machine.write("models/m.gguf", model(1))
     path = machine.write("m", model(2))

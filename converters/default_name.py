@@ -1,0 +1,21 @@
+"""What a new file is called where nobody says: by its model and its type, as files on Hugging Face are."""
+
+import re
+from pathlib import Path
+
+from edgellm.gguf.filetypes import FILE_TYPES
+from kquants.ggml import NAMED_TYPES
+
+_PART = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+_TYPES = "|".join(sorted({*FILE_TYPES.values(), *NAMED_TYPES, "FP16", "FP32"}, key=len, reverse=True))
+_TYPE = re.compile(f"[-_.]({_TYPES})$", re.IGNORECASE)
+
+
+def file_name(model: str, recipe: str) -> str:
+    """`MODEL-TYPE.gguf`; `model` may be empty. The type that ends the name of another file gives way."""
+    return f"{_TYPE.sub('', _PART.sub('', model)) or 'model'}-{recipe}.gguf"
+
+
+def name_of_file(path: Path, asked: str) -> str:
+    """What the model in a GGUF file is called: as the file, or as it was asked for where that has another suffix."""
+    return path.stem if path.suffix.lower() == ".gguf" else asked.rpartition("/")[2].replace(":", "-")
