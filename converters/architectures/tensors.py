@@ -63,7 +63,7 @@ def _match(checkpoint: Checkpoint, config: Config, layout: Layout, variant: Vari
         gguf_name, shape = layout.gguf_name(name), checkpoint.tensors[name].shape
         if gguf_name is None or gguf_name not in wanted or gguf_name in found:
             what = f"tensor {printable(name)} has no place in this {variant.architecture} model"
-            config.fail(f"{what}; get another copy of the checkpoint")
+            config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
         if shape != wanted[gguf_name]:
             shapes = f"{list(shape)}, not {list(wanted[gguf_name])} as config.json asks"
             config.fail(f"tensor {printable(name)} has shape {shapes}; get another copy of the checkpoint")

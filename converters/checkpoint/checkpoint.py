@@ -49,7 +49,8 @@ class Checkpoint:
         listed = weight_files(path)
         config = files.read_object(path, "config.json")
         if config is None:
-            fail(path, "has no config.json, which says what the weights are; download the whole checkpoint")
+            beside = " beside params.json, which is Mistral's own" if (path / "params.json").exists() else ""
+            fail(path, f"has no config.json{beside}: it says what the weights are; download the whole checkpoint")
         block = check_quantization(path / "config.json", config)
         stored: dict[str, StoredTensor] = {}
         for file, names in listed.items():

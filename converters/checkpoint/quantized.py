@@ -8,7 +8,8 @@ from converters.checkpoint.files import fail, without_nulls
 from edgellm.gguf.printable import printable
 
 _WITH_FP8 = ("fp8", "fbgemm_fp8", "compressed-tensors")
-_FORMATS_WITH_FP8 = ("float-quantized", "naive-quantized")
+# "dense" is that of checkpoints whose KV cache alone is to be quantized.
+_FORMATS_WITH_FP8 = ("float-quantized", "naive-quantized", "dense")
 _NAMES = {"gptq": "GPTQ", "awq": "AWQ", "mxfp4": "MXFP4"}
 _ORIGINAL = "get the checkpoint that it was made from"
 

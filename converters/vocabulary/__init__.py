@@ -94,7 +94,8 @@ def _tokens(
         where, added = place(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
         return model.space_prefix, sentencepiece(model, added, settings, size, where)
     if tokenizer is None:
-        text = "it has no tokenizer.json and no tokenizer.model; get the one that belongs to the model"
+        beside = ", and tekken.json is not read" if (checkpoint.path / "tekken.json").exists() else ""
+        text = f"it has no tokenizer.json and no tokenizer.model{beside}; get the one that belongs to the model"
         raise ModelFileError(f"{place(checkpoint)}: {text}")
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):

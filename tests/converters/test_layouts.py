@@ -154,6 +154,26 @@ def test_what_no_text_needs_is_left_out_and_told(tmp_path: Path, name: str, why:
     assert len(seen) == 1
 
 
+def test_a_checkpoint_with_a_plan_for_its_kv_cache_alone(tmp_path: Path) -> None:
+    plan = {"quant_method": "compressed-tensors", "format": "dense", "kv_cache_scheme": {"num_bits": 8}}
+    folder = write_checkpoint(tmp_path, **SMALL, config=(("quantization_config", plan),))
+    changed(folder, lambda tensors: {**tensors, "model.layers.0.self_attn.v_scale": np.ones(1, np.float32)})
+    with pytest.warns(EdgeLLMWarning, match="1 tensor, .*v_scale, left out"):
+        assert sources(folder)["token_embd.weight"].type == "F32"
+
+
+def test_what_mistrals_own_files_lack_is_told(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, family="mistral", **SMALL)
+    for name in ("tokenizer.json", "tokenizer.model"):
+        (folder / name).unlink()
+    (folder / "tekken.json").write_text("{}")
+    with pytest.raises(ModelFileError, match="no tokenizer.model, and tekken.json is not read; get the one"):
+        convert(folder, tmp_path / "out.gguf")
+    (folder / "config.json").rename(folder / "params.json")
+    with pytest.raises(ModelFileError, match="has no config.json beside params.json, which is Mistral's own"):
+        convert(folder, tmp_path / "out.gguf")
+
+
 @pytest.mark.parametrize("name", ["model.layers.0.mlp.up_proj.lora_A.weight", "model.layers.0.self_attn.sinks"])
 def test_what_changes_a_text_is_not_left_out(tmp_path: Path, name: str) -> None:
     folder = changed(write_checkpoint(tmp_path, **SMALL), lambda tensors: {**tensors, name: np.ones(1, np.float32)})
