@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -43,25 +43,6 @@ def conversion_options(function: F) -> F:
     ):
         function = option(function)
     return function
-
-
-def chosen_target(
-    out: str | None, name: Callable[[], str], type: str, force: bool, sources: Sequence[Path] = ()
-) -> str:
-    """Where the new file goes: to `out`, or here, as `name()` with its type; checked before anything is fetched.
-
-    It may be none of `sources`. Raises click.UsageError for stdout, OptionError for an unknown type, EdgeLLMError where
-    no file can be written.
-    """
-    from converters.default_name import file_name
-    from converters.recipes import recipe_name
-    from converters.target import check_target
-
-    if out == "-":
-        raise click.UsageError("a GGUF file cannot go to stdout, as it is written out of order: give a file's name.")
-    target = file_name(name(), recipe_name(type)) if out is None else out
-    check_target(target, sources, force=force)
-    return target
 
 
 def carry_out(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:

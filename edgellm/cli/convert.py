@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from edgellm.cli.conversion import carry_out, chosen_target, conversion_options
+from edgellm.cli.conversion import carry_out, conversion_options
+from edgellm.cli.new_file import chosen_target
 
 
 @click.command("convert")

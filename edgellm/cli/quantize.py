@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from edgellm.cli.conversion import TYPES, carry_out, chosen_target, conversion_options
+from edgellm.cli.conversion import TYPES, carry_out, conversion_options
+from edgellm.cli.new_file import chosen_target
 from edgellm.cli.shell import model_names
 
 

@@ -167,10 +167,10 @@ def test_what_mistrals_own_files_lack_is_told(tmp_path: Path) -> None:
     for name in ("tokenizer.json", "tokenizer.model"):
         (folder / name).unlink()
     (folder / "tekken.json").write_text("{}")
-    with pytest.raises(ModelFileError, match="no tokenizer.model, and tekken.json is not read; get the one"):
+    with pytest.raises(ModelFileError, match=r"no tokenizer\.model, and tekken\.json is not read; get the one"):
         convert(folder, tmp_path / "out.gguf")
     (folder / "config.json").rename(folder / "params.json")
-    with pytest.raises(ModelFileError, match="has no config.json beside params.json, which is Mistral's own"):
+    with pytest.raises(ModelFileError, match=r"has no config\.json beside params\.json, which is Mistral's own"):
         convert(folder, tmp_path / "out.gguf")
 
 
