@@ -38,6 +38,8 @@ def _check_folder(given: str | os.PathLike[str], target: Path, name: str) -> Non
     if target.is_dir():
         inside = printable(str(Path(given) / "model.gguf"), 400)
         raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {inside}")
+    if os.fspath(given).endswith(("/", os.sep)):
+        raise EdgeLLMError(f"{name}: there is no such folder; make it first, or give the name of a file")
     if not target.parent.is_dir():
         raise EdgeLLMError(f"{name}: there is no folder {printable(str(target.parent), 400)}; make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):

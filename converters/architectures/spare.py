@@ -22,7 +22,7 @@ _SPARE = {
     "scales of a KV cache in FP8": r"(\b([qkv]|kv|prob)_scale|self_attn\.[kv]_proj\.output_scale)$",
     "scales of activations": r"\b(input|activation)_scale(_ub)?$",
     "a head that rates texts": r"^(v_head|value_head|score|reward_head)\.",
-    "heads that guess several tokens": r"^((model\.)?mtp|medusa_heads?|mtp_block)\.",
+    "heads that guess several tokens": r"^((model\.)?mtp\w*|medusa_heads?)\.",
 }
 _REASONS = {reason: re.compile(pattern) for reason, pattern in _SPARE.items()}
 

@@ -78,8 +78,9 @@ class Vocabulary:
         if b"<|return|>" in known and b"<|call|>" in known:
             known.pop(b"<|end|>", None)  # in this dialect it ends a message, and the reply goes on
         roles = (eos, *(self.role(name) for name in _END_ROLES))
-        listed: list[int] = self._file.get_array(ENDS_KEY, int, np.zeros(0, np.int32)).tolist()
-        in_range = {i for i in listed if 0 <= i < len(self)}  # as llama.cpp skips others: nothing can generate them
+        array = self._file.hint(ENDS_KEY, np.ndarray)
+        listed = [] if array is None or array.dtype.kind not in "iu" else array.tolist()
+        in_range = {i for i in listed if 0 <= i < len(self)}  # others nothing can generate
         return frozenset(known.values()) | {i for i in roles if i is not None} | in_range
 
     def of_type(self, *types: int) -> list[int]:

@@ -76,6 +76,7 @@ def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(
         ([folder, "-o", ""], 2, "has an empty name"),
         (["", "-o", out], 2, "the checkpoint has an empty name"),
         ([folder, "-o", f"{folder}/"], 1, f"such as {folder}/model.gguf"),
+        ([folder, "-o", f"{tmp_path}/none/"], 1, "/none/: there is no such folder; make it first"),
         ([folder, "--type", "Q9"], 2, "choose one of"),
         ([folder, "-o", out, "--type", "Q9"], 2, "choose one of"),
         ([tmp_path / "none", "-o", out], 1, "no such folder"),

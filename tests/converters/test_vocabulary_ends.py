@@ -79,6 +79,12 @@ def test_ids_of_ends_in_a_file(tmp_path: Path) -> None:
     assert Tokenizer.open(path).eog_ids == {2, 5}
 
 
+@pytest.mark.parametrize("odd", [5, "5", ["5"], [5.5]])
+def test_ends_of_an_odd_type_are_none(tmp_path: Path, odd: Any) -> None:
+    path = write_bpe(tmp_path / "v.gguf", ["h e"], {"<a>": 3}, eos_token_id=2, eos_token_ids=odd)
+    assert Tokenizer.open(path).eog_ids == {2}
+
+
 def test_a_reply_ends_at_each_of_them(tmp_path: Path) -> None:
     """In whatever order they come: the token that this model writes first is made an end."""
     folder = write_checkpoint(tmp_path / "in", family="llama")
