@@ -67,8 +67,8 @@ class DecodeSpeed:
 class ModelInfo:
     """What a file says of itself; None where it says nothing. `bytes` are those of all its `files`.
 
-    `kv_bytes_per_token` is what one token of context takes with f16 keys and values if each layer keeps it. `decode`
-    is None for what our engine does not compute.
+    `kv_bytes_per_token` is what one token of context takes with f16 keys and values if each layer keeps it. `window`
+    is how many tokens the layers with a sliding window see. `decode` is None for what our engine does not compute.
     """
 
     files: list[str]
@@ -81,6 +81,7 @@ class ModelInfo:
     parameters: int
     types: list[TypeShare]
     context_length: int | None
+    window: int | None
     layers: int | None
     kv_bytes_per_token: int | None
     tokenizer: TokenizerInfo | None
@@ -102,6 +103,7 @@ def describe(file: GGUFFile) -> ModelInfo:
         parameters=sum(tensor.size for tensor in file.tensors.values()),
         types=_types(file),
         context_length=file.get_int(f"{file.architecture}.context_length", None),
+        window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
         layers=file.get_int(f"{file.architecture}.block_count", None),
         kv_bytes_per_token=kv_bytes_per_token(file),
         tokenizer=_tokenizer(file),

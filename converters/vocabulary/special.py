@@ -9,6 +9,7 @@ from converters.vocabulary.added import ROLES, content
 from converters.vocabulary.files import Document
 from converters.vocabulary.post_processor import added_around
 from edgellm.errors import EdgeLLMWarning, ModelFileError
+from edgellm.gguf.printable import printable
 
 # The names of the roles in GGUF keys; a role that is not here has no key. "seperator" is how GGUF spells it.
 _KEYS = {
@@ -41,7 +42,7 @@ def special_tokens(
         tokens["bos"], tokens["eos"] = tokens["bos"] or tokens["cls"], tokens["eos"] or tokens["sep"]
         adds = added_around(tokenizer, tokens, roles)
     found = _by_text(tokenizer, tokens, roles) if tokenizer and settings else {}
-    for role, i in _by_number(config, roles):
+    for role, i in _by_number(config, roles, folder):
         found.setdefault(role, i)
     made = {f"tokenizer.ggml.{_KEYS[role]}_token_id": Value("u32", i) for role, i in _in_range(found, size, folder)}
     for role in roles:
@@ -58,15 +59,18 @@ def _by_text(tokenizer: Document, tokens: Mapping[str, Any], roles: list[str]) -
     return {role: ids[text] for role in roles if (text := content(tokens.get(role))) in ids}
 
 
-def _by_number(config: Mapping[str, Any], roles: list[str]) -> Iterator[tuple[str, int]]:
+def _by_number(config: Mapping[str, Any], roles: list[str], folder: str) -> Iterator[tuple[str, int]]:
     """What config.json says; in a list of several ends none is the one."""
     text_config = config.get("text_config")
     inner: Mapping[str, Any] = text_config if isinstance(text_config, Mapping) else {}
     for role in roles:
         key = f"{role}_token_id"
         i = config.get(key) if config.get(key) is not None else inner.get(key)
-        if isinstance(i, int) and not isinstance(i, bool) and i != -1:  # -1 is an older way to say that there is none
+        if type(i) is int and i != -1:  # -1 is an older way to say that there is none
             yield role, i
+        elif type(i) is not int and i is not None and role != "eos":  # of which there may be several
+            text = f"{key} is {printable(repr(i))}, which is no id; it is left out"
+            warnings.warn(f"{folder}/config.json: {text}", EdgeLLMWarning, stacklevel=2)
 
 
 def _in_range(found: Mapping[str, int], size: int, folder: str) -> Iterator[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""What a tokenizer does that GGUF has no words for: said at the conversion, since token ids will differ at times."""
+"""What a tokenizer does that GGUF has no words for: said at the conversion, since ids may differ in other readers."""
 
 import warnings
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _BESIDE = ("lstrip", "rstrip", "single_word")
 def tell_unsaid(where: str, tokenizer: Document | None, settings: Document | None, model: ModelProto | None) -> None:
     """An EdgeLLMWarning for each thing that is not in the new file; `where` names the checkpoint."""
     for what in (*_of_json(tokenizer), *_of_added(tokenizer, settings), *_of_model(model)):
-        text = f"{where}: its tokenizer {what}; GGUF cannot say so, and token ids may differ at times"
+        text = f"{where}: its tokenizer {what}; GGUF cannot say so, and llama.cpp does without"
         warnings.warn(text, EdgeLLMWarning, stacklevel=3)
 
 

@@ -183,6 +183,13 @@ def test_the_wrong_kind_of_value_is_an_error(tmp_path: Path) -> None:
     assert str(result.exception).startswith(f"{path}: key llama.context_length must be an integer")
 
 
+@pytest.mark.parametrize(("window", "more"), [(1024, ", through a window of 1,024"), (0, "")])
+def test_a_window_is_told_beside_the_context(tmp_path: Path, window: int, more: str) -> None:
+    path = str(write(tmp_path / "m.gguf", raw.u32_pair("llama.attention.sliding_window", window)))
+    assert rows(output(path))["context"] == f"2,048 tokens{more}"
+    assert json.loads(output(path, "--json"))["window"] == (window or None)
+
+
 def test_a_hint_of_another_kind_is_none(tmp_path: Path) -> None:
     """A name or a licence that is a number keeps nobody from using the model, and `list` and `info` from telling."""
     arch = raw.string_pair("general.architecture", "llama")

@@ -1,6 +1,7 @@
 """Roles of tokens, what goes around a text, chat templates: by hand, and as the gguf package finds them."""
 
 import tempfile
+import warnings
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,12 @@ def test_a_role_beyond_the_vocabulary_is_left_out(tmp_path: Path) -> None:
         assert made(tmp_path, None, {}, {"pad_token_id": 400, "eos_token_id": 1}) == {"eos_token_id": 1}
 
 
+@pytest.mark.parametrize("odd", ["1", [1], 1.0, True])
+def test_a_role_of_an_odd_type_is_left_out_and_told(tmp_path: Path, odd: Any) -> None:
+    with pytest.warns(EdgeLLMWarning, match=r"config\.json: bos_token_id is .*, which is no id; it is left out"):
+        assert made(tmp_path, None, {}, {"bos_token_id": odd, "eos_token_id": 1}) == {"eos_token_id": 1}
+
+
 def test_a_negative_role_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"config\.json: eos_token_id is -7"):
         made(tmp_path, None, {}, {"eos_token_id": -7})
@@ -113,7 +120,9 @@ def test_templates_are_read_as_the_gguf_package_reads_them(
         writer.kv_data[0].clear()
         gguf.SpecialVocab(name, n_vocab=261).add_to_gguf(writer, quiet=True)
         wanted = {key.removeprefix("tokenizer.ggml."): value.value for key, value in writer.kv_data[0].items()}
-        assert list(ids_and_flags(folder.values()).items()) == list(wanted.items())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*which is no id; it is left out", EdgeLLMWarning)
+            assert list(ids_and_flags(folder.values()).items()) == list(wanted.items())
 
 
 def templates(folder: Folder) -> dict[str, Any]:
