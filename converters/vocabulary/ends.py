@@ -23,7 +23,7 @@ def ends(checkpoint: Files, made: Mapping[str, Value], size: int) -> dict[str, V
 
     An id that is no token's is left out, with an EdgeLLMWarning.
     """
-    said = [i for where, value in _said(checkpoint) for i in _ids(where, value, size)]
+    said = [i for where, value in _said(checkpoint, size) for i in _ids(where, value, size)]
     taken = {role: made[key].value for role in _ROLES if (key := f"tokenizer.ggml.{role}_token_id") in made}
     every = list(dict.fromkeys([*(cast(int, i) for i in taken.values()), *said]))
     added = {f"tokenizer.ggml.{role}_token_id": Value("u32", i) for role, i in _roles(every, taken, made, checkpoint)}
@@ -33,25 +33,28 @@ def ends(checkpoint: Files, made: Mapping[str, Value], size: int) -> dict[str, V
 def _roles(
     every: list[int], taken: Mapping[str, object], made: Mapping[str, Value], checkpoint: Files
 ) -> Iterator[tuple[str, int]]:
-    """The roles that make llama.cpp end, too, at what it does not know by its text."""
+    """The roles that make llama.cpp end, too, at what it does not know by its text; the first is EOS if none is."""
     texts = cast(list[str], made["tokenizer.ggml.tokens"].value)
-    unknown = [i for i in every if i not in taken.values() and texts[i].encode() not in END_TEXTS]
-    free = [role for role in _ROLES if role not in taken]
+    eos = every[:1] if "eos" not in taken else []
+    unknown = [i for i in every if i not in (*taken.values(), *eos) and texts[i].encode() not in END_TEXTS]
+    free = [role for role in _ROLES[1:] if role not in taken]
+    yield from zip(("eos",), eos, strict=False)
     yield from zip(free, unknown, strict=False)
     if rest := ", ".join(map(str, unknown[len(free) :])):
         text = f"{place(checkpoint)}: replies end at {len(every)} tokens; llama.cpp will not end at {rest}"
         warnings.warn(text, EdgeLLMWarning, stacklevel=2)
 
 
-def _said(checkpoint: Files) -> Iterator[tuple[str, Any]]:
-    """What the two files say, with their names."""
+def _said(checkpoint: Files, size: int) -> Iterator[tuple[str, Any]]:
+    """What the two files say, with their names; not what is told of the roles in config.json already."""
     generation = checkpoint.json("generation_config.json")
     if isinstance(generation, dict):
         yield place(checkpoint, "generation_config.json"), generation.get(_KEY)
     inner = checkpoint.config.get("text_config")
-    outer = checkpoint.config.get(_KEY)
     of_text = inner.get(_KEY) if isinstance(inner, Mapping) else None
-    yield place(checkpoint, "config.json"), of_text if outer is None else outer
+    of_config = of_text if checkpoint.config.get(_KEY) is None else checkpoint.config[_KEY]
+    if type(of_config) is not int or of_config < size:
+        yield place(checkpoint, "config.json"), of_config
 
 
 def _ids(where: str, value: Any, size: int) -> Iterator[int]:

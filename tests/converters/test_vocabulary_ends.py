@@ -62,6 +62,8 @@ def test_more_ends_than_llama_cpp_has_keys_for(tmp_path: Path) -> None:
 def test_a_tokenizer_without_an_eos_gets_the_first(tmp_path: Path) -> None:
     values = folder_of(tmp_path, [260, 258], eos=None).values()
     assert (values["eos_token_id"], values["eot_token_id"]) == (260, 258)
+    values = folder_of(tmp_path, [259, 258], eos=None).values()
+    assert (values["eos_token_id"], values["eot_token_id"]) == (259, 258)
 
 
 @pytest.mark.parametrize("wrong", ["258", 400, -7, 258.5, True])
@@ -70,6 +72,13 @@ def test_an_end_that_is_no_token_is_left_out_and_told(tmp_path: Path, wrong: Any
     with pytest.warns(EdgeLLMWarning, match=r"generation_config\.json: eos_token_id has .*, which is no token of 263"):
         values = folder.values()
     assert "eos_token_ids" not in values
+
+
+def test_an_end_beyond_the_vocabulary_is_told_once(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, None, 400, eos=None)
+    with pytest.warns(EdgeLLMWarning, match="the eos token is 400, but the vocabulary ends at 263") as seen:
+        assert "eos_token_id" not in folder.values()
+    assert len(seen) == 1
 
 
 def test_ids_of_ends_in_a_file(tmp_path: Path) -> None:
