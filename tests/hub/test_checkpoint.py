@@ -109,7 +109,7 @@ def test_a_file_that_a_reader_names_is_fetched() -> None:
         constants = (n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
         named |= {c for c in constants if isinstance(c, str) and re.fullmatch(r"\w+\.(json|jinja|model|md|txt)", c)}
     assert "added_tokens.json" in named
-    assert named == SMALL
+    assert named - {"params.json", "tekken.json"} == SMALL  # of these two, a message tells that they are there
 
 
 def test_a_pull_that_is_interrupted_goes_on(made: Path, machine: Machine, hub: Hub) -> None:
