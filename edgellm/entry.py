@@ -1,7 +1,6 @@
 """Where the `edgellm` command begins: Ctrl-C ends it without a traceback while it is imported, too."""
 
 import sys
-from io import BufferedWriter, FileIO, RawIOBase, TextIOWrapper
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -13,7 +12,9 @@ def main() -> None:
     0 done, 1 an error its message explains, 2 wrong usage, 130 interrupted, 141 the pipe was closed.
     """
     try:
-        _write_all()
+        from edgellm.streams import prepare
+
+        prepare()
         from edgellm.cli import run
 
         code = run()
@@ -24,11 +25,3 @@ def main() -> None:
             raise
         code = INTERRUPTED
     sys.exit(code)
-
-
-def _write_all() -> None:
-    """Have stdout written as a whole: unbuffered, Python leaves out what a pipe or a disk did not take at once."""
-    out = sys.stdout
-    if out and isinstance(getattr(out, "buffer", None), RawIOBase):
-        whole = FileIO(out.fileno(), "w", closefd=False)
-        sys.stdout = TextIOWrapper(BufferedWriter(whole), out.encoding, out.errors, line_buffering=True)

@@ -7,7 +7,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from tui.lasting import LastingApp
-from tui.transcript.clean import clean
+from edgellm.clean import clean
 
 
 class NoticingApp(LastingApp):

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from tui.transcript.clean import clean
+from edgellm.clean import clean
 
 
 class Output:

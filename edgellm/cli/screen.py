@@ -10,17 +10,25 @@ from typing import Any, Self
 
 import click
 
+from edgellm.gguf.printable import printable
+from edgellm.streams import control
+
 _CLEARED = "\r\x1b[K"
 _PATIENCE_S = 0.5
 _LONG_PROMPT = 256
+_LONGEST = 4000
+"""Characters of a line that is not part of a text."""
 
 
 class Progress:
-    """One line of progress that overwrites itself; without a terminal, only word of a first compilation."""
+    """One line of progress that overwrites itself; without a terminal, only word of a first compilation.
 
-    def __init__(self) -> None:
-        self._live = bool(sys.stderr and sys.stderr.isatty())
-        self._shown = self._announced = False
+    A `quiet` one writes nothing.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._live = bool(sys.stderr and sys.stderr.isatty()) and not quiet
+        self._shown, self._announced = False, quiet
         self._since = monotonic()
         self._on = ""
 
@@ -56,11 +64,12 @@ class Progress:
         """Remove the line."""
         if self._shown:
             self._shown = False
-            click.echo(_CLEARED, nl=False, err=True)
+            control(_CLEARED)
 
     def _line(self, text: str) -> None:
         self._shown = True
-        click.echo(_CLEARED + text, nl=False, err=True)
+        control(_CLEARED)
+        click.echo(printable(text, _LONGEST), nl=False, err=True)
 
     def __enter__(self) -> Self:
         return self
@@ -70,15 +79,16 @@ class Progress:
 
 
 @contextmanager
-def notices() -> Iterator[None]:
-    """Show warnings, each once, as a line on stderr instead of Python's two with a source line."""
+def notices(quiet: bool = False) -> Iterator[None]:
+    """Show warnings, each once, as a line on stderr instead of Python's two with a source line; or none if `quiet`."""
     shown = set[str]()
 
     def show(message: Any, *where: Any, **more: Any) -> None:
-        if (note := str(message)) not in shown:
+        if (note := str(message)) not in shown and not quiet:
             shown.add(note)
-            over = _CLEARED if sys.stderr and sys.stderr.isatty() else ""  # there may be a line of progress
-            click.echo(f"{over}edgellm: note: {note}", err=True)
+            if sys.stderr and sys.stderr.isatty():  # there may be a line of progress
+                control(_CLEARED)
+            click.echo(f"edgellm: note: {printable(note, _LONGEST)}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

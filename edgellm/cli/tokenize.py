@@ -8,6 +8,7 @@ import click
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
+from edgellm.streams import write
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -17,9 +18,16 @@ from edgellm.text.tokenizer import Tokenizer
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, or a JSON string of the text.")
 @click.option("--special", is_flag=True, help="Find control tokens in the text; show them when decoding.")
 @click.option("--add-special", is_flag=True, help="Add the BOS and EOS tokens that the model asks for.")
+@click.option("--raw-output", is_flag=True, help="Let decoded text control the terminal: write it as it is.")
 @click.option("--tokenizer-pre", metavar="NAME", help="Use this pre-tokenizer in place of the file's own.")
 def command(
-    model: str, decode: bool, as_json: bool, special: bool, add_special: bool, tokenizer_pre: str | None
+    model: str,
+    decode: bool,
+    as_json: bool,
+    special: bool,
+    add_special: bool,
+    raw_output: bool,
+    tokenizer_pre: str | None,
 ) -> None:
     """Turn text from stdin into the token ids of MODEL, or back."""
     if decode and add_special:
@@ -28,10 +36,18 @@ def command(
     text = read_text()
     if decode:
         decoded = tokenizer.decode(parse_ids(text), special)
-        click.echo(json.dumps(decoded) if as_json else decoded.encode(), nl=as_json)
+        click.echo(json.dumps(decoded)) if as_json else _show(decoded, raw_output)
     else:
         ids = tokenizer.encode(text, add_special, parse_special=special)
         click.echo(json.dumps(ids) if as_json else " ".join(map(str, ids)))
+
+
+def _show(text: str, raw: bool) -> None:
+    """Write a text: to a terminal as lines, elsewhere to the byte, whatever the encoding and line ends there."""
+    if sys.stdout and sys.stdout.isatty():
+        write(text if text.endswith("\n") else f"{text}\n", raw)
+    else:
+        click.echo(text.encode(), nl=False)
 
 
 def read_text() -> str:

@@ -38,7 +38,7 @@ def _verify(file: GGUFFile, as_json: bool) -> None:
     for problem in find_problems(file):
         problems.append(problem)
         if not as_json:
-            click.echo(problem)
+            click.echo(printable(problem, 400))
     name = printable(str(file.path), 400)
     found = {"path": str(file.path), "ok": not problems, "problems": problems}
     if as_json:

@@ -11,7 +11,7 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, PromptError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase, Reading
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Tell = Callable[[Event], None]
 _SAVE_S, _PATIENCE_S = 0.5, 3.0
+_WORDS = {"ctx": "/set ctx", "overflow": "/set overflow drop or window", "prompt": "some text"}
+"""What errors about prompts call that which can be set."""
 
 
 class _NotWantedError(Exception):
@@ -269,6 +271,8 @@ class Worker:
 
 def line(error: Exception) -> str:
     """An error in one line: ours say what to do; of others, which kind it was."""
+    if isinstance(error, PromptError):
+        return error.said(_WORDS)
     if isinstance(error, EdgeLLMError):
         return str(error)
     logging.getLogger(__name__).error("unexpected", exc_info=error)
