@@ -3,7 +3,8 @@
     EdgeLLMError                  something a person can act on; its message is one line
     ├── ModelFileError            a model file is missing, damaged or contradicts itself
     ├── UnsupportedModelError     the file is whole, but asks for what this version cannot do
-    ├── ContextOverflowError      the prompt does not fit the context
+    ├── PromptError               a prompt that cannot be computed, such as one without any token
+    │   └── ContextOverflowError  the prompt does not fit the context
     ├── NoMemoryError             the KV cache cannot grow
     └── OptionError               an option is unknown or has an impossible value
 
@@ -12,6 +13,10 @@ prints it as one line and exits with 1 (2 for OptionError); nothing else is ever
 
 What does not keep anything from working is an EdgeLLMWarning, through Python's `warnings`.
 """
+
+from collections.abc import Mapping
+
+_IN_PYTHON = {"ctx": "ctx=", "overflow": 'overflow="drop" or "window"', "prompt": "some text"}
 
 
 class EdgeLLMError(Exception):
@@ -26,7 +31,25 @@ class UnsupportedModelError(EdgeLLMError):
     """The file is whole, but needs something that this version does not have."""
 
 
-class ContextOverflowError(EdgeLLMError):
+class PromptError(EdgeLLMError):
+    """A prompt cannot be computed.
+
+    `advice` names what can be set as `{ctx}`, `{overflow}` and `{prompt}`, since each front has its own words for them.
+    """
+
+    def __init__(self, problem: str, advice: str) -> None:
+        super().__init__(problem, advice)
+        self.problem, self.advice = problem, advice
+
+    def __str__(self) -> str:
+        return self.said(_IN_PYTHON)
+
+    def said(self, words: Mapping[str, str]) -> str:
+        """The message in the words of a front."""
+        return f"{self.problem}: {self.advice.format_map(words)}"
+
+
+class ContextOverflowError(PromptError):
     """The prompt has more tokens than the context holds; raised before anything is computed."""
 
 

@@ -15,7 +15,7 @@ from edgellm.session import Session
 from edgellm.text.template import Message
 
 _PINNED = ("system", "developer")
-_ADVICE = "shorten it, take a larger context (ctx) if the model allows one, or set overflow to drop or window"
+_ADVICE = "shorten it, take a larger context ({ctx}) if the model allows one, or have older turns left out ({overflow})"
 _ADVICE_FOR_ONE_TURN = "no older turns are left to leave out; shorten the last message or the system prompt"
 
 

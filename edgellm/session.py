@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
-from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError
+from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
 from edgellm.turns import GivenUp, Turns
 
 T = TypeVar("T")
@@ -77,13 +77,13 @@ class Session:
             raise Stopped
 
     def check_fits(self, ids: Ids[int], advice: str = TOO_LONG_ADVICE) -> None:
-        """Raises ContextOverflowError if a prompt is longer than the context, EdgeLLMError if it is empty."""
+        """Raises ContextOverflowError if a prompt is longer than the context, PromptError if it is empty."""
         over = len(ids) - self.engine.ctx
         if over > 0:
             told = f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}"
-            raise ContextOverflowError(f"{told}: {advice}")
+            raise ContextOverflowError(told, advice)
         if not ids:
-            raise EdgeLLMError("the prompt is empty, without even a BOS token to begin with: give some text")
+            raise PromptError("the prompt is empty, without even a BOS token to begin with", "give {prompt}")
 
     def rewind(self, sequence: Sequence, ids: Ids[int], cancel: Cancel) -> int:
         """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left. Stopped after `cancel`."""

@@ -13,7 +13,7 @@ from edgellm.errors import ContextOverflowError, EdgeLLMError
 
 Logits = NDArray[np.float32]
 
-TOO_LONG_ADVICE = "shorten it, or take a larger context (ctx) if the model allows one"
+TOO_LONG_ADVICE = "shorten it, or take a larger context ({ctx}) if the model allows one"
 """What to do about a text that its context has no room for."""
 
 
@@ -140,5 +140,5 @@ def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
     over = len(segment.sequence) + len(segment.tokens) - engine.ctx
     if over > 0:
         raise ContextOverflowError(
-            f"the text is {over} tokens too long for the context of {engine.ctx}: {TOO_LONG_ADVICE}"
+            f"the text is {over} tokens too long for the context of {engine.ctx}", TOO_LONG_ADVICE
         )
