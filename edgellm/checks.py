@@ -49,15 +49,17 @@ def _span(low: float, high: float) -> str:
     return f"at least {low}" if low > -math.inf else "of any size"
 
 
-def one_of(*names: str) -> Callable[[object], str]:
-    """One of these words."""
+class OneOf:
+    """One of the words `names`."""
 
-    def check(value: object) -> str:
-        if not isinstance(value, str) or value not in names:
-            raise ValueError(" or ".join(names))
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def __call__(self, value: object) -> str:
+        """The word. Raises ValueError if it is none of them."""
+        if not isinstance(value, str) or value not in self.names:
+            raise ValueError(" or ".join(self.names))
         return value
-
-    return check
 
 
 def text(value: object) -> str:

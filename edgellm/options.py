@@ -4,12 +4,12 @@ The command line, the screen and the Python names read the defaults from here an
 An options object cannot hold an impossible value: each value is checked when the object is made.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self, TypeVar
 
-from edgellm.checks import biases, flag, layers, one_of, real, stops, text, whole
+from edgellm.checks import OneOf, biases, flag, layers, real, stops, text, whole
 from edgellm.errors import OptionError
 
 T = TypeVar("T")
@@ -26,6 +26,31 @@ FILE_KEYS = {
 
 Source: `gguf.Keys.General.SAMPLING_*`. Its keys for samplers that edgellm does not have are left out.
 """
+
+OTHER_NAMES = {
+    "chat_template": "template",
+    "context_length": "ctx",
+    "ctx_size": "ctx",
+    "max_new_tokens": "max_tokens",
+    "n_ctx": "ctx",
+    "n_gpu_layers": "gpu_layers",
+    "n_predict": "max_tokens",
+    "n_threads": "threads",
+    "num_ctx": "ctx",
+    "num_gpu": "gpu_layers",
+    "num_predict": "max_tokens",
+    "num_thread": "threads",
+    "predict": "max_tokens",
+    "repeat_last_n": "penalty_last_n",
+    "repetition_penalty": "repeat_penalty",
+    "reverse_prompt": "stop",
+    "system_prompt": "system",
+    "temperature": "temp",
+}
+"""What llama.cpp, ollama and transformers call options of the same meaning, and ours."""
+
+_ALIKE = 0.7
+"""From this ratio of `difflib` on a name is taken for a slip of another."""
 
 
 def _option(check: Callable[[object], object], default: object) -> Any:
@@ -59,6 +84,12 @@ class _Options:
         return [option.name for option in fields(cls)]
 
     @classmethod
+    def choices(cls, name: str) -> tuple[str, ...]:
+        """The words that an option of a few words may be."""
+        check = next(option.metadata["check"] for option in fields(cls) if option.name == name)
+        return check.names if isinstance(check, OneOf) else ()
+
+    @classmethod
     def from_kwargs(cls, defaults: Mapping[str, object] | None = None, /, **given: object) -> Self:
         """Options out of what was given; None means "not given", and `defaults` lie under what was.
 
@@ -90,8 +121,13 @@ def _shown(value: object) -> str:
 
 
 def _advice(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"the options here are {', '.join(known)}"
+    meant = nearest(name, known) if OTHER_NAMES.get(name) not in known else OTHER_NAMES[name]
+    return f"did you mean {meant}?" if meant else f"the options here are {', '.join(known)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that another is a slip of, if it is like enough."""
+    return next(iter(get_close_matches(name, known, 1, _ALIKE)), None)
 
 
 def check_text(name: str, value: object) -> None:
@@ -116,8 +152,8 @@ class LoadOptions(_Options):
     gpu_memory: float | None = _option(real(0.001, 1_000_000), None)
     gpu_strict: bool = _option(flag, False)
     cpu_ffn: bool = _option(flag, False)
-    kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
-    engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
+    kv_type: str = _option(OneOf("f16", "f32", "q8_0"), "f16")
+    engine: str = _option(OneOf("edgellm", "llama.cpp"), "edgellm")
     tokenizer_pre: str | None = _option(text, None)
 
 
@@ -160,7 +196,7 @@ class ChatOptions(_Options):
     read again; when only the last question and the reply are left, the system prompt and their last part.
     """
 
-    overflow: str = _option(one_of("stop", "drop", "window"), "stop")
+    overflow: str = _option(OneOf("stop", "drop", "window"), "stop")
 
 
 def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:

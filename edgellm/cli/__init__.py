@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edgellm import __version__
+from edgellm.cli import habits
 from edgellm.cli.shell import VARIABLE, answer
 from edgellm.entry import INTERRUPTED
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.gguf.printable import printable
+from edgellm.options import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -34,6 +37,12 @@ COMMANDS = {
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is whole.",
 }
+_LONGEST = 4000
+"""Characters of an error: its words and a path or two."""
+
+_WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
+"""What errors about prompts call that which can be set."""
+
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -42,7 +51,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in alphabetical order."""
-        return list(COMMANDS)
+        return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command object out of its module, `edgellm.cli.NAME`."""
@@ -55,13 +64,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called; of a name that is none, the one that is meant, perhaps."""
-        name = args[0]
+        name = habits.COMMANDS.get(args[0], args[0])
         if name not in COMMANDS and not ctx.resilient_parsing:  # so a shell completes
-            from difflib import get_close_matches
-
-            if near := get_close_matches(name, COMMANDS, 1):
-                ctx.fail(f"No such command '{printable(name)}'; did you mean {near[0]}?")
-        return super().resolve_command(ctx, args)
+            _refuse(ctx, name, args[1:])
+        found, command, rest = super().resolve_command(ctx, [name, *args[1:]])
+        return found, command, habits.translated(command, rest) if command else rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
         """The commands that begin so, and their help, without importing them."""
@@ -73,11 +80,32 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items()])  # `list` is a module here once it was called
+
+
+def _refuse(ctx: click.Context, name: str, rest: list[str]) -> None:
+    """Say what to use in place of a command that there is not; `help` shows the help of the group or a command."""
+    if name == "help":
+        _help(ctx, rest)
+    if advice := habits.ADVICE.get(name):
+        ctx.fail(f"edgellm has no `{name}`: {advice}")
+    if name.lower().endswith(".gguf"):
+        ctx.fail(f"a command goes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
+    if meant := nearest(name, [*COMMANDS, *habits.COMMANDS]):
+        ctx.fail(f"No such command '{printable(name)}'; did you mean {habits.COMMANDS.get(meant, meant)}?")
+
+
+def _help(ctx: click.Context, words: list[str]) -> None:
+    if not words:
+        click.echo(ctx.get_help())
+    elif found := ctx.command.resolve_command(ctx, words)[1]:  # type: ignore[attr-defined]
+        with click.Context(found, ctx, found.name) as context:
+            click.echo(context.get_help())
+    ctx.exit()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, "--version", message="edgellm %(version)s")
+@click.version_option(__version__, "-V", "--version", message="edgellm %(version)s")
 def cli() -> None:
     """Run GGUF language models on this machine, fast, from Python."""
 
@@ -102,6 +130,8 @@ def run() -> int:
         return 128 + 13
     except OptionError as error:
         return _complain(_as_flag(str(error)), 2)
+    except PromptError as error:
+        return _complain(error.said(_WORDS), 1)
     except EdgeLLMError as error:
         return _complain(str(error), 1)
     except OSError as error:  # most often a full disk under stdout
@@ -117,6 +147,10 @@ def _invoke(arguments: list[str]) -> int:
         with cli.make_context("edgellm", arguments) as context:
             try:
                 cli.invoke(context)
+            except click.NoSuchOption as error:
+                meant = nearest(error.option_name, error.possibilities or ())
+                near, where = [meant] if meant else None, error.ctx or context
+                raise click.NoSuchOption(error.option_name, possibilities=near, ctx=where) from None
             except click.UsageError as error:
                 error.ctx = error.ctx or context  # where an option lacks its value, click tells no command
                 raise
@@ -134,7 +168,7 @@ def _as_flag(message: str) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"edgellm: {message}", err=True)
+    click.echo(f"edgellm: {printable(message, _LONGEST)}", err=True)
     return code
 
 

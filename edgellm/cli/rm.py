@@ -10,7 +10,7 @@ from edgellm.errors import OptionError
 
 @click.command("rm")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=model_names)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(models: tuple[str, ...], yes: bool) -> None:
     """Remove models that `edgellm pull` or `edgellm convert ORG/NAME` brought, after asking.
 

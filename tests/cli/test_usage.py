@@ -3,10 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 
+import click
 import pytest
 
 from edgellm import cli
+from edgellm.cli import habits
+from edgellm.options import OTHER_NAMES, GenerationOptions, LoadOptions
 
 Refused = Callable[..., str]
 
@@ -54,10 +58,79 @@ def test_wrong_usage_names_the_help_to_read(words: str, named: str, refused: Ref
     assert refused(*words.split()).endswith(f"(see {named} --help)\n")
 
 
-@pytest.mark.parametrize(("name", "advice"), [("genrate", "; did you mean generate?"), ("xyz\x1b", "'. (see")])
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("genrate", "; did you mean generate?"),
+        ("shwo", "; did you mean info?"),
+        ("xyz\x1b", "'. (see"),
+        ("rn", "'. (see"),  # rm is not near enough to be proposed
+        ("help nix", "'nix'. (see"),
+    ],
+)
 def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -> None:
-    said = refused(name)
+    said = refused(*name.split())
     assert said.startswith("edgellm: No such command '") and advice in said and "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("run m.gguf", "edgellm has no `run`: `edgellm chat MODEL` talks"),
+        ("serve", "edgellm has no `serve`: `edgellm generate MODEL`"),
+        ("ps", "edgellm has no `ps`: "),
+        ("m.gguf", "a command goes before the model: edgellm chat m.gguf"),
+        ("generate m.gguf -p x --threds 2", "No such option '--threds'. Did you mean '--threads'?"),
+        ("generate m.gguf -p x --thread 2", "No such option '--thread'. Did you mean '--threads'?"),
+        ("generate m.gguf -p x --mirostat 2", "No such option '--mirostat'. (see"),
+        ("convert m --temperature 0", "No such option '--temperature'. (see"),
+    ],
+)
+def test_the_words_of_other_programs_are_answered_with_ours(words: str, told: str, refused: Refused) -> None:
+    assert refused(*words.split()).startswith(f"edgellm: {told}")
+
+
+@pytest.mark.parametrize(
+    ("command", "theirs", "ours"),
+    [
+        ("generate", "-m m.gguf -c 9 -ngl 3 --temperature 0 -p x", "m.gguf --ctx 9 --gpu-layers 3 --temp 0 -p x"),
+        ("generate", "-p -m --model=m --n-predict=3", "m -p -m --max-tokens=3"),
+        (
+            "generate",
+            "m --top_k 4 --repetition_penalty 2 -- --temperature",
+            "m --top-k 4 --repeat-penalty 2 -- --temperature",
+        ),
+        ("generate", "m --stop -c -no-cnv -t 2", "m --stop -c --raw --threads 2"),
+        ("plan", "--num-ctx 5 -m", "--ctx 5 -m"),
+        ("convert", "-m x --ctx-size 3", "-m x --ctx-size 3"),
+    ],
+)
+def test_options_of_other_programs_with_the_same_meaning(command: str, theirs: str, ours: str) -> None:
+    found = cli.cli.get_command(click.Context(cli.cli), command)
+    assert found is not None
+    assert habits.translated(found, theirs.split()) == ours.split()
+
+
+def test_every_name_of_others_stands_for_one_of_ours() -> None:
+    known = {option.name for kind in (LoadOptions, GenerationOptions) for option in fields(kind)}
+    assert set(OTHER_NAMES.values()) <= known | {"system", "template"}
+    assert not known & set(OTHER_NAMES)
+
+
+@pytest.mark.parametrize(("words", "told"), [("show builtin", "architecture"), ("ls", "builtin"), ("-V", "edgellm 0")])
+def test_other_words_for_the_same(
+    words: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", *words.split()])
+    assert cli.run() == 0
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["help", "help rm", "help remove"])
+def test_help_is_a_command_too(words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["edgellm", *words.split()])
+    assert cli.run() == 0
+    assert capsys.readouterr().out.startswith("Usage: edgellm rm" if " " in words else "Usage: edgellm [")
 
 
 def test_help_is_light() -> None:
