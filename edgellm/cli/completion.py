@@ -2,23 +2,19 @@
 
 import click
 
-from edgellm.cli.shell import VARIABLE
+from edgellm.cli.shell import SHELLS, VARIABLE, shell_class
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and models.
+    """Print the script with which SHELL completes commands, options and their values, and models.
 
     \b
     bash:  edgellm completion bash >> ~/.bashrc
     zsh:   edgellm completion zsh >> ~/.zshrc
     fish:  edgellm completion fish > ~/.config/fish/completions/edgellm.fish
     """
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    script = kind(click.get_current_context().find_root().command, {}, "edgellm", VARIABLE)
+    script = shell_class(shell)(click.get_current_context().find_root().command, {}, "edgellm", VARIABLE)
     # Not `source()`, which runs bash to learn its version.
     click.echo(script.source_template % script.source_vars())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from edgellm.cli.screen import Progress, notices
+from edgellm.cli.shell import one_of
 from edgellm.tables import table
 
 if TYPE_CHECKING:
@@ -39,7 +40,14 @@ def conversion_options(function: F) -> F:
             metavar="PATTERN=TYPE",
             help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
         ),
-        click.option("--type", "type", default="Q4_K_M", show_default=True, help=f"What to make, one of {TYPES}."),
+        click.option(
+            "--type",
+            "type",
+            default="Q4_K_M",
+            show_default=True,
+            shell_complete=one_of(*TYPES.split()),
+            help=f"What to make, one of {TYPES}.",
+        ),
     ):
         function = option(function)
     return function

@@ -9,11 +9,14 @@ import click
 
 from edgellm.cli.conversion import carry_out, conversion_options
 from edgellm.cli.new_file import chosen_target
+from edgellm.cli.shell import files
 
 
 @click.command("convert")
-@click.argument("source", metavar="SRC")
-@click.option("-o", "--out", metavar="OUT", help="The GGUF file to write; if not given NAME-TYPE.gguf, here.")
+@click.argument("source", metavar="SRC", shell_complete=files)
+@click.option(
+    "-o", "--out", metavar="OUT", shell_complete=files, help="The GGUF file to write; if not given NAME-TYPE.gguf, here."
+)
 @conversion_options
 def command(source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
     """Turn SRC, a Hugging Face checkpoint (safetensors), into the GGUF file OUT, in one pass.

@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from edgellm.checks import whole
-from edgellm.options import GenerationOptions, checked
+from edgellm.cli.shell import one_of
+from edgellm.options import GenerationOptions, LoadOptions, checked
+
+KV_TYPES = one_of(*LoadOptions.choices("kv_type"))
+ENGINES = one_of(*LoadOptions.choices("engine"))
+"""What completes options of these names."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,7 +87,12 @@ def gpu_options(function: F) -> F:
         click.option("--cpu-ffn", is_flag=True, default=None, help="Put only attention of these layers there."),
         click.option("--gpu-memory", type=float, metavar="GB", help="Memory of the GPU that may be used."),
         click.option("--gpu", metavar="NAME", help="Which GPU, by name or number; see `edgellm devices`."),
-        click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default)."),
+        click.option(
+            "--gpu-layers",
+            metavar="N",
+            shell_complete=one_of("all", "auto"),
+            help="Layers on the GPU: a number, all, or auto (the default).",
+        ),
     ):
         function = option(function)
     return function
@@ -92,9 +102,19 @@ def load_options(function: F) -> F:
     """Add how a model is opened: the fields of `LoadOptions`."""
     for option in (
         click.option("--tokenizer-pre", metavar="NAME", help="A pre-tokenizer in place of the file's own."),
-        click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp."),
+        click.option(
+            "--engine",
+            metavar="NAME",
+            shell_complete=ENGINES,
+            help="What computes: edgellm (the default) or llama.cpp.",
+        ),
         gpu_options,
-        click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0 (half the memory)."),
+        click.option(
+            "--kv-type",
+            metavar="TYPE",
+            shell_complete=KV_TYPES,
+            help="KV cache: f16 (the default), f32, or q8_0 (half the memory).",
+        ),
         click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given."),
         click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models)."),
     ):

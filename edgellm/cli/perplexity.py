@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import number
+from edgellm.cli.options import ENGINES, KV_TYPES, number
 from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import model_names
+from edgellm.cli.shell import files, model_names
 from edgellm.options import LoadOptions
 from edgellm.texts import decode, fault, read
 
@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 
 @click.command("perplexity")
 @click.argument("model", shell_complete=model_names)
-@click.argument("file")
+@click.argument("file", shell_complete=files)
 @click.option(
     "--ctx", type=int, callback=number(5), metavar="N", help="Tokens of a window [512, or the model's context]."
 )
-@click.option("--against", metavar="REF", help="Compare with this model, which has the same vocabulary.")
+@click.option(
+    "--against", metavar="REF", shell_complete=model_names, help="Compare with this model, of the same vocabulary."
+)
 @click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
-@click.option("--kv-type", metavar="TYPE", help="KV cache: f16 (the default), f32, or q8_0.")
-@click.option("--engine", metavar="NAME", help="What computes: edgellm (the default) or llama.cpp.")
+@click.option("--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help="KV cache: f16 (the default), f32, or q8_0.")
+@click.option(
+    "--engine", metavar="NAME", shell_complete=ENGINES, help="What computes: edgellm (the default) or llama.cpp."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, file: str, against: str | None, as_json: bool, **load: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import gpu_options
+from edgellm.cli.options import KV_TYPES, gpu_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.command("plan")
 @click.argument("model", shell_complete=model_names)
 @click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given.")
-@click.option("--kv-type", metavar="TYPE", help=f"Type of the KV cache [{LoadOptions().kv_type}].")
+@click.option(
+    "--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{LoadOptions().kv_type}]."
+)
 @click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options

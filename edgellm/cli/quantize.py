@@ -7,12 +7,12 @@ import click
 
 from edgellm.cli.conversion import TYPES, carry_out, conversion_options
 from edgellm.cli.new_file import chosen_target
-from edgellm.cli.shell import model_names
+from edgellm.cli.shell import files, model_names
 
 
 @click.command("quantize")
 @click.argument("model", metavar="IN", shell_complete=model_names)
-@click.argument("out", required=False)
+@click.argument("out", required=False, shell_complete=files)
 @conversion_options
 @click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")
 def command(model: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:

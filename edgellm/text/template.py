@@ -22,6 +22,11 @@ def _built_in() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_FOLDER.glob("*.jinja"))}
 
 
+def built_in_names() -> list[str]:
+    """The names of the built-in templates."""
+    return list(_built_in())
+
+
 def template_source(name_or_path: str) -> str:
     """The Jinja2 source of the built-in template of that name, or else of the file at that path.
 

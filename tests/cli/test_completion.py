@@ -13,6 +13,7 @@ from support import ROOT
 from support.make_gguf import write_model
 
 Complete = Callable[..., list[str]]
+EVIL = ["zz$(touch X)", "zz`touch X`", "zz';touch X;'", 'zz";touch X;"', "zz*,&|<>", "zz\\$(touch X)"]
 
 
 def edgellm(*arguments: str) -> str:
@@ -27,6 +28,7 @@ def test_each_shell_has_a_script(shell: str) -> None:
     script = edgellm("completion", shell)
     assert "_EDGELLM_COMPLETE" in script
     assert f"{shell}_complete" in script
+    assert 'split ","' not in script, "fish would cut names with commas"
 
 
 @pytest.fixture
@@ -42,15 +44,18 @@ def complete(tmp_path: Path) -> Complete:
     write_model(tmp_path / "models" / "tiny-model.gguf")
     (tmp_path / "script").write_text(edgellm("completion", "bash"))
 
-    def offered(*words: str) -> list[str]:
+    for name in (*EVIL, "zz\nplain,touch X", "zz\x1b[2J"):
+        write_model(tmp_path / "models" / f"{name}.gguf", types="F32", layers=1, width=64, heads=2, kv_heads=1)
+
+    def offered(*words: str, then: str = 'printf "%s\\n" "${COMPREPLY[@]}"') -> list[str]:
         quoted = " ".join(f"'{word}'" for word in words)
         line = f"source ./script; compopt() {{ :; }}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
-        line += '_edgellm_completion edgellm; printf "%s\\n" "${COMPREPLY[@]}"'
+        line += f"_edgellm_completion edgellm; {then}"
         path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
         home = {"PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "EDGELLM_HOME": str(tmp_path / "home")}
         done = subprocess.run([bash, "-c", line], capture_output=True, text=True, check=True, cwd=tmp_path, env=home)
         assert not done.stderr
-        return done.stdout.split()
+        return done.stdout.splitlines()
 
     return offered
 
@@ -60,5 +65,29 @@ def test_bash_completes_commands_options_and_models(complete: Complete) -> None:
     assert "chat" in complete("edgellm", "")
     assert complete("edgellm", "generate", "--template") == ["--template", "--template-arg"]
     assert complete("edgellm", "info", "tiny") == ["tiny-model"]
-    assert complete("edgellm", "info", "nothing-like-it") == []
+    assert complete("edgellm", "info", "nothing-like-it") == [""]
     assert "generate" in complete("edgellm", "genrate", ""), "the same as after any other word that is no command"
+
+
+def test_bash_completes_the_values_of_options(complete: Complete) -> None:
+    assert complete("edgellm", "generate", "m", "--kv-type", "") == ["f16", "f32", "q8_0"]
+    assert complete("edgellm", "plan", "m", "--kv-type", "f") == ["f16", "f32"]
+    assert complete("edgellm", "convert", "m", "--type", "q5") == ["Q5_K_S", "Q5_K_M"]
+    assert complete("edgellm", "generate", "--engine", "") == ["edgellm", "llama.cpp"]
+    assert complete("edgellm", "generate", "--overflow", "w") == ["window"]
+    assert "chatml" in complete("edgellm", "generate", "--template", "")
+    assert complete("edgellm", "generate", "--gpu-layers", "a") == ["all", "auto"]
+    assert complete("edgellm", "perplexity", "--against", "tiny") == ["tiny-model"]
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_a_name_is_a_word_to_bash_and_no_command(complete: Complete, tmp_path: Path, quote: str) -> None:
+    """What is completed is run as bash would: quoted as it was begun. What would break lines is not offered."""
+    begun = quote.replace('"', r"\"")
+    run = f"""for word in "${{COMPREPLY[@]}}"; do eval "set -- {begun}$word{begun}"; done"""
+    assert len(complete("edgellm", "info", "zz")) == len(EVIL)
+    complete("edgellm", "info", "zz", then=f"{run} 2>/dev/null; true")
+    assert not (tmp_path / "X").exists()
+    if not quote:
+        words = complete("edgellm", "info", "zz", then=run.replace("; done", r'; printf "%s\\n" "$1"; done'))
+        assert sorted(words) == sorted(EVIL)
