@@ -1,46 +1,41 @@
 """`edgellm generate`: stream a completion to stdout; all else goes to stderr."""
 
 import json
-import os
-import shlex
 import signal
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from edgellm.cli.options import generation_options, load_options, pairs
+from edgellm.cli import prompts
+from edgellm.cli.options import generation_options, load_options
+from edgellm.cli.prompts import conversation, prompt_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.gguf.printable import printable
-from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
-from edgellm.texts import LONGEST, decode, read
+from edgellm.options import GenerationOptions, LoadOptions
+from edgellm.streams import write
 
-_TOO_LONG = "give a text that fits the context"
-
-
-def _as_utf8(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
-    # Such bytes come as lone surrogates, which `decode` refuses as well.
-    return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], _TOO_LONG)
+if TYPE_CHECKING:
+    from edgellm.chat import Chat
+    from edgellm.generation import Generation, Token
+    from edgellm.model import Model
 
 
 @click.command(context_settings={"allow_extra_args": True})
 @click.argument("model", shell_complete=model_names)
-@click.option("-p", "--prompt", metavar="TEXT", callback=_as_utf8, help="The prompt.")
-@click.option("-f", "--file", "files", metavar="FILE", multiple=True, help="A file with more of the prompt.")
-@click.option("--chat", is_flag=True, help="Send the prompt as a message, in the model's chat template.")
-@click.option("--system", metavar="TEXT", callback=_as_utf8, help="The system prompt of --chat.")
-@click.option("--template", metavar="NAME|FILE", help="Another chat template: chatml, llama3, ..., or a Jinja2 file.")
-@click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
-@click.option("--overflow", metavar="POLICY", help="When --chat outgrows the context: stop (default), drop, window.")
+@prompt_options
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat.",
 )
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
+@click.option("-q", "--quiet", is_flag=True, help="Write the text and errors alone: no figures, no notes.")
+@click.option("--raw-output", is_flag=True, help="Let the text control the terminal: write it as it is.")
 @generation_options
 @load_options
 @click.pass_context
@@ -50,78 +45,107 @@ def command(
     model: str,
     prompt: str | None,
     files: tuple[str, ...],
-    chat: bool,
-    system: str | None,
-    template: str | None,
-    template_arg: dict[str, str],
-    overflow: str | None,
     as_json: bool,
     jsonl: bool,
+    quiet: bool,
+    raw_output: bool,
     **given: Any,
 ) -> None:
-    """Stream what MODEL, a GGUF file or a name in `edgellm list`, writes after a prompt.
+    """Stream the reply of MODEL, a GGUF file or a name in `edgellm list`, to a prompt.
 
-    The prompt is -p, then each -f, then stdin, joined. Ctrl-C stops, keeps what has come, and exits with 130.
+    The prompt is -p, then each -f, then stdin, joined. It is sent as a message, in the model's chat template; a model
+    without one completes the text, as each does with --raw. Ctrl-C stops, keeps what has come, and exits with 130.
     """
-    if context.args:
-        raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(context.args)))}")
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl exclude each other.")
-    if not chat and (system or template or template_arg or overflow):
-        raise click.UsageError("--system, --template, --template-arg and --overflow belong to --chat.")
-    text = _prompt(prompt, files)
+    chat = conversation(given)
+    text = prompts.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
     # Wrong values are told before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
-    ChatOptions.from_kwargs(overflow=overflow)
-    source = None if template is None else _template(template)
-    talk = {"system": system, "template": source, "template_args": template_arg, "overflow": overflow} if chat else None
-    context.exit(_generate(model, text, talk, as_json, jsonl, load, given))
+    with notices(quiet):
+        context.exit(_generate(model, text, chat, _Shown(as_json, jsonl, quiet, raw_output), load, given))
+
+
+class _Shown(NamedTuple):
+    """What is written, and how."""
+
+    as_json: bool
+    jsonl: bool
+    quiet: bool
+    raw: bool
+
+    def token(self, token: "Token") -> None:
+        """Write a token to stdout."""
+        if self.jsonl:
+            fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
+            click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
+        elif not self.as_json:
+            write(token.text, self.raw)
+
+    def end(self, generation: "Generation", chat: bool) -> None:
+        """Write what comes behind the tokens: the object, or an end of the last line."""
+        if self.as_json:
+            click.echo(json.dumps(asdict(generation.completion()) | {"chat": chat}))
+        elif not self.jsonl and generation.tokens and not generation.text.endswith("\n"):
+            write("\n")
+
+    def say(self, *lines: object) -> None:
+        """Write lines to stderr."""
+        for line in () if self.quiet else lines:
+            click.echo(line, err=True)
 
 
 def _generate(
-    name: str,
-    text: str,
-    chat: dict[str, Any] | None,
-    as_json: bool,
-    jsonl: bool,
-    load: dict[str, Any],
-    given: dict[str, Any],
+    name: str, text: str, chat: dict[str, Any] | None, shown: _Shown, load: dict[str, Any], given: dict[str, Any]
 ) -> int:
     from edgellm.model import Model  # after the options were checked: they bring numpy and more
     from edgellm.models import resolve
 
-    if sys.stdout:
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with (
-        notices(),
-        Progress() as progress,
+        Progress(shown.quiet) as progress,
         Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
     ):
-        talk = model if chat is None else model.chat(**chat)
+        talk = _talk(model, chat)
 
         def reading(done: int, total: int) -> None:
             if not generation.tokens:  # later, when a full context is read again, it would be amid the text
                 progress.prefilling(done, total)
 
-        generation = talk.stream(text, progress=reading, logprobs=jsonl, **given)
+        generation = talk.stream(text, progress=reading, logprobs=shown.jsonl, **given)
+        if chat == {} and talk is not model:
+            shown.say(*_mistaken(model, text))
         with _ctrl_c_cancels(generation) as interrupts:
             for token in generation:
                 progress.clear()
-                _show(token, as_json, jsonl)
+                shown.token(token)
         progress.clear()
-        if as_json:
-            click.echo(json.dumps(asdict(generation.completion())))
-        elif not jsonl and _needs_line_end():
-            click.echo()
-        if generation.finish_reason == "length" and len(generation.tokens) != given["max_tokens"]:
-            click.echo(f"edgellm: note: the context of {model.ctx:,} tokens is full", err=True)
-        if generation.dropped_tokens:
-            left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {model.ctx:,}"
-            click.echo(f"edgellm: note: {left_out}, and were not seen in the end", err=True)
-        click.echo(generation.stats, err=True)
+        shown.end(generation, talk is not model)
+        shown.say(*_remarks(generation, model.ctx, given["max_tokens"]), generation.stats)
         return 130 if interrupts else 0
+
+
+def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
+    """What takes the prompt; without a word about chats (see `conversation`) the model's template decides."""
+    return model.chat(**chat) if chat or (chat is not None and model.tokenizer.chat_template) else model
+
+
+def _mistaken(model: "Model", text: str) -> Iterator[str]:
+    """That a prompt seems to be in a template already."""
+    found = [control for control in model.tokenizer.control_texts if len(control) > 1 and control in text]
+    if found:
+        what = f"{printable(found[0])}, which is plain text in a message"
+        yield f"edgellm: note: the prompt has {what}; --raw --special reads it as a token"
+
+
+def _remarks(generation: "Generation", ctx: int, limit: int | None) -> Iterator[str]:
+    """What a person should know of a generation that has ended."""
+    if generation.finish_reason == "length" and len(generation.tokens) != limit:
+        yield f"edgellm: note: the context of {ctx:,} tokens is full"
+    if generation.dropped_tokens:
+        left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
+        yield f"edgellm: note: {left_out}, and were not seen in the end"
 
 
 @contextmanager
@@ -145,38 +169,3 @@ def _ctrl_c_cancels(generation: Any) -> Iterator[list[int]]:
         yield came
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _needs_line_end() -> bool:
-    """Whether what follows would stick to the text: on a terminal, and where stderr goes the same way as stdout."""
-    try:
-        return sys.stdout.isatty() or os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
-    except (AttributeError, OSError, ValueError):
-        return False
-
-
-def _show(token: Any, as_json: bool, jsonl: bool) -> None:
-    if jsonl:
-        fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
-        click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
-    elif not as_json:
-        click.echo(token.text, nl=False)
-
-
-def _prompt(text: str | None, files: Iterable[str]) -> str:
-    """All parts of the prompt joined; a terminal on stdin is no part.
-
-    The line end that editors and `echo` put behind the last part is none of the prompt.
-    """
-    parts = [decode(read(file), file, _TOO_LONG) for file in files]
-    if sys.stdin and not sys.stdin.isatty():
-        parts.append(decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", _TOO_LONG))
-    if not parts and text is None:
-        raise click.UsageError("no prompt: give -p TEXT, -f FILE, or text on stdin.")
-    return (text or "") + "".join(parts).removesuffix("\n").removesuffix("\r")
-
-
-def _template(name: str) -> str:
-    from edgellm.text.template import template_source  # brings numpy and jinja2
-
-    return template_source(name)

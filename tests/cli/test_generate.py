@@ -49,6 +49,12 @@ def text_of(path: Path) -> Callable[[str], str]:
     return generated
 
 
+def text_in(done: Done) -> str:
+    """What stdout has, less the end of its last line."""
+    assert done.stdout.endswith(b"\n")
+    return done.stdout[:-1].decode()
+
+
 def only_line(done: Done, code: int) -> str:
     """The one line on stderr of a command that failed with `code` and printed nothing else."""
     assert (done.returncode, done.stdout) == (code, b""), done.stderr.decode()
@@ -62,7 +68,7 @@ def only_line(done: Done, code: int) -> str:
 def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:
     expected = text_of("the time")  # first: it compiles what is not there yet, which the command would tell
     done = generate(path, "-p", "the time", *GREEDY)
-    assert (done.returncode, done.stdout.decode()) == (0, expected)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{expected}\n")
     assert done.stderr.decode().startswith("prompt ")
     assert "generated 8 · TTFT " in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
@@ -72,12 +78,15 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
     (tmp_path / "a").write_text("was é")
     (tmp_path / "b").write_text(" in\n")
     done = generate(path, "-f", tmp_path / "a", "-p", "he ", "-f", tmp_path / "b", *GREEDY, stdin=b" on\r\n")
-    assert done.stdout.decode() == text_of("he was é in\n on")
-    assert generate(path, *GREEDY, stdin=b"on").stdout.decode() == text_of("on")
+    assert text_in(done) == text_of("he was é in\n on")
+    assert text_in(generate(path, *GREEDY, stdin=b"on")) == text_of("on")
     # The line end behind the last part is none of the prompt; those before it are, and so is one given with -p.
-    assert generate(path, *GREEDY, stdin=b"on\n\n").stdout.decode() == text_of("on\n")
-    assert generate(path, "-f", tmp_path / "b", *GREEDY).stdout.decode() == text_of(" in")
-    assert generate(path, "-p", "on\n", *GREEDY).stdout.decode() == text_of("on\n")
+    assert text_in(generate(path, *GREEDY, stdin=b"on\n\n")) == text_of("on\n")
+    assert text_in(generate(path, "-f", tmp_path / "b", *GREEDY)) == text_of(" in")
+    assert text_in(generate(path, "-p", "on\n", *GREEDY)) == text_of("on\n")
+    # stdin has a place of its own where a - stands for it, and comes once.
+    there = generate(path, "-f", "-", "-f", tmp_path / "b", *GREEDY, stdin=b"on\n")
+    assert text_in(there) == text_of("on\n in")
 
 
 def test_a_full_context_is_told(path: Path) -> None:
@@ -96,7 +105,7 @@ def test_figures_do_not_stick_to_the_text(path: Path) -> None:
 def test_a_stderr_that_is_closed_is_no_reason_to_fail(path: Path, text_of: Callable[[str], str]) -> None:
     shell = shlex.join([*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]) + " 2>&-"
     done = subprocess.run(["sh", "-c", shell], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stdout.decode()) == (0, text_of("the time"))
+    assert (done.returncode, text_in(done)) == (0, text_of("the time"))
 
 
 def test_json_is_one_object(
@@ -106,7 +115,7 @@ def test_json_is_one_object(
     done = generate(path, "-p", "the time", "--json", *GREEDY)
     reply = json.loads(done.stdout)
     assert done.stdout.count(b"\n") == 1
-    assert list(reply) == ["text", "tokens", "finish_reason", "stats", "dropped_tokens"]
+    assert list(reply) == ["text", "tokens", "finish_reason", "stats", "dropped_tokens", "chat"]
     assert (reply["text"], len(reply["tokens"]), reply["finish_reason"]) == (text_of("the time"), 8, "length")
     assert list(reply["stats"]) == STATS
     assert (reply["stats"]["generated_tokens"], reply["stats"]["mbu"]) == (8, None)
@@ -126,10 +135,46 @@ def test_jsonl_is_one_object_a_token(path: Path, text_of: Callable[[str], str]) 
 
 def test_chat_uses_the_template(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
     done = generate(path, "-p", "time", "--chat", "--system", "the", "--template-arg", "x= ", *GREEDY)
-    assert done.stdout.decode() == text_of("the time ")
+    assert text_in(done) == text_of("the time ")
     (tmp_path / "t").write_text("{{ messages[0].content }} was{{ add_generation_prompt or '' }}")
     own = ["--template", tmp_path / "t", "--template-arg", "add_generation_prompt=false"]
-    assert generate(path, "-p", "time", "--chat", *own, *GREEDY).stdout.decode() == text_of("time was")
+    assert text_in(generate(path, "-p", "time", "--chat", *own, *GREEDY)) == text_of("time was")
+    assert text_in(generate(path, "-p", "time", *own, *GREEDY)) == text_of("time was"), "--chat goes without saying"
+    (tmp_path / "s").write_text("the \r\n")
+    told = generate(path, "-p", "time", "--system-file", tmp_path / "s", *GREEDY)
+    assert text_in(told) == text_of("the time")
+    told = generate(path, "-p", "time", "--system-file", "-", *GREEDY, stdin=b"the ")
+    assert text_in(told) == text_of("the time"), "stdin is the system prompt, and no part of the message"
+
+
+def test_a_template_is_used_unless_text_is_to_be_completed(
+    model_file: ModelFile, text_of: Callable[[str], str]
+) -> None:
+    """The weights are those of the other model, so that its Python says what a prompt becomes."""
+    assert text_of("<<the time>>") != text_of("the time")
+    templated = model_file(**TINY, chat_template="{{ bos_token }}<<{{ messages[-1].content }}>>")
+    for args, prompt, chat in (
+        ([], "<<the time>>", True),
+        (["--chat"], "<<the time>>", True),
+        (["--raw"], "the time", False),
+    ):
+        done = generate(templated, *args, "--json", "-p", "the ", *GREEDY, stdin=b"time\n")
+        assert (json.loads(done.stdout)["text"], json.loads(done.stdout)["chat"]) == (text_of(prompt), chat)
+    plain = json.loads(generate(model_file(**TINY), "--json", "-p", "the time", *GREEDY).stdout)
+    assert (plain["text"], plain["chat"]) == (text_of("the time"), False)
+
+
+def test_a_prompt_that_is_in_a_template_already_is_told(path: Path) -> None:
+    note = b"note: the prompt has </s>, which is plain text in a message; --raw --special reads it as a token"
+    assert note in generate(path, "-p", "the</s>", *GREEDY).stderr
+    for clear in (["--chat"], ["--raw"], ["--raw", "--special"], ["--quiet"]):
+        assert b"note" not in generate(path, "-p", "the</s>", *clear, *GREEDY).stderr
+
+
+def test_quiet_leaves_the_text_alone(path: Path, text_of: Callable[[str], str]) -> None:
+    done = generate(path, "-p", "the time", "-q", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
+    assert done.stdout and done.stderr == b""
+    assert "no such file" in only_line(generate(path.with_name("none"), "-p", "x", "--quiet"), 1)
 
 
 def test_a_chat_that_outgrows_the_context(path: Path) -> None:
@@ -142,7 +187,10 @@ def test_a_chat_that_outgrows_the_context(path: Path) -> None:
     done = generate(path, *chat, "--json")
     assert json.loads(done.stdout)["dropped_tokens"] == 0
     assert b"note: the context of 60 tokens is full" in done.stderr
-    assert "or set overflow to drop or window" in only_line(generate(path, *chat, "-p", "z" * 80), 1)
+    assert (
+        "a larger context (--ctx) if the model allows one, or have older turns left out (--overflow drop or window)"
+        in only_line(generate(path, *chat, "-p", "z" * 80), 1)
+    )
 
 
 def test_a_stop_string_and_a_seed(path: Path, text_of: Callable[[str], str]) -> None:
@@ -186,8 +234,11 @@ USAGE: list[tuple[list[str], str]] = [
     (["-n", "-1"], "-n cannot be -1"),
     (["--stop", ""], "--stop cannot be"),
     (["--ctx", "100000"], "--ctx cannot be 100000"),
-    (["--system", "x"], "belong to --chat"),
-    (["--overflow", "drop"], "belong to --chat"),
+    (["--raw", "--chat"], "--raw and --chat exclude each other"),
+    (["--raw", "--system", "x"], "--raw and --system exclude each other"),
+    (["--raw", "--template", "chatml"], "--raw and --template exclude each other"),
+    (["--raw", "--overflow", "drop"], "--raw and --overflow exclude each other"),
+    (["--system", "x", "--system-file", "y"], "--system and --system-file exclude each other"),
     (["--chat", "--overflow", "forget"], "overflow cannot be 'forget': give stop or drop or window"),
     (["--json", "--jsonl"], "exclude each other"),
     (["--chat", "--template-arg", "x"], "not K=V"),
@@ -218,7 +269,10 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
     assert "No such file" in only_line(generate(path, "-f", tmp_path / "none"), 1)
     assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
     assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)
-    assert "without even a BOS token" in only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
+    empty = only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
+    assert "without even a BOS token" in empty and "give some text with -p" in empty
+    for nothing in (generate(path), generate(path, stdin=b"")):
+        assert "no prompt: give -p TEXT" in only_line(nothing, 2)
 
 
 def test_what_this_version_does_not_have(path: Path, model_file: ModelFile) -> None:
@@ -323,6 +377,6 @@ def test_a_warm_generation_imports_nothing_heavy_that_it_does_not_need(path: Pat
         "print(code, *sorted(heavy), file=sys.stderr)"
     )
     assert generate(path, "-p", "x", *GREEDY).returncode == 0
-    command = [sys.executable, "-c", code, "generate", str(path), "-p", "x", *GREEDY]
+    command = [sys.executable, "-c", code, "generate", str(path), "--raw", "-p", "x", *GREEDY]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert done.stderr.decode().splitlines()[-1] == "0"

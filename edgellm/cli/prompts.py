@@ -1,0 +1,129 @@
+"""What `edgellm generate` sends to a model: the parts of the prompt, and whether they are a message or plain text."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from edgellm.cli.options import pairs
+from edgellm.cli.shell import files, one_of, templates
+from edgellm.gguf.printable import printable
+from edgellm.options import ChatOptions
+from edgellm.texts import LONGEST, decode, read
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STDIN = "-"
+"""Stands for stdin where a file is given."""
+
+_TOO_LONG = "give a text that fits the context"
+_OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow")
+
+
+def _as_utf8(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
+    # Such bytes come as lone surrogates, which `decode` refuses as well.
+    return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], _TOO_LONG)
+
+
+def prompt_options(function: F) -> F:
+    """Add what is sent, and how."""
+    for option in (
+        click.option(
+            "--overflow",
+            metavar="POLICY",
+            shell_complete=one_of(*ChatOptions.choices("overflow")),
+            help="When the conversation outgrows the context: stop (default), drop, window.",
+        ),
+        click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template."),
+        click.option(
+            "--template",
+            metavar="NAME|FILE",
+            shell_complete=templates,
+            help="Another chat template: chatml, llama3, ..., or a Jinja2 file.",
+        ),
+        click.option("--system-file", metavar="FILE", shell_complete=files, help="The system prompt, from a file."),
+        click.option("--system", metavar="TEXT", callback=_as_utf8, help="The system prompt."),
+        click.option("--raw", is_flag=True, help="Complete the prompt as plain text, without a chat template."),
+        click.option("--chat", is_flag=True, help="Send it as a message, or fail if the model has no template."),
+        click.option(
+            "-f",
+            "--file",
+            "files",
+            metavar="FILE",
+            multiple=True,
+            shell_complete=files,
+            help="A file with more of the prompt; - is stdin.",
+        ),
+        click.option("-p", "--prompt", metavar="TEXT", callback=_as_utf8, help="The prompt."),
+    ):
+        function = option(function)
+    return function
+
+
+def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
+    """Takes the options of chats out of what was given: those of `Model.chat`, or None for plain text.
+
+    Empty ones stand for a message if the model has a template, and else for text. Raises UsageError and EdgeLLMError.
+    """
+    chat, raw = given.pop("chat"), given.pop("raw")
+    values = {name: given.pop(name) for name in _OF_CHATS}
+    named = [f"--{name.replace('_', '-')}" for name, value in values.items() if value]
+    if raw and (chat or named):
+        raise click.UsageError(f"--raw and {named[0] if named else '--chat'} exclude each other.")
+    if values["system"] is not None and values["system_file"]:
+        raise click.UsageError("--system and --system-file exclude each other.")
+    ChatOptions.from_kwargs(overflow=values["overflow"])
+    if raw:
+        return None
+    return _for_chat(**values) if chat or named else {}
+
+
+def _for_chat(
+    system: str | None,
+    system_file: str | None,
+    template: str | None,
+    template_arg: dict[str, str],
+    overflow: str | None,
+) -> dict[str, Any]:
+    if system_file:
+        system = part(system_file)
+    source = None if template is None else _template(template)
+    return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow}
+
+
+def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
+    """All parts of the prompt joined; a terminal on stdin is none, unless `-` names it, nor is an empty stdin alone.
+
+    The line end that editors and `echo` put behind the last part is none of the prompt. Raises UsageError for `words`
+    that are not behind -p, and if there is no part.
+    """
+    if words:
+        raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(words)))}")
+    parts = [decode(read(file), file, _TOO_LONG) if file != STDIN else _stdin() for file in files]
+    if STDIN not in files and sys.stdin and not sys.stdin.isatty():
+        parts += [rest] if (rest := _stdin()) else []
+    if not parts and text is None:
+        raise click.UsageError("no prompt: give -p TEXT, -f FILE, or text on stdin.")
+    return (text or "") + _without_last_end("".join(parts))
+
+
+def part(file: str) -> str:
+    """The text of a file, or of stdin, less the end of its last line."""
+    return _without_last_end(_stdin() if file == STDIN else decode(read(file), file, _TOO_LONG))
+
+
+def _without_last_end(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _stdin() -> str:
+    return decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", _TOO_LONG) if sys.stdin else ""
+
+
+def _template(name: str) -> str:
+    from edgellm.text.template import template_source  # brings numpy and jinja2
+
+    return template_source(name)
