@@ -1,4 +1,4 @@
-"""Text that cannot break the screen: what a terminal would act on, or show in a width of its own, is made harmless."""
+"""Text that does nothing to a terminal: what one would act on, or show in a width of its own, is made harmless."""
 
 import re
 
@@ -9,7 +9,9 @@ _FORMAT = (
 )
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f"
 _UNSHOWN = "\x80-\x9f\ud800-\udfff\ufffe\uffff"
+_TURNS = "\u202a-\u202e\u2066-\u2069"
 _HARMFUL = re.compile(f"[{_FORMAT}{_CONTROLS}{_UNSHOWN}\u2028\u2029]|[{_COMBINING}]{{4}}")
+_ACTING = re.compile(f"[{_CONTROLS}\x80-\x9f{_TURNS}]")
 _HIDDEN = re.compile(f"[{_FORMAT}]+|\r(?=\n)")
 _PILED = re.compile(f"([{_COMBINING}]{{3}})[{_COMBINING}]+")
 _SHOWN = (
@@ -29,3 +31,16 @@ def clean(text: str) -> str:
     if _HARMFUL.search(text) is None:
         return text
     return _PILED.sub(r"\1", _HIDDEN.sub("", text)).translate(_SHOWN)
+
+
+def inert(text: str) -> str:
+    """A text for a file that a terminal may show: control characters are pictures, and none turns the lines around it.
+
+    Joiners, accents and all else that belongs to words and emoji stays.
+    """
+    return _ACTING.sub(lambda found: _SHOWN.get(ord(found[0]), ""), text.replace("\r\n", "\n"))
+
+
+def escaped(document: str) -> str:
+    """A JSON document of the same meaning, with escapes in place of what `inert` changes."""
+    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", document)

@@ -6,8 +6,8 @@ from weakref import WeakKeyDictionary
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from tui.lasting import LastingApp
 from edgellm.clean import clean
+from tui.lasting import LastingApp
 
 
 class NoticingApp(LastingApp):

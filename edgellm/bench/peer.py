@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 from edgellm.bench.load import warm_up
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
+from edgellm.extras import how_to_install
 from edgellm.gguf.printable import printable
 from edgellm.llamacpp.wire import Opening
 from edgellm.process.spawn import ending, last_words, start
@@ -32,7 +33,7 @@ class PeerEndedError(EdgeLLMError):
 def check_peer() -> None:
     """Raises EdgeLLMError unless llama.cpp is installed."""
     if find_spec("llama_cpp") is None:
-        raise EdgeLLMError('--against: llama.cpp is not installed; run: pip install "edgellm[llama-cpp]"')
+        raise EdgeLLMError(f"--against: llama.cpp is not installed; run: {how_to_install('llama-cpp-python')}")
 
 
 class Peer:

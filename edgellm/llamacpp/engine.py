@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgellm.engine.protocol import Segment, Stopped, check_batch
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
+from edgellm.extras import how_to_install
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from edgellm.llamacpp.child import Child
@@ -38,7 +39,7 @@ class LlamaCppEngine:
     def __init__(self, file: GGUFFile, *, threads: int, ctx: int | None, kv_type: str) -> None:
         """Open the model of an open file. Raises UnsupportedModelError, ModelFileError, OptionError, EdgeLLMError."""
         if find_spec("llama_cpp") is None:
-            raise EdgeLLMError('the engine llama.cpp is not installed; run: pip install "edgellm[llama-cpp]"')
+            raise EdgeLLMError(f"the engine llama.cpp is not installed; run: {how_to_install('llama-cpp-python')}")
         self.threads = threads
         self.ctx = _context(file, ctx)
         self.max_rows = min(MAX_ROWS, self.ctx)

@@ -111,7 +111,7 @@ def test_a_damaged_file_never_reaches_llama_cpp(path: Path, tmp_path: Path) -> N
 
 def test_without_the_package(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.llamacpp.engine.find_spec", lambda name: None)
-    with pytest.raises(EdgeLLMError, match=r'pip install "edgellm\[llama-cpp\]"'):
+    with pytest.raises(EdgeLLMError, match="-m pip install 'llama-cpp-python>="):
         Model.open(path, engine="llama.cpp")
 
 

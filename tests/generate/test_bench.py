@@ -300,5 +300,5 @@ def test_a_peer_that_crashes_repacked_runs_without(monkeypatch: pytest.MonkeyPat
 def test_a_missing_peer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     monkeypatch.setattr(peer, "find_spec", lambda name: None)
-    with pytest.raises(EdgeLLMError, match=r'pip install "edgellm\[llama-cpp\]"'):
+    with pytest.raises(EdgeLLMError, match="-m pip install 'llama-cpp-python>="):
         peer.check_peer()

@@ -1,6 +1,7 @@
 """Chats as files: Markdown that a person reads, and JSON that comes back whole or not at all."""
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -43,6 +44,19 @@ def test_markdown_of_the_shown_path() -> None:
         "<details><summary>Thinking</summary>\n\nHm.\n\n</details>\n\nSo:\n```python\nx = 1\n```\n\n"
         "<sub>qwen · 1,234 tokens · TTFT 0.25 s · 20.5 tokens/s · did not see 7 tokens · cancelled</sub>\n"
     )
+
+
+def test_files_do_nothing_to_a_terminal_that_shows_them(chats: Store) -> None:
+    """Words and emoji stay as they are, and in JSON all does, behind escapes."""
+    text = "\x1b]52;c;eA==\x07\x9b2J\r\x7f\x00 \u202eevil\u2066 👩\u200d💻 क्\u200dष \u200f\r\n\tend"
+    whole = chat(Message(1, None, "user", text, 0.0), title=text, system=text)
+    markdown = to_markdown(whole)
+    assert "␛]52;c;eA==␇\ufffd2J␍␡␀ evil 👩\u200d💻 क्\u200dष \u200f\n\tend\n" in markdown
+    document = to_json(whole)
+    for file in (markdown, document):
+        assert not {c for c in file if unicodedata.category(c) == "Cc"} - {"\n", "\t"}
+        assert not {"\u202e", "\u2066"} & set(file)
+    assert chats.load(from_json(chats, document)).tree.messages[1].text == text
 
 
 @pytest.mark.parametrize(

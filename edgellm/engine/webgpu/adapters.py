@@ -12,6 +12,7 @@ from typing import Any
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.webgpu.faults import one_line
 from edgellm.engine.webgpu.presence import installed
+from edgellm.extras import how_to_install
 from edgellm.gguf.printable import printable
 
 KINDS = {
@@ -47,7 +48,7 @@ class Adapter:
 def adapters() -> tuple[Adapter, ...]:
     """All adapters, real GPUs first. Raises DeviceFault where wgpu is missing or does not work."""
     if not installed():
-        raise DeviceFault('wgpu is not installed; run: pip install "edgellm[gpu]"')
+        raise DeviceFault(f"wgpu is not installed; run: {how_to_install('wgpu')}")
     return _found()
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from edgellm.clean import escaped, inert
 from edgellm.errors import EdgeLLMError
 from tui.core.store import checked
 from tui.core.store.database import storable
@@ -47,7 +48,7 @@ def to_markdown(chat: Chat) -> str:
         parts += [f"## {message.role.capitalize()}", *_body(message)]
         if line := _line(message):
             parts.append(f"<sub>{line}</sub>")
-    return storable("\n\n".join(parts) + "\n")
+    return storable(inert("\n\n".join(parts)) + "\n")
 
 
 def _body(message: Message) -> list[str]:
@@ -86,7 +87,7 @@ def to_json(chat: Chat) -> str:
     head = {"format": FORMAT, "version": VERSION, "title": chat.title, "system": chat.system, "model": chat.model}
     messages = [{name: getattr(message, name) for name in FIELDS} for message in chat.tree.messages.values()]
     whole = {**head, "leaf": chat.tree.leaf, "messages": messages}
-    return storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict)) + "\n"
+    return escaped(storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict))) + "\n"
 
 
 def from_json(store: Store, text: str) -> int:

@@ -1,0 +1,31 @@
+"""The command that adds an optional package is one that works: for the very Python that runs edgellm."""
+
+import re
+import shlex
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from edgellm import extras
+from support import ROOT
+
+
+@pytest.mark.parametrize("extra", ["gpu", "llama-cpp"])
+def test_the_command_names_what_the_project_asks_for(extra: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (wanted,) = project["optional-dependencies"][extra]
+    package = re.split("[<>=]", wanted)[0]
+    command = shlex.split(extras.how_to_install(package))
+    assert command == [sys.executable, "-m", "pip", "install", wanted]
+
+
+def test_without_pip_or_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "requires", unknown)
+    monkeypatch.setattr(sys, "executable", "/with space/python")
+    assert extras.how_to_install("wgpu") == "uv pip install --python '/with space/python' wgpu"
