@@ -20,15 +20,21 @@ def command(as_json: bool) -> None:
     from edgellm.engine.kinds import KINDS, kind
     from edgellm.machine import available_memory, cpu_name
 
-    found: list[dict[str, Any]] = [
-        {"gpu": None, "name": cpu_name(), "kind": "CPU", "backend": "", "features": [], "free": available_memory()}
-    ]
+    cpu = {"gpu": None, "name": cpu_name(), "kind": "CPU", "backend": "", "features": _cpu_features()}
+    found: list[dict[str, Any]] = [{**cpu, "free": available_memory()}]
     for name in KINDS:
         try:
             found += [{"gpu": i, **facts} for i, facts in enumerate(kind(name).listed())]
         except DeviceFault as fault:
             click.echo(f"edgellm: note: {fault}", err=True)
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(_as_text(found)))
+
+
+def _cpu_features() -> list[str]:
+    """What kernels multiply with on this CPU."""
+    from kquants.compiler.cpu import has_matrix_tiles, lowering
+
+    return [lowering(), *(["AMX"] if has_matrix_tiles() else [])]
 
 
 def _as_text(found: list[dict[str, Any]]) -> list[str]:
