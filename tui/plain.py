@@ -134,7 +134,8 @@ class Plain:
             self.say(f"{event.name} is ready; /help shows the commands")
         elif isinstance(event, ReplyEnded):
             self._output.end(event.text)
-            self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
+            if event.finish_reason != "error" or event.stats:  # one without figures never began, and an error tells why
+                self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
 
     def _say_lines(self, lines: Iterable[str]) -> None:
         self.say("\n".join(lines))

@@ -39,7 +39,7 @@ def _obtained(reference: str, progress: Progress) -> Iterator[str]:
     model = obtain(reference, Transfer(progress))
     yield f"{printable(str(model.path), 400)} {model.how}"
     name = shlex.quote(printable(name_of(model.path), 400))
-    yield f"next: edgellm generate {name} --chat -p 'Hello!'"
+    yield f"next: edgellm generate {name} -p 'Hello!'"
 
 
 def _suggestions() -> Iterator[str]:

@@ -21,7 +21,7 @@ def own_template(model: str, source: str | None) -> str:
     if source is None:
         raise EdgeLLMError(
             f"{model} has no chat template: it may not be a chat model; "
-            "`edgellm generate --chat --template NAME|FILE` takes one, as `template=` does in Python"
+            "`edgellm generate --template NAME|FILE` takes one, as `template=` does in Python"
         )
     return source
 

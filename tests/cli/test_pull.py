@@ -55,7 +55,7 @@ def test_a_model_comes_and_the_next_command_runs(machine: Machine, hub: Hub, mod
     path = machine.own / "models" / NAME / "Tiny_Q8_0.gguf"
     assert (code, out.splitlines()) == (
         0,
-        [f"{path} is whole", "next: edgellm generate Tiny_Q8_0 --chat -p 'Hello!'"],
+        [f"{path} is whole", "next: edgellm generate Tiny_Q8_0 -p 'Hello!'"],
     )
     assert err.startswith(f"{NAME}: Tiny_Q8_0.gguf, ")
     assert err.count("\n") == 1

@@ -70,7 +70,7 @@ def test_it_knows_greetings_with_or_without_a_capital_and_a_mark() -> None:
                     assert said.startswith(answer), f"{typed + mark}: {said}"
 
 
-@pytest.mark.parametrize("args", [("--chat",), ("--chat", "--system", "Be brief."), ()])
+@pytest.mark.parametrize("args", [(), ("--chat", "--system", "Be brief."), ("--raw",)])
 def test_it_answers_a_message_and_a_raw_prompt(args: tuple[str, ...]) -> None:
     reply = generate("-p", QUESTION, *args)
     assert reply["text"].strip().startswith("Run `edgellm convert")

@@ -208,6 +208,20 @@ def test_a_broken_pipe_ends_it_silently(tiny: Path, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].endswith(b"/help shows the commands")
 
 
+def test_a_message_that_does_not_fit_is_told_once_in_the_words_of_the_chat(tiny: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "edgellm", "chat", "--plain", str(tiny)],
+        input=b"z" * 40_000,
+        capture_output=True,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    (line,) = done.stderr.decode().rpartition("/help shows the commands\n")[2].splitlines()
+    assert "too long for the context of" in line and "(/set ctx)" in line and "(/set overflow drop or window)" in line
+    assert done.returncode == 1
+
+
 def test_without_stdin_there_is_nothing_to_reply_to(tiny: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", f'"{sys.executable}" -m edgellm chat --plain "{tiny}" <&-'],
