@@ -11,12 +11,16 @@ import click
 from edgellm.checks import whole
 from edgellm.cli.shell import one_of
 from edgellm.options import GenerationOptions, LoadOptions, checked
+from edgellm.texts import decode
 
 KV_TYPES = one_of(*LoadOptions.choices("kv_type"))
 ENGINES = one_of(*LoadOptions.choices("engine"))
 """What completes options of these names."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+TOO_LONG = "give a text that fits the context"
+"""What to do about a text that is longer than any context."""
 
 
 def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -31,6 +35,12 @@ def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, 
         except ValueError:
             found[key] = value
     return found
+
+
+def utf8(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
+    # Such bytes come as lone surrogates, which `decode` refuses as well.
+    return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
 
 
 def number(least: int, most: float = math.inf) -> Callable[..., int | None]:

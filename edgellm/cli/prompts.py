@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from edgellm.cli.options import pairs
+from edgellm.cli.options import TOO_LONG, pairs, utf8
 from edgellm.cli.shell import files, one_of, templates
 from edgellm.gguf.printable import printable
 from edgellm.options import ChatOptions
@@ -18,14 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 STDIN = "-"
 """Stands for stdin where a file is given."""
 
-_TOO_LONG = "give a text that fits the context"
 _OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow")
-
-
-def _as_utf8(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
-    # Such bytes come as lone surrogates, which `decode` refuses as well.
-    return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], _TOO_LONG)
 
 
 def prompt_options(function: F) -> F:
@@ -45,7 +38,7 @@ def prompt_options(function: F) -> F:
             help="Another chat template: chatml, llama3, ..., or a Jinja2 file.",
         ),
         click.option("--system-file", metavar="FILE", shell_complete=files, help="The system prompt, from a file."),
-        click.option("--system", metavar="TEXT", callback=_as_utf8, help="The system prompt."),
+        click.option("--system", metavar="TEXT", callback=utf8, help="The system prompt."),
         click.option("--raw", is_flag=True, help="Complete the prompt as plain text, without a chat template."),
         click.option("--chat", is_flag=True, help="Send it as a message, or fail if the model has no template."),
         click.option(
@@ -57,7 +50,7 @@ def prompt_options(function: F) -> F:
             shell_complete=files,
             help="A file with more of the prompt; - is stdin.",
         ),
-        click.option("-p", "--prompt", metavar="TEXT", callback=_as_utf8, help="The prompt."),
+        click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="The prompt."),
     ):
         function = option(function)
     return function
@@ -102,7 +95,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
     """
     if words:
         raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(words)))}")
-    parts = [decode(read(file), file, _TOO_LONG) if file != STDIN else _stdin() for file in files]
+    parts = [decode(read(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
     if STDIN not in files and sys.stdin and not sys.stdin.isatty():
         parts += [rest] if (rest := _stdin()) else []
     if not parts and text is None:
@@ -112,7 +105,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
 
 def part(file: str) -> str:
     """The text of a file, or of stdin, less the end of its last line."""
-    return _without_last_end(_stdin() if file == STDIN else decode(read(file), file, _TOO_LONG))
+    return _without_last_end(_stdin() if file == STDIN else decode(read(file), file, TOO_LONG))
 
 
 def _without_last_end(text: str) -> str:
@@ -120,7 +113,7 @@ def _without_last_end(text: str) -> str:
 
 
 def _stdin() -> str:
-    return decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", _TOO_LONG) if sys.stdin else ""
+    return decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", TOO_LONG) if sys.stdin else ""
 
 
 def _template(name: str) -> str:

@@ -112,7 +112,7 @@ def _advice(model: str, names: list[str]) -> str:
 def _nearest(asked: str, names: list[str]) -> Iterator[str]:
     yield from (name for name in names if asked in name.casefold())
     folded = {name.casefold(): name for name in names}
-    yield from (folded[name] for name in get_close_matches(asked, folded, n=3, cutoff=0.4))
+    yield from (folded[name] for name in get_close_matches(asked, folded, n=3, cutoff=0.6))
 
 
 def _shown(names: Iterable[str]) -> str:

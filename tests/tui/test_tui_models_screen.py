@@ -210,6 +210,7 @@ def test_real_files_and_damaged_ones(machine: Machine) -> None:
     whole = write_model(machine.here / "models/tiny.gguf", types="Q8_0", width=64, heads=1, kv_heads=1, ffn=64)
     machine.write("models/cut.gguf", whole.read_bytes()[:3000])
     machine.write("models/text.gguf", b"hello")
+    machine.write("models/evil\x1b[2J\u202e.gguf", b"hello")
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await complete(app, pilot)
@@ -217,7 +218,11 @@ def test_real_files_and_damaged_ones(machine: Machine) -> None:
         await pilot.press(*"cut")
         await pilot.pause()
         assert app.pointed == "cut"
-        await pilot.press("enter", *["backspace"] * 3, *"tiny", "enter")
+        await pilot.press(*["backspace"] * 3, *"evil", "enter")
+        await pilot.pause()
+        assert app.text.count("evil\\x1b[2J\\u202e") == 2, "in the list, and where more of it is told"
+        assert not {"\x1b", "\u202e"} & set(app.text)
+        await pilot.press(*["backspace"] * 4, *"tiny", "enter")
         await pilot.pause()
 
     assert play(script).chosen == ["tiny"]

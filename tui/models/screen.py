@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
+from edgellm.gguf.printable import printable
 from tui.binding import LEAVE, bind
 from tui.models.filter import Filter
 from tui.models.listing import ModelList
@@ -191,4 +192,4 @@ def _about(row: ModelRow | None) -> str:
     """More about a row than its line has room for."""
     if row is None:
         return "nothing here is called so; ORG/NAME pulls a model from Hugging Face"
-    return "\n".join(filter(None, (row.name, row.problem or row.note)))
+    return "\n".join(printable(line, 400) for line in (row.name, row.problem or row.note) if line)
