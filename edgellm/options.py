@@ -4,11 +4,11 @@ The command line, the screen and the Python names read the defaults from here an
 An options object cannot hold an impossible value: each value is checked when the object is made.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, ClassVar, Self, TypeVar
 
+from edgellm.alike import OTHER_NAMES, nearest
 from edgellm.checks import OneOf, biases, flag, layers, real, stops, text, whole
 from edgellm.errors import OptionError
 
@@ -26,31 +26,6 @@ FILE_KEYS = {
 
 Source: `gguf.Keys.General.SAMPLING_*`. Its keys for samplers that edgellm does not have are left out.
 """
-
-OTHER_NAMES = {
-    "chat_template": "template",
-    "context_length": "ctx",
-    "ctx_size": "ctx",
-    "max_new_tokens": "max_tokens",
-    "n_ctx": "ctx",
-    "n_gpu_layers": "gpu_layers",
-    "n_predict": "max_tokens",
-    "n_threads": "threads",
-    "num_ctx": "ctx",
-    "num_gpu": "gpu_layers",
-    "num_predict": "max_tokens",
-    "num_thread": "threads",
-    "predict": "max_tokens",
-    "repeat_last_n": "penalty_last_n",
-    "repetition_penalty": "repeat_penalty",
-    "reverse_prompt": "stop",
-    "system_prompt": "system",
-    "temperature": "temp",
-}
-"""What llama.cpp, ollama and transformers call options of the same meaning, and ours."""
-
-_ALIKE = 0.7
-"""From this ratio of `difflib` on a name is taken for a slip of another."""
 
 
 def _option(check: Callable[[object], object], default: object) -> Any:
@@ -123,11 +98,6 @@ def _shown(value: object) -> str:
 def _advice(name: str, known: list[str]) -> str:
     meant = nearest(name, known) if OTHER_NAMES.get(name) not in known else OTHER_NAMES[name]
     return f"did you mean {meant}?" if meant else f"the options here are {', '.join(known)}"
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name that another is a slip of, if it is like enough."""
-    return next(iter(get_close_matches(name, known, 1, _ALIKE)), None)
 
 
 def check_text(name: str, value: object) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edgellm import __version__
+from edgellm.alike import nearest
 from edgellm.cli import habits
 from edgellm.cli.shell import VARIABLE, answer
 from edgellm.entry import INTERRUPTED
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.gguf.printable import printable
-from edgellm.options import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

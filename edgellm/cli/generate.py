@@ -14,6 +14,7 @@ from edgellm.cli.options import generation_options, load_options
 from edgellm.cli.prompts import conversation, prompt_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
+from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.gguf.printable import printable
 from edgellm.options import GenerationOptions, LoadOptions
 from edgellm.streams import write
@@ -107,13 +108,14 @@ def _generate(
         Progress(shown.quiet) as progress,
         Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
     ):
-        talk = _talk(model, chat)
 
         def reading(done: int, total: int) -> None:
             if not generation.tokens:  # later, when a full context is read again, it would be amid the text
                 progress.prefilling(done, total)
 
-        generation = talk.stream(text, progress=reading, logprobs=shown.jsonl, **given)
+        with _raw_for_others(undecided=chat == {}):
+            talk = _talk(model, chat)
+            generation = talk.stream(text, progress=reading, logprobs=shown.jsonl, **given)
         if chat == {} and talk is not model:
             shown.say(*_mistaken(model, text))
         with _ctrl_c_cancels(generation) as interrupts:
@@ -122,13 +124,24 @@ def _generate(
                 shown.token(token)
         progress.clear()
         shown.end(generation, talk is not model)
-        shown.say(*_remarks(generation, model.ctx, given["max_tokens"]), generation.stats)
+        shown.say(*_remarks(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
         return 130 if interrupts else 0
 
 
 def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
     """What takes the prompt; without a word about chats (see `conversation`) the model's template decides."""
     return model.chat(**chat) if chat or (chat is not None and model.tokenizer.chat_template) else model
+
+
+@contextmanager
+def _raw_for_others(undecided: bool) -> Iterator[None]:
+    """Say what else there is where a template that nobody asked for does not work."""
+    try:
+        yield
+    except EdgeLLMError as error:
+        if not undecided or isinstance(error, OptionError | PromptError):
+            raise
+        raise EdgeLLMError(f"{error}, or complete text with --raw") from error
 
 
 def _mistaken(model: "Model", text: str) -> Iterator[str]:
@@ -139,10 +152,11 @@ def _mistaken(model: "Model", text: str) -> Iterator[str]:
         yield f"edgellm: note: the prompt has {what}; --raw --special reads it as a token"
 
 
-def _remarks(generation: "Generation", ctx: int, limit: int | None) -> Iterator[str]:
+def _remarks(generation: "Generation", ctx: int, limit: int | None, chat: bool) -> Iterator[str]:
     """What a person should know of a generation that has ended."""
     if generation.finish_reason == "length" and len(generation.tokens) != limit:
-        yield f"edgellm: note: the context of {ctx:,} tokens is full"
+        advice = "; --overflow window lets a reply go on" if chat else ""
+        yield f"edgellm: note: the context of {ctx:,} tokens is full{advice}"
     if generation.dropped_tokens:
         left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
         yield f"edgellm: note: {left_out}, and were not seen in the end"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from edgellm.options import OTHER_NAMES
+from edgellm.alike import OTHER_NAMES
 
 COMMANDS = {
     "delete": "rm",

@@ -91,7 +91,9 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
 
 def test_a_full_context_is_told(path: Path) -> None:
     done = generate(path, "-p", "the time", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
-    assert b"note: the context of 20 tokens is full" in done.stderr
+    assert b"note: the context of 20 tokens is full; --overflow window lets a reply go on" in done.stderr
+    done = generate(path, "-p", "the time", "--raw", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
+    assert b"note: the context of 20 tokens is full\n" in done.stderr
     assert b"note" not in generate(path, "-p", "the time", *GREEDY).stderr
 
 
@@ -169,6 +171,15 @@ def test_a_prompt_that_is_in_a_template_already_is_told(path: Path) -> None:
     assert note in generate(path, "-p", "the</s>", *GREEDY).stderr
     for clear in (["--chat"], ["--raw"], ["--raw", "--special"], ["--quiet"]):
         assert b"note" not in generate(path, "-p", "the</s>", *clear, *GREEDY).stderr
+
+
+def test_a_template_that_does_not_work_is_no_reason_to_give_up(model_file: ModelFile) -> None:
+    for template in ("{% if %}", "{{ raise_exception('no') }}"):
+        path = model_file(**TINY, chat_template=template)
+        said = only_line(generate(path, "-p", "the"), 1)
+        assert said.endswith("choose another as --template NAME|FILE, or complete text with --raw\n")
+        assert generate(path, "-p", "the", "--raw", *GREEDY).returncode == 0
+        assert "--raw" not in only_line(generate(path, "-p", "the", "--chat"), 1)
 
 
 def test_quiet_leaves_the_text_alone(path: Path, text_of: Callable[[str], str]) -> None:

@@ -52,7 +52,7 @@ def test_names_that_mean_it(name: str, machine: Machine) -> None:
     pulled(machine, "m-Q8_0.gguf")
     if name.endswith(".gguf"):
         name = str(machine.own / "models" / name.replace("q8_0", "Q8_0"))
-    assert run(name, "--yes").exit_code == 0
+    assert run(name, "-y").exit_code == 0
     assert everything(machine) == set()
     assert list((machine.own / "models").iterdir()) == []
 

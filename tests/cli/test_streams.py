@@ -137,12 +137,15 @@ def test_a_generated_text(model_file: ModelFile) -> None:
     assert done.stdout == b"\x1b\x1b\x1b\n"
 
 
-@pytest.mark.parametrize("words", ["info", "generate -p x", "chat --plain", "pull", "x"])
-def test_arguments_in_errors(words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "encoding"),
+    [("info", ""), ("generate -p x", "ascii"), ("chat --plain", ""), ("pull", ""), ("x", "latin-1")],
+)
+def test_arguments_in_errors(words: str, encoding: str, tmp_path: Path) -> None:
     command, *options = words.split()
     text = "two\nlines" + "".join(HOSTILE).replace("/", "").replace("\0", "")
     shell = shlex.join([*EDGELLM, command, text, *options])
-    told = on_terminal(shell, EDGELLM_HOME=str(tmp_path), HF_ENDPOINT=f"http://127.0.0.1:9/{text}")
+    told = on_terminal(shell, encoding or "utf-8", EDGELLM_HOME=str(tmp_path), PYTHONIOENCODING=encoding)
     assert told.startswith("edgellm: ") and harmless(told)
     assert told.count("\n") == 1
 

@@ -9,8 +9,9 @@ import click
 import pytest
 
 from edgellm import cli
+from edgellm.alike import OTHER_NAMES
 from edgellm.cli import habits
-from edgellm.options import OTHER_NAMES, GenerationOptions, LoadOptions
+from edgellm.options import GenerationOptions, LoadOptions
 
 Refused = Callable[..., str]
 
