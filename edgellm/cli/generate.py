@@ -89,7 +89,7 @@ class _Shown(NamedTuple):
         """Write what comes behind the tokens: the object, or an end of the last line."""
         if self.as_json:
             click.echo(json.dumps(asdict(generation.completion()) | {"chat": chat}))
-        elif not self.jsonl and generation.tokens and not generation.text.endswith("\n"):
+        elif not self.jsonl and generation.text and not generation.text.endswith("\n"):
             write("\n")
 
     def say(self, *lines: object) -> None:

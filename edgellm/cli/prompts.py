@@ -63,7 +63,7 @@ def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
     """
     chat, raw = given.pop("chat"), given.pop("raw")
     values = {name: given.pop(name) for name in _OF_CHATS}
-    named = [f"--{name.replace('_', '-')}" for name, value in values.items() if value]
+    named = [f"--{name.replace('_', '-')}" for name, value in values.items() if value not in (None, {})]
     if raw and (chat or named):
         raise click.UsageError(f"--raw and {named[0] if named else '--chat'} exclude each other.")
     if values["system"] is not None and values["system_file"]:

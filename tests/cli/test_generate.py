@@ -142,6 +142,8 @@ def test_chat_uses_the_template(path: Path, tmp_path: Path, text_of: Callable[[s
     own = ["--template", tmp_path / "t", "--template-arg", "add_generation_prompt=false"]
     assert text_in(generate(path, "-p", "time", "--chat", *own, *GREEDY)) == text_of("time was")
     assert text_in(generate(path, "-p", "time", *own, *GREEDY)) == text_of("time was"), "--chat goes without saying"
+    told = generate(path, "-p", "time", "--system", "", "--template-arg", "x= ", *GREEDY)
+    assert text_in(told) == text_of(" time "), "an empty system prompt is one"
     (tmp_path / "s").write_text("the \r\n")
     told = generate(path, "-p", "time", "--system-file", tmp_path / "s", *GREEDY)
     assert text_in(told) == text_of("the time")
