@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from edgellm.checks import whole
-from edgellm.cli.shell import one_of
+from edgellm.cli.shell import one_of, pre_tokenizers
 from edgellm.options import GenerationOptions, LoadOptions, checked
 from edgellm.texts import decode
 
@@ -111,7 +111,12 @@ def gpu_options(function: F) -> F:
 def load_options(function: F) -> F:
     """Add how a model is opened: the fields of `LoadOptions`."""
     for option in (
-        click.option("--tokenizer-pre", metavar="NAME", help="A pre-tokenizer in place of the file's own."),
+        click.option(
+            "--tokenizer-pre",
+            metavar="NAME",
+            shell_complete=pre_tokenizers,
+            help="A pre-tokenizer in place of the file's own.",
+        ),
         click.option(
             "--engine",
             metavar="NAME",

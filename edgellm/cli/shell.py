@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 VARIABLE = "_EDGELLM_COMPLETE"
 """Set by a shell's script when it asks what a command line can become."""
 
+SHELLS = ("bash", "zsh", "fish")
 _SPECIAL, _ESCAPED = re.compile(r"([^\w@%+=:,./-])"), r"\\\1"
 
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
@@ -65,9 +66,6 @@ def answer(cli: click.Group, instruction: str) -> int:
     return 0
 
 
-SHELLS = ("bash", "zsh", "fish")
-
-
 def model_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """The models whose name begins so, and files where there are none."""
     from edgellm.models.names import labels
@@ -81,6 +79,13 @@ def templates(context: click.Context, parameter: click.Parameter, begun: str) ->
     from edgellm.text.template import built_in_names
 
     return [*files(context, parameter, begun), *_items(built_in_names(), begun)]
+
+
+def pre_tokenizers(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The pre-tokenizers whose name begins so."""
+    from edgellm.text.pretokenizers import PRE_TOKENIZERS
+
+    return _items(PRE_TOKENIZERS, begun)
 
 
 def files(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

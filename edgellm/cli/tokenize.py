@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from edgellm.cli.shell import model_names
+from edgellm.cli.shell import model_names, pre_tokenizers
 from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
 from edgellm.streams import write
@@ -19,7 +19,12 @@ from edgellm.text.tokenizer import Tokenizer
 @click.option("--special", is_flag=True, help="Find control tokens in the text; show them when decoding.")
 @click.option("--add-special", is_flag=True, help="Add the BOS and EOS tokens that the model asks for.")
 @click.option("--raw-output", is_flag=True, help="Let decoded text control the terminal: write it as it is.")
-@click.option("--tokenizer-pre", metavar="NAME", help="Use this pre-tokenizer in place of the file's own.")
+@click.option(
+    "--tokenizer-pre",
+    metavar="NAME",
+    shell_complete=pre_tokenizers,
+    help="Use this pre-tokenizer in place of the file's own.",
+)
 def command(
     model: str,
     decode: bool,

@@ -77,6 +77,7 @@ def test_bash_completes_the_values_of_options(complete: Complete) -> None:
     assert complete("edgellm", "generate", "--overflow", "w") == ["window"]
     assert "chatml" in complete("edgellm", "generate", "--template", "")
     assert complete("edgellm", "generate", "--gpu-layers", "a") == ["all", "auto"]
+    assert complete("edgellm", "tokenize", "--tokenizer-pre", "llama-b") == ["llama-bpe"]
     assert complete("edgellm", "perplexity", "--against", "tiny") == ["tiny-model"]
 
 
