@@ -50,9 +50,9 @@ def _span(low: float, high: float) -> str:
 
 
 class OneOf:
-    """One of the words `names`."""
+    """The check of an option that is one of the words `names`."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
 
     def __call__(self, value: object) -> str:
@@ -60,6 +60,11 @@ class OneOf:
         if not isinstance(value, str) or value not in self.names:
             raise ValueError(" or ".join(self.names))
         return value
+
+
+def one_of(*names: str) -> OneOf:
+    """One of these words."""
+    return OneOf(names)
 
 
 def text(value: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeVar
 
 from edgellm.alike import OTHER_NAMES, nearest
-from edgellm.checks import OneOf, biases, flag, layers, real, stops, text, whole
+from edgellm.checks import OneOf, biases, flag, layers, one_of, real, stops, text, whole
 from edgellm.errors import OptionError
 
 T = TypeVar("T")
@@ -122,8 +122,8 @@ class LoadOptions(_Options):
     gpu_memory: float | None = _option(real(0.001, 1_000_000), None)
     gpu_strict: bool = _option(flag, False)
     cpu_ffn: bool = _option(flag, False)
-    kv_type: str = _option(OneOf("f16", "f32", "q8_0"), "f16")
-    engine: str = _option(OneOf("edgellm", "llama.cpp"), "edgellm")
+    kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
+    engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
     tokenizer_pre: str | None = _option(text, None)
 
 
@@ -166,7 +166,7 @@ class ChatOptions(_Options):
     read again; when only the last question and the reply are left, the system prompt and their last part.
     """
 
-    overflow: str = _option(OneOf("stop", "drop", "window"), "stop")
+    overflow: str = _option(one_of("stop", "drop", "window"), "stop")
 
 
 def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:

@@ -15,7 +15,11 @@ from edgellm.cli.shell import files
 @click.command("convert")
 @click.argument("source", metavar="SRC", shell_complete=files)
 @click.option(
-    "-o", "--out", metavar="OUT", shell_complete=files, help="The GGUF file to write; if not given NAME-TYPE.gguf, here."
+    "-o",
+    "--out",
+    metavar="OUT",
+    shell_complete=files,
+    help="The GGUF file to write; if not given NAME-TYPE.gguf, here.",
 )
 @conversion_options
 def command(source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
