@@ -9,35 +9,31 @@ from typing import NoReturn
 from converters.vocabulary.files import Document
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf.printable import printable
+from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
 
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _ALL = r"|\s+(?!\S)|\s+"
-_REST = r"\s*[\r\n]+" + _ALL
-_LLAMA3 = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_REST}"
-_QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_CASED = (rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+", rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*")
-_MARKS = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
-_TEKKEN = "|".join((*_CASED, r"\p{N}", _MARKS, _REST))
-_GPT4O = "|".join((*(f"{word}{_CONTRACTION}?" for word in _CASED), r"\p{N}{1,3}", _MARKS, _REST))
-# Escaped, since some of these letters have look-alikes that editors put in their place.
-_EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 
-# (the cuts, whether a word that is a token is taken whole): the name.
-_NAMES = {
-    ((_GPT2,), False): "gpt-2",
-    ((r"\p{N}", _GPT2), False): "smollm",
-    ((_LLAMA3,), True): "llama-bpe",
-    ((_LLAMA3,), False): "smaug-bpe",
-    ((_QWEN2,), False): "qwen2",
-    ((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EAST_ASIAN, r"\p{N}"), False): "deepseek-coder",
-    # Checkpoints come either way, and GGUF has one name for both.
-    ((_TEKKEN,), True): "tekken",
-    ((_TEKKEN,), False): "tekken",
-    ((_GPT4O,), True): "gpt-4o",
-    ((_GPT4O,), False): "gpt-4o",
-}
+# The names that a file gets, each with the rules that edgellm has for it. Where two differ only in `nfc`, llama.cpp
+# takes them for the same.
+_NAMED = (
+    *(
+        "gpt-2",
+        "olmo",
+        "smollm",
+        "command-r",
+        "llama-bpe",
+        "smaug-bpe",
+        "qwen2",
+        "megrez",
+        "qwen35",
+        "tekken",
+        "gpt-4o",
+    ),
+    *("deepseek-llm", "deepseek-coder", "deepseek-v3"),
+)
+_NAMES = {(rules.patterns, rules.ignore_merges, rules.nfc): name for name in _NAMED if (rules := PRE_TOKENIZERS[name])}
+# Checkpoints of these come with ignore_merges and without, and GGUF has one name for both.
+_NAMES |= {(cuts, not whole, nfc): name for (cuts, whole, nfc), name in _NAMES.items() if name in ("tekken", "gpt-4o")}
 
 
 def pre_tokenizer(tokenizer: Document, model: Document, adds_bos: bool) -> str:
@@ -46,9 +42,11 @@ def pre_tokenizer(tokenizer: Document, model: Document, adds_bos: bool) -> str:
     `adds_bos`: its post-processor puts a token in front, which tells DeepSeek's Qwen2 from the others. Raises
     UnsupportedModelError that says what was found when it is none of those known.
     """
+    composed = False
     for step in steps(tokenizer, "normalizer", "normalizers"):
-        if step.text("type") != "NFC":  # which GGUF has no word for, and its readers leave out
+        if step.text("type") != "NFC":
             _refuse(tokenizer, f"its normalizer has {_shown(step)}")
+        composed = True
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.text(key):
             _refuse(tokenizer, f"its model has a {key}")
@@ -57,7 +55,8 @@ def pre_tokenizer(tokenizer: Document, model: Document, adds_bos: bool) -> str:
         _refuse(tokenizer, f"its pre-tokenizer ends with {_shown(last)}")
     cuts = tuple(cut for step in (*before, last) for cut in _cuts(tokenizer, step))
     whole = bool(model.get("ignore_merges", bool))
-    name = _NAMES.get((cuts, whole))
+    # Where no name says whether text is composed, the other one will do: GGUF's readers compose none.
+    name = _NAMES.get((cuts, whole, composed)) or _NAMES.get((cuts, whole, not composed))
     if not name:
         found = " then ".join(f'"{printable(cut, 200)}"' for cut in cuts) or "none at all"
         _refuse(tokenizer, f"its pre-tokenizer cuts with {found}" + (", with ignore_merges" if whole else ""))
@@ -82,7 +81,7 @@ def _cuts(tokenizer: Document, step: Document) -> list[str]:
     """The patterns that a step cuts text with."""
     kind = step.text("type")
     if kind == "ByteLevel" and not step.get("add_prefix_space", bool):
-        return [] if step.get("use_regex", bool) is False else [_GPT2]  # true is the default
+        return [] if step.get("use_regex", bool) is False else [GPT2]  # true is the default
     if kind == "Digits":
         return [r"\p{N}" if step.get("individual_digits", bool) else r"\p{N}+"]
     pattern = step.part("pattern") if kind == "Split" else None

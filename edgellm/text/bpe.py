@@ -48,9 +48,11 @@ class ByteLevel:
 
     @cached_property
     def _library(self) -> "Library":
-        from tokenizers import Regex, Tokenizer, pre_tokenizers
+        from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
         library = Tokenizer(self._model())
+        if self._pre.nfc:
+            library.normalizer = normalizers.NFC()
         cuts = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in self._pre.patterns]
         spell = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         library.pre_tokenizer = pre_tokenizers.Sequence([*cuts, spell])

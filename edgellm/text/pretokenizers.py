@@ -3,14 +3,12 @@
 The names are values of `tokenizer.ggml.pre`. A new one is one entry here; reading and writing models share
 the table.
 
-The rules are those of the tokenizer.json that each model was published with, as llama.cpp reads them: GGUF
-files are made for it and checked with it. It differs from the published ones in three places:
+The expressions are those of the tokenizer.json that each model was published with, for the library that
+tokenizer.json is written for. llama.cpp, which gave the names, has approximations of some: in its `tekken` and
+`gpt-4o` a combining mark ends a word, so that it reads the scripts of India otherwise than the models were trained.
 
-- "i" and "I" are one letter in contractions, but the long s is no s;
-- `tekken` and `gpt-4o` tell upper from lower case in ASCII only, and take no combining mark into a word;
-- the East Asian runs of `deepseek-llm` and `deepseek-coder` hold no spaces.
-
-The library that cuts knows a newer Unicode than llama.cpp: characters younger than Unicode 15 may differ.
+Falcon's cuts are written as one expression each, though its tokenizer.json names classes of characters: the
+punctuation that Unicode has got since version 8 may be cut otherwise.
 """
 
 from typing import NamedTuple
@@ -24,30 +22,36 @@ class PreTokenizer(NamedTuple):
 
     `ignore_merges`: a word that is a token is taken whole, whatever the merges say.
     `add_bos`: what holds when the file has no `tokenizer.ggml.add_bos_token`.
+    `nfc`: text is composed (Unicode's form NFC) before it is cut.
     """
 
     patterns: tuple[str, ...]
     ignore_merges: bool = False
     add_bos: bool = False
+    nfc: bool = False
 
+
+_REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 
 # From OpenAI's GPT-2 encoder.py.
-_GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
-_CONTRACTION = r"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
-_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-_MARKS = r" ?[^\s\p{L}\p{N}]+"
+# From the tokenizer.json of Llama 3, Qwen2 and Qwen3.5.
+_LLAMA3 = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_REST}"
+_QWEN2 = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_REST}"
+_QWEN35 = (
+    rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_REST}"
+)
+
+# From Mistral's tekken.json and the tokenizer.json of gpt-oss.
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _LEAD = r"[^\r\n\p{L}\p{N}]?"
-_UPPER, _LOWER = r"[\p{L}&&[^a-z]]", r"[\p{L}&&[^A-Z]]"
-
-# From the tokenizer.json of Llama 3 and of those that change a part of it.
-_LLAMA3_WORDS = rf"{_CONTRACTION}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}|{_MARKS}[\r\n]*|{_SPACES}"
-_QWEN2_WORDS = rf"{_CONTRACTION}|{_LEAD}\p{{L}}+|\p{{N}}|{_MARKS}[\r\n]*|{_SPACES}"
-_QWEN35_WORDS = rf"{_CONTRACTION}|{_LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
-_TEKKEN_WORDS = rf"{_LEAD}{_UPPER}*{_LOWER}+|{_LEAD}{_UPPER}+{_LOWER}*|\p{{N}}|{_MARKS}[\r\n/]*|{_SPACES}"
-_GPT4O_WORDS = (
-    rf"{_LEAD}{_UPPER}*{_LOWER}+(?:{_CONTRACTION})?|{_LEAD}{_UPPER}+{_LOWER}*(?:{_CONTRACTION})?"
-    rf"|\p{{N}}{{1,3}}|{_MARKS}[\r\n/]*|{_SPACES}"
+_MARKS = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
+_TEKKEN = rf"{_LEAD}{_UPPER}*{_LOWER}+|{_LEAD}{_UPPER}+{_LOWER}*|\p{{N}}|{_MARKS}|{_REST}"
+_GPT4O = (
+    rf"{_LEAD}{_UPPER}*{_LOWER}+{_CONTRACTION}?|{_LEAD}{_UPPER}+{_LOWER}*{_CONTRACTION}?"
+    rf"|\p{{N}}{{1,3}}|{_MARKS}|{_REST}"
 )
 
 # From the tokenizer.json of DeepSeek LLM, Coder and V3. Escaped, since some of these letters have look-alikes that
@@ -64,50 +68,48 @@ _CASED = (
     "\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3"
     "\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
 )
-_EAST_ASIAN = r"[[\u0800-\u9fa5\uac00-\ud7ff]&&\S]+"
+_EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 _DEEPSEEK_LLM = (
     r"[\r\n]",
     rf"\s?[{_CASED}]+",
-    r"\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001\u3002]+",
+    r"\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
     r"\s+$",
     _EAST_ASIAN,
-    r"\p{N}+",
+    r"\p{N}",
 )
 _DEEPSEEK_CODER = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EAST_ASIAN, r"\p{N}")
 _DEEPSEEK3 = (
     r"\p{N}{1,3}",
-    r"[\u4e00-\u9fa5\u3040-\u30ff]+",
-    rf"[!-/:-@\[-`{{-~][A-Za-z]+|[^\r\n\p{{L}}\p{{P}}\p{{S}}]?[\p{{L}}\p{{M}}]+| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_SPACES}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+    rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_REST}",
 )
 
 # From the tokenizer.json of Falcon; the default is what llama.cpp made of it for models it did not know.
-_FALCON = (r"[\p{P}$+<=>^~|`]+", _GPT2_WORDS, "[0-9][0-9][0-9]")
-_DEFAULT = (r"[\p{P}$+<=>^~|]+", _GPT2_WORDS, r"\p{N}+", "[0-9][0-9][0-9]")
+_FALCON = (r"[\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]")
+_DEFAULT = (r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]")
 
 _KINDS: tuple[tuple[str, PreTokenizer], ...] = (
     ("default", PreTokenizer(_DEFAULT)),
     (
-        "gpt-2 mpt olmo jais phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert "
-        "exaone4 trillion granite-docling",
-        PreTokenizer((_GPT2_WORDS,)),
+        "gpt-2 jais phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum exaone4 trillion "
+        "granite-docling",
+        PreTokenizer((GPT2,)),
     ),
-    (
-        "starcoder refact smollm command-r codeshell exaone minerva-7b",
-        PreTokenizer((r"\p{N}", _GPT2_WORDS)),
-    ),
+    ("olmo mpt modern-bert", PreTokenizer((GPT2,), nfc=True)),
+    ("starcoder refact smollm codeshell exaone minerva-7b", PreTokenizer((r"\p{N}", GPT2))),
+    ("command-r", PreTokenizer((r"\p{N}", GPT2), nfc=True)),
     ("falcon", PreTokenizer(_FALCON)),
     (
         "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
-        PreTokenizer((_LLAMA3_WORDS,), ignore_merges=True, add_bos=True),
+        PreTokenizer((_LLAMA3,), ignore_merges=True, add_bos=True),
     ),
-    ("smaug-bpe dbrx glm4 chatglm-bpe", PreTokenizer((_LLAMA3_WORDS,))),
-    (
-        "qwen2 deepseek-r1-qwen megrez stablelm2 hunyuan kormo grok-2 solar-open",
-        PreTokenizer((_QWEN2_WORDS,)),
-    ),
-    ("qwen35", PreTokenizer((_QWEN35_WORDS,))),
-    ("tekken", PreTokenizer((_TEKKEN_WORDS,), ignore_merges=True, add_bos=True)),
-    ("gpt-4o llama4 kanana2 minimax-m2", PreTokenizer((_GPT4O_WORDS,))),
+    ("smaug-bpe dbrx glm4 chatglm-bpe", PreTokenizer((_LLAMA3,))),
+    ("qwen2 deepseek-r1-qwen", PreTokenizer((_QWEN2,), nfc=True)),
+    ("megrez stablelm2 hunyuan kormo grok-2 solar-open", PreTokenizer((_QWEN2,))),
+    ("qwen35", PreTokenizer((_QWEN35,), nfc=True)),
+    ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
+    ("gpt-4o llama4 kanana2 minimax-m2", PreTokenizer((_GPT4O,))),
     ("deepseek-llm", PreTokenizer(_DEEPSEEK_LLM)),
     ("deepseek-coder", PreTokenizer(_DEEPSEEK_CODER)),
     ("deepseek-v3 hunyuan-dense joyai-llm", PreTokenizer(_DEEPSEEK3)),

@@ -12,21 +12,11 @@ from edgellm.gguf import GGUFFile
 from edgellm.text.pretokenizers import PRE_TOKENIZERS
 from edgellm.text.tokenizer import Tokenizer
 from support.oracle import llama_cpp_tokens
-from support.vocabulary_folder import BYTE_LEVEL, LLAMA3, QWEN2, SPELL, Folder, added, bpe, split, template
+from support.published import GPT4O, LLAMA3, NFC, PUBLISHED, QWEN2, TEKKEN, cuts
+from support.vocabulary_folder import BYTE_LEVEL, Folder, added, bpe, template
 
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 MERGES = ["Ġ t", "h e", "Ġt he", "i n", "r e", "Ġ Ġ", "1 2", "Ċ Ċ", "Ã ©"]
-DIGITS = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]}
-TEKKEN = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-CONTRACTED = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-GPT4O = TEKKEN.replace("|[^", CONTRACTED + "[^", 1).replace(r"|\p{N}|", CONTRACTED + r"\p{N}{1,3}|")
-RUNS = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+")
-SPLITS = [split(run)["pretokenizers"][0] for run in RUNS]
-DEEPSEEK = {"type": "Sequence", "pretokenizers": [*SPLITS, {"type": "Digits", "individual_digits": True}, SPELL]}
 TEXTS = [
     "the Theatre in there's 12345 1,212.12 café",
     "\n\n \n\t  the\r\n\n   in  ",
@@ -44,20 +34,15 @@ def ids_agree(folder: Folder, texts: list[str]) -> None:
         assert llama_cpp_tokens(folder.path / "vocabulary.gguf", text, special=True) == wanted
 
 
-@pytest.mark.parametrize(
-    ("pre", "parts"),
-    [
-        ("gpt-2", {}),
-        ("smollm", {"pre_tokenizer": DIGITS}),
-        ("qwen2", {"pre_tokenizer": split(QWEN2)}),
-        ("deepseek-r1-qwen", {"pre_tokenizer": split(QWEN2), "post_processor": template("<|end|>", "A")}),
-        ("llama-bpe", {"pre_tokenizer": split(LLAMA3), "ignore_merges": True}),
-        ("smaug-bpe", {"pre_tokenizer": split(LLAMA3)}),
-        ("tekken", {"pre_tokenizer": split(TEKKEN), "ignore_merges": True}),
-        ("gpt-4o", {"pre_tokenizer": split(GPT4O)}),
-        ("deepseek-coder", {"pre_tokenizer": DEEPSEEK, "normalizer": {"type": "Sequence", "normalizers": []}}),
-    ],
-)
+OTHERS = {
+    "deepseek-r1-qwen": PUBLISHED["qwen2"] | {"post_processor": template("<|end|>", "A")},
+    "tekken": {"pre_tokenizer": cuts(TEKKEN)},
+    "gpt-4o": {"pre_tokenizer": cuts(GPT4O), "ignore_merges": True},
+    "llama-bpe": {"pre_tokenizer": cuts(LLAMA3), "ignore_merges": True, "normalizer": NFC},
+}
+
+
+@pytest.mark.parametrize(("pre", "parts"), [*PUBLISHED.items(), *OTHERS.items()])
 def test_pre_tokenizers_by_content(tmp_path: Path, pre: str, parts: dict[str, Any]) -> None:
     special = [added(265, "<|end|>"), added(266, "<tool>", special=False)]
     folder = Folder(tmp_path, tokenizer__json=bpe(MERGES, special, **parts))
@@ -67,7 +52,7 @@ def test_pre_tokenizers_by_content(tmp_path: Path, pre: str, parts: dict[str, An
 
 
 def test_a_split_may_be_written_otherwise(tmp_path: Path) -> None:
-    tokenizer = bpe(MERGES, pre_tokenizer=split(LLAMA3.replace(r"\r\n", "\r\n")))
+    tokenizer = bpe(MERGES, pre_tokenizer=cuts(LLAMA3.replace(r"\r\n", "\r\n")))
     tokenizer["pre_tokenizer"]["pretokenizers"][0] |= {"behavior": "Removed", "invert": True}
     assert Folder(tmp_path, tokenizer__json=tokenizer).values()["pre"] == "smaug-bpe"
 
@@ -75,8 +60,8 @@ def test_a_split_may_be_written_otherwise(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "found"),
     [
-        ({"pre_tokenizer": split(r"\w+|\W+")}, r'its pre-tokenizer cuts with "\\w\+\|\\W\+", which has no name'),
-        ({"pre_tokenizer": split(QWEN2), "ignore_merges": True}, r"with ignore_merges, which"),
+        ({"pre_tokenizer": cuts(r"\w+|\W+")}, r'its pre-tokenizer cuts with "\\w\+\|\\W\+", which has no name'),
+        ({"pre_tokenizer": cuts(QWEN2), "ignore_merges": True}, r"with ignore_merges, which"),
         ({"pre_tokenizer": BYTE_LEVEL | {"add_prefix_space": True}}, "ByteLevel add_prefix_space True"),
         (
             {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [BYTE_LEVEL, {"type": "Digits"}]}},
@@ -220,14 +205,8 @@ def test_tale_has_the_ids_of_its_tokenizer(shared: Path, tmp_path: Path) -> None
     ids_agree(folder, ["|".join(TEXTS), (tale / "held-out.txt").read_text()[:20000]])
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("qwen2", {"pre_tokenizer": split(QWEN2)}),
-        ("llama-bpe", {"pre_tokenizer": split(LLAMA3), "ignore_merges": True}),
-    ],
-)
-def test_published_vocabularies_come_back(shared: Path, tmp_path: Path, name: str, parts: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["qwen2", "llama-bpe"])
+def test_published_vocabularies_come_back(shared: Path, tmp_path: Path, name: str) -> None:
     """What GGUF files say of a model, written as tokenizer.json and converted again."""
     path = shared / "vocab" / f"{name}.gguf"
     with GGUFFile.open(path) as file:
@@ -235,7 +214,7 @@ def test_published_vocabularies_come_back(shared: Path, tmp_path: Path, name: st
         types = file.get_array("tokenizer.ggml.token_type", int, None).tolist()  # type: ignore[union-attr]
         merges = [merge.decode() for merge in file.get_strings("tokenizer.ggml.merges").raws()]
     special = [added(i, texts[i], special=kind == CONTROL) for i, kind in enumerate(types) if kind in (3, 4)]
-    tokenizer = bpe(merges[:1], special, **parts)
+    tokenizer = bpe(merges[:1], special, **PUBLISHED[name])
     tokenizer["model"] |= {"merges": merges, "vocab": {text: i for i, text in enumerate(texts) if types[i] == NORMAL}}
     folder = Folder(tmp_path, tokenizer__json=tokenizer)
     values = folder.values(len(texts))

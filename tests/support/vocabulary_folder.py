@@ -11,13 +11,7 @@ from converters.tensors import Metadata
 from converters.vocabulary import vocabulary
 from support.make_vocab import byte_letters
 
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-    r"|\s+(?!\S)|\s+"
-)
-QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-SPELL = BYTE_LEVEL | {"use_regex": False}
 
 
 class Folder:
@@ -71,12 +65,6 @@ def added(i: int, text: str, **options: bool) -> dict[str, Any]:
     """An entry of `added_tokens`, special if nothing else is said."""
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {"id": i, "content": text} | plain | options
-
-
-def split(regex: str) -> dict[str, Any]:
-    """The pre-tokenizer that cuts out what `regex` matches, then spells bytes."""
-    cut = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
-    return {"type": "Sequence", "pretokenizers": [cut, SPELL]}
 
 
 def bpe(merges: list[Any], special: list[dict[str, Any]] | None = None, **parts: Any) -> dict[str, Any]:
