@@ -87,7 +87,7 @@ class Generation:
         self._ends, self._special = tokenizer.eog_ids, options.special
         self._logprobs = options.logprobs
         self._stream = TextStream(tokenizer, options.special)
-        self._stops = StopStrings(options.stop)
+        self._stops = StopStrings(options.stop, {} if options.special else _hidden(tokenizer))
         self._session, self._tokenizer, self._meter, self._on_end = session, tokenizer, meter, on_end
         self._prompt = prompt
         meter.dropped = prompt.dropped
@@ -178,7 +178,7 @@ class Generation:
         score = logprob(choice.logits, choice.id) if self._logprobs else None
         self.tokens.append(choice.id)
         silent = choice.id in self._ends and not self._special
-        text = self._stops.push("" if silent else self._stream.push(choice.id))
+        text = self._stops.push("" if silent else self._stream.push(choice.id), choice.id)
         reason = self._reason(choice.id)
         if reason and not self._stops.found:
             text += self._stops.push(self._stream.flush()) + self._stops.flush()
@@ -204,3 +204,9 @@ class Generation:
             self._ids.close()
             if self.tokens or reason != "cancelled":
                 self._on_end(self.text)
+
+
+def _hidden(tokenizer: Tokenizer) -> dict[str, int]:
+    """The ids, by text, of the tokens that leave no text unless `special` is set."""
+    ends = {tokenizer.token_bytes(i, special=True).decode(errors="replace"): i for i in tokenizer.eog_ids}
+    return {**tokenizer.control_texts, **ends}

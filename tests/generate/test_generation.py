@@ -19,7 +19,7 @@ from support.oracle import llama_cpp_greedy
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 PROMPT = "the time was and"
-EOS, EOT = 2, 300
+BOS, EOS, EOT = 1, 2, 300
 BYTES = range(3, 259)  # the ids of the bytes 0 … 255 in the tiny vocabulary
 NEVER = -float("inf")
 NO_END = {EOS: NEVER, EOT: NEVER}
@@ -171,6 +171,20 @@ def test_a_stop_string_over_several_tokens(model: Model) -> None:
     tokens = list(model.stream(PROMPT, stop=stop, **GREEDY))
     assert "".join(token.text for token in tokens) == "".join(texts[:i])
     assert (len(tokens), tokens[-1].finish_reason) == (i + 3, "stop")
+
+
+def test_a_control_token_is_a_stop_string(model: Model) -> None:
+    """Alone, and with the letters of the token before it."""
+    wanted: dict[str, Any] = {"temp": 1, "seed": 5, "max_tokens": 60, "logit_bias": NO_END | {BOS: 4}}
+    tokens = list(model.stream(PROMPT, **wanted))
+    ends = [i for i, token in enumerate(tokens) if token.id == BOS]
+    behind = next(i for i in ends if i and len(tokens[i - 1].text) > 1)
+    for stop, at, shown in (("<s>", ends[0], ends[0]), (tokens[behind - 1].text + "<s>", behind, behind - 1)):
+        reply = model.generate(PROMPT, stop=stop, **wanted)
+        assert (reply.finish_reason, len(reply.tokens)) == ("stop", at + 1)
+        assert reply.text == "".join(token.text for token in tokens[:shown])
+    seen = model.generate(PROMPT, stop="<s>", special=True, **wanted)
+    assert (seen.finish_reason, len(seen.tokens)) == ("stop", ends[0] + 1)
 
 
 def test_what_might_have_become_a_stop_string_comes_in_the_end(model: Model) -> None:

@@ -1,5 +1,7 @@
 """Stop strings against a search in the whole text."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +47,46 @@ def test_no_more_is_held_back_than_must_be(pieces: list[str], strings: list[str]
         held = text.removeprefix(passed)
         starts = {string[:n] for string in strings for n in range(len(string))}
         assert held == max((start for start in starts if text.endswith(start)), key=len)
+
+
+HIDDEN = {"<x>": 1, "<x>>": 2, "<y>": 3}
+NAMES = {number: text for text, number in HIDDEN.items()}
+MIXED = st.lists(st.one_of(st.text("ab", max_size=3), st.sampled_from([1, 2, 3])), max_size=10)
+NAMING = st.lists(st.one_of(st.text("ab", min_size=1, max_size=2), st.sampled_from([*HIDDEN])), min_size=1, max_size=3)
+
+
+def cut_hidden(pieces: list[str | int], strings: list[str]) -> tuple[str, bool]:
+    """As `cut`, looking in the text with the tokens that a string names, each of them written as it is."""
+    text: list[str] = []
+    for piece in pieces:
+        text += list(piece) if isinstance(piece, str) else [NAMES[piece]]
+        starts = []
+        for string in strings:
+            letters = re.findall("<x>>|<.>|[ab]", string)
+            places = [i for i, letter in enumerate(text) if letter in "ab" or letter in letters]
+            seen, n = [text[i] for i in places], len(letters)
+            starts += [places[i] for i in range(len(seen)) if seen[i : i + n] == letters][:1]
+        if starts:
+            return "".join(letter for letter in text[: min(starts)] if letter in "ab"), True
+    return "".join(letter for letter in text if letter in "ab"), False
+
+
+@given(MIXED, st.lists(NAMING.map("".join), min_size=1, max_size=3))
+def test_hidden_tokens_are_found_where_a_string_names_them(pieces: list[str | int], strings: list[str]) -> None:
+    stops, passed = StopStrings(strings, HIDDEN), ""
+    for piece in pieces:
+        passed += stops.push(piece) if isinstance(piece, str) else stops.push("", piece)
+        if stops.found:
+            break
+    else:
+        passed += stops.flush()
+    assert (passed, stops.found) == cut_hidden(pieces, strings)
+
+
+def test_letters_that_spell_a_hidden_token_are_found_as_well() -> None:
+    stops = StopStrings(["<x>"], HIDDEN)
+    assert stops.push("a <x") + stops.push("> b") == "a "
+    assert stops.found
 
 
 @pytest.mark.parametrize(
