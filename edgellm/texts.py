@@ -19,12 +19,17 @@ def read(path: str) -> bytes:
         raise fault(path, f"{error.strerror or error}; give a text file") from None
 
 
+def plain(data: bytes) -> str:
+    """Bytes as text, less the byte order mark that some editors put before it. Raises UnicodeDecodeError."""
+    return data.decode().removeprefix("\ufeff")
+
+
 def decode(data: bytes, origin: str, advice: str) -> str:
-    """Bytes from `origin` as text; `advice` is for one that is too long. Raises EdgeLLMError."""
+    """Bytes from `origin` as `plain` text; `advice` is for one that is too long. Raises EdgeLLMError."""
     if len(data) > LONGEST:
         raise fault(origin, f"is longer than {LONGEST >> 20} MiB; {advice}")
     try:
-        return data.decode()
+        return plain(data)
     except UnicodeDecodeError as error:
         raise fault(origin, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
 

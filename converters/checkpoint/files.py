@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable, size
+from edgellm.texts import plain
 
 LFS_POINTER = b"version https://git-lfs"
 # Twice the largest tokenizer.json published; read as JSON, it takes eight times as much memory.
@@ -56,7 +57,7 @@ def read_text(folder: Path, name: str) -> str | None:
     """A file as text, its line ends as "\\n"; None if there is none. Raises ModelFileError."""
     content = read(folder, name)
     try:
-        text = None if content is None else content.decode()
+        text = None if content is None else plain(content)
     except UnicodeDecodeError as error:
         fail(folder / name, f"is damaged: byte {error.start} is not UTF-8; download it again")
     return text and text.replace("\r\n", "\n").replace("\r", "\n")

@@ -10,6 +10,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
 from edgellm.streams import write
 from edgellm.text.tokenizer import Tokenizer
+from edgellm.texts import plain
 
 
 @click.command()
@@ -58,7 +59,7 @@ def _show(text: str, raw: bool) -> None:
 def read_text() -> str:
     """All of stdin, line ends kept as they are; EdgeLLMError if it is not UTF-8."""
     try:
-        return sys.stdin.buffer.read().decode() if sys.stdin else ""
+        return plain(sys.stdin.buffer.read()) if sys.stdin else ""
     except UnicodeDecodeError as error:
         raise EdgeLLMError(f"stdin: byte {error.start} is not UTF-8; convert the input") from None
 

@@ -11,6 +11,7 @@ from jinja2 import TemplateSyntaxError, meta
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable
 from edgellm.text.sandbox import Sandbox
+from edgellm.texts import plain
 
 Message = Mapping[str, Any]
 _FOLDER = Path(__file__).with_name("templates")
@@ -34,7 +35,7 @@ def template_source(name_or_path: str) -> str:
     """
     known = _built_in()
     try:
-        return known.get(name_or_path, Path(name_or_path)).read_bytes().decode()
+        return plain(known.get(name_or_path, Path(name_or_path)).read_bytes())
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text at byte {error.start}"
     except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,17 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
     # stdin has a place of its own where a - stands for it, and comes once.
     there = generate(path, "-f", "-", "-f", tmp_path / "b", *GREEDY, stdin=b"on\n")
     assert text_in(there) == text_of("on\n in")
+
+
+def test_a_byte_order_mark_is_none_of_the_prompt(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
+    (tmp_path / "a").write_bytes(BOM_UTF8 + b"was")
+    (tmp_path / "t").write_bytes(BOM_UTF8 + b"{{ messages[0].content }}")
+    done = generate(path, "-f", tmp_path / "a", *GREEDY, stdin=BOM_UTF8 + " on\ufeff".encode())
+    assert done.stdout.decode() == text_of("was on\ufeff")  # behind the beginning it is a character as any other
+    alone, marked = (tmp_path / "alone", tmp_path / "t")
+    alone.write_bytes(marked.read_bytes().removeprefix(BOM_UTF8))
+    one, other = (generate(path, "--chat", "--template", each, "-p", "on", *GREEDY) for each in (alone, marked))
+    assert (one.returncode, one.stdout) == (0, other.stdout)
 
 
 def test_a_full_context_is_told(path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -61,6 +62,12 @@ def test_json_is_what_python_gives(score: Score, model_file: ModelFile, text_fil
     assert json.loads(score("--json").stdout) == names | {"against": None} | asdict(alone)
     against = {"against": str(reference)}
     assert json.loads(score("--json", "--against", reference).stdout) == names | against | asdict(both)
+
+
+def test_a_byte_order_mark_is_none_of_the_text(score: Score, text_file: Path) -> None:
+    plain = json.loads(score("--json").stdout)["perplexity"]
+    text_file.write_bytes(BOM_UTF8 + text_file.read_bytes())
+    assert json.loads(score("--json").stdout)["perplexity"] == plain
 
 
 def test_options_reach_the_model(score: Score) -> None:

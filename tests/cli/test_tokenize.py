@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def spm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ids_on_one_line_or_as_json(spm: Path) -> None:
     assert run("a a", spm) == (0, b"261 261\n", "")
     assert run("a a", spm, "--json", "--add-special") == (0, b"[1, 261, 261]\n", "")
+    assert run(BOM_UTF8 + b"a a", spm) == (0, b"261 261\n", "")
     assert run("a<|im_end|>", spm, "--special") == (0, b"261 262\n", "")
 
 

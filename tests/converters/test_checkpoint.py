@@ -3,6 +3,7 @@
 import json
 import os
 import tracemalloc
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,7 @@ def test_the_one_file_comes_before_others(tmp_path: Path) -> None:
 
 def test_small_files(tmp_path: Path) -> None:
     checkpoint = Checkpoint.open(write_checkpoint(tmp_path, family="mistral"))
-    (tmp_path / "chat_template.jinja").write_bytes("{{ 'é' }}\r\n".encode())
+    (tmp_path / "chat_template.jinja").write_bytes(BOM_UTF8 + "{{ 'é' }}\r\n".encode())
     (tmp_path / "pair.json").write_bytes(rb'"\ud83d\ude00"')
     assert checkpoint.text("chat_template.jinja") == "{{ 'é' }}\n"
     assert (checkpoint.json("generation_config.json") or {})["top_p"] == 0.9

@@ -71,9 +71,10 @@ def test_prompts_by_hand(name: str) -> None:
     assert template.render(CHAT[1:3], add_generation_prompt=False) == middle
 
 
-def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_is_read_as_it_is_but_for_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "own.jinja"
-    path.write_bytes("{{ 'ü' }}\r\n".encode())
+    path.write_bytes((mark + "{{ 'ü' }}\r\n").encode())
     assert template_source(str(path)) == "{{ 'ü' }}\r\n"
 
 

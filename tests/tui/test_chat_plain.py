@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,9 +126,9 @@ def test_export_and_import(talk: Talk, tmp_path: Path) -> None:
 
 
 def test_files_go_with_the_next_message_alone(talk: Talk, tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("# Notes\n")
+    (tmp_path / "notes.md").write_bytes(BOM_UTF8 + b"# Notes\n")
     model = FakeModel()
-    talk(f"/file {tmp_path}/notes.md\nwhat is in it?\nand?\n", model)
+    talk(f"\ufeff/file {tmp_path}/notes.md\nwhat is in it?\nand?\n", model)
     assert [asked[-1]["content"] for asked in model.asked] == ["notes.md:\n```\n# Notes\n```\n\nwhat is in it?", "and?"]
 
 

@@ -1,6 +1,7 @@
 """Keys: from the config file to the screen, and all of them on the help screen; the command palette."""
 
 import inspect
+from codecs import BOM_UTF8
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -40,7 +41,8 @@ def test_every_binding_with_an_id_is_known() -> None:
 
 
 def test_keys_are_read_with_quotes_or_without(config: Path) -> None:
-    config.write_text('[keys]\n"chat.stop" = "escape, f8"\nchat.new = "ctrl+g"\n"log.copy" = "?"\n')
+    keys = '[keys]\n"chat.stop" = "escape, f8"\nchat.new = "ctrl+g"\n"log.copy" = "?"\n'
+    config.write_bytes(BOM_UTF8 + keys.encode())  # as some editors write it
     assert read_keys(config) == ({"chat.stop": "escape,f8", "chat.new": "ctrl+g", "log.copy": "?"}, [])
 
 

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
 from edgellm.gguf.printable import printable
+from edgellm.texts import plain
 
 PLACES = {
     "Chat": ("tui.chat.screen:ChatScreen",),
@@ -49,7 +50,7 @@ def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
     The file is TOML: under `[keys]`, ids of bindings and their keys, as in `"chat.stop" = "escape,f8"`.
     """
     try:
-        text = path.read_bytes().decode()
+        text = plain(path.read_bytes())
         import tomllib  # few have such a file
 
         config = tomllib.loads(text)
