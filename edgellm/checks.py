@@ -81,6 +81,14 @@ def flag(value: object) -> bool:
     return value
 
 
+def logprobs(value: object) -> bool | int:
+    """True, False or how many, at least 1; a bool stays one."""
+    try:
+        return value if isinstance(value, bool) else whole(1)(value)
+    except ValueError as error:
+        raise ValueError("True, False or a whole number, at least 1") from error
+
+
 def layers(value: object) -> int | str:
     """A number of layers (as a number or in digits), `auto` or `all`."""
     if isinstance(value, str) and value in ("auto", "all"):

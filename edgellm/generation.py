@@ -12,11 +12,12 @@ from typing import Self
 
 from edgellm.decoding import Choice, Lease, Prompt, generate_ids
 from edgellm.engine.protocol import Stopped
+from edgellm.logprobs import Candidate, Scored, scored
 from edgellm.meter import Meter
 from edgellm.options import GenerationOptions
 from edgellm.session import Cancel, PrefillProgress, Session
 from edgellm.stats import Live, Stats
-from edgellm.text.sampling import Sampler, logprob
+from edgellm.text.sampling import Sampler
 from edgellm.text.stops import StopStrings
 from edgellm.text.stream import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
@@ -28,13 +29,15 @@ class Token:
 
     `text` may be empty: half a character, or what may be the beginning of a stop string, comes with a later
     token. `logprob` is the logarithm of its probability in the model's own distribution, None if that was not
-    wanted. `finish_reason` is None but for the last: `eog`, `stop` or `length`.
+    wanted; `top_logprobs` are the likeliest tokens at its place, as many as were asked for. `finish_reason` is None but
+    for the last: `eog`, `stop` or `length`.
     """
 
     id: int
     text: str
     logprob: float | None
     finish_reason: str | None
+    top_logprobs: tuple[Candidate, ...]
     _meter: Meter = field(repr=False)
     _count: int = field(repr=False)
 
@@ -48,7 +51,8 @@ class Token:
 class Completion:
     """A whole generation: text, ids, why it ended (`eog stop length cancelled`), and what it cost.
 
-    `dropped_tokens` is how many tokens of the conversation it did not see, for want of context.
+    `dropped_tokens` is how many tokens of the conversation it did not see, for want of context. `logprobs` has each
+    token with its log-probability, None if they were not wanted.
     """
 
     text: str
@@ -56,14 +60,15 @@ class Completion:
     finish_reason: str
     stats: Stats
     dropped_tokens: int = 0
+    logprobs: list[Scored] | None = None
 
 
 class Generation:
     """A running generation: iterate over its tokens, `cancel()` it from any thread.
 
-    `finish_reason` is None until it has ended; `text` and `tokens` are what has come so far; after `cancel` `text` also
-    has what might have become a stop string. `lease` gives it a sequence for as long as it runs. `on_end` gets the
-    text when it has ended, unless it ended before its first token.
+    `finish_reason` is None until it has ended; `text`, `tokens` and `logprobs` are what has come so far; after `cancel`
+    `text` also has what might have become a stop string. `lease` gives it a sequence for as long as it runs. `on_end`
+    gets the text when it has ended, unless it ended before its first token.
     """
 
     def __init__(
@@ -85,7 +90,8 @@ class Generation:
         room = math.inf if prompt.slide else session.engine.ctx - len(prompt.ids) + 1
         self._limit = room if options.max_tokens is None else min(room, options.max_tokens)
         self._ends, self._special = tokenizer.eog_ids, options.special
-        self._logprobs = options.logprobs
+        self.logprobs: list[Scored] | None = None if options.logprobs is False else []
+        self._most = 0 if isinstance(options.logprobs, bool) else options.logprobs
         self._stream = TextStream(tokenizer, options.special)
         self._stops = StopStrings(options.stop, {} if options.special else _hidden(tokenizer))
         self._session, self._tokenizer, self._meter, self._on_end = session, tokenizer, meter, on_end
@@ -154,7 +160,8 @@ class Generation:
         """Generate all that is left; the whole text and its figures."""
         for _ in self:
             pass
-        return Completion(self.text, self.tokens, self.finish_reason or "cancelled", self.stats, self.dropped_tokens)
+        reason, dropped = self.finish_reason or "cancelled", self.dropped_tokens
+        return Completion(self.text, self.tokens, reason, self.stats, dropped, self.logprobs)
 
     def cancel(self) -> None:
         """Generate no further: what is being computed ends within milliseconds. From any thread."""
@@ -175,7 +182,7 @@ class Generation:
                     self._turn.release()
 
     def _token(self, choice: Choice) -> Token:
-        score = logprob(choice.logits, choice.id) if self._logprobs else None
+        score, top = self._score(choice)
         self.tokens.append(choice.id)
         silent = choice.id in self._ends and not self._special
         text = self._stops.push("" if silent else self._stream.push(choice.id), choice.id)
@@ -185,7 +192,14 @@ class Generation:
         self.text += text
         if reason:
             self._end(reason)
-        return Token(choice.id, text, score, reason, self._meter, self._meter.deliver())
+        return Token(choice.id, text, score, reason, top, self._meter, self._meter.deliver())
+
+    def _score(self, choice: Choice) -> tuple[float | None, tuple[Candidate, ...]]:
+        if self.logprobs is None:
+            return None, ()
+        found = scored(self._tokenizer, choice.logits, choice.id, self._most)
+        self.logprobs.append(found)
+        return found.logprob, found.top_logprobs
 
     def _reason(self, token: int) -> str | None:
         if token in self._ends:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeVar
 
 from edgellm.alike import OTHER_NAMES, nearest
-from edgellm.checks import OneOf, biases, flag, layers, one_of, real, stops, text, whole
+from edgellm.checks import OneOf, biases, flag, layers, logprobs, one_of, real, stops, text, whole
 from edgellm.errors import OptionError
 
 T = TypeVar("T")
@@ -135,7 +135,8 @@ class GenerationOptions(_Options):
     these stages off, as do penalties of 1, 0 and 0. `penalty_last_n`: how many of the last tokens, those of
     the prompt too, the penalties look at; -1 for all. `logit_bias`: token id to what is added to its logit.
     `seed` None: another one each time. `special`: parse special tokens in raw prompts, and show them in the
-    text. `logprobs`: tell the log-probability of each token; it takes a look at the whole vocabulary.
+    text. `logprobs`: tell the log-probability of each token, which takes a look at the whole vocabulary; if it is a
+    number, those of so many likeliest tokens at its place as well.
     """
 
     max_tokens: int | None = _option(whole(0), None)
@@ -151,7 +152,7 @@ class GenerationOptions(_Options):
     seed: int | None = _option(whole(0, 2**64 - 1), None)
     stop: tuple[str, ...] = _option(stops, ())
     special: bool = _option(flag, False)
-    logprobs: bool = _option(flag, True)
+    logprobs: bool | int = _option(logprobs, True)
 
 
 @dataclass(frozen=True, slots=True)

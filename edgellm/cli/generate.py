@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from edgellm.cli import prompts
-from edgellm.cli.options import generation_options, load_options
+from edgellm.cli.options import generation_options, load_options, number
 from edgellm.cli.prompts import conversation, prompt_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat.",
 )
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
+@click.option(
+    "--logprobs",
+    type=int,
+    callback=number(1),
+    metavar="N",
+    help="With --json or --jsonl: log-probabilities of each token and the N likeliest at its place.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Write the text and errors alone: no figures, no notes.")
 @click.option("--raw-output", is_flag=True, help="Let the text control the terminal: write it as it is.")
 @generation_options
@@ -48,6 +55,7 @@ def command(
     files: tuple[str, ...],
     as_json: bool,
     jsonl: bool,
+    logprobs: int | None,
     quiet: bool,
     raw_output: bool,
     **given: Any,
@@ -59,6 +67,9 @@ def command(
     """
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl exclude each other.")
+    if logprobs and not (as_json or jsonl):
+        raise click.UsageError("--logprobs belongs to --json or --jsonl.")
+    given["logprobs"] = logprobs or jsonl
     chat = conversation(given)
     text = prompts.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
@@ -81,6 +92,8 @@ class _Shown(NamedTuple):
         """Write a token to stdout."""
         if self.jsonl:
             fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
+            if token.top_logprobs:
+                fields["top_logprobs"] = list(map(asdict, token.top_logprobs))
             click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
         elif not self.as_json:
             write(token.text, self.raw)
@@ -88,7 +101,8 @@ class _Shown(NamedTuple):
     def end(self, generation: "Generation", chat: bool) -> None:
         """Write what comes behind the tokens: the object, or an end of the last line."""
         if self.as_json:
-            click.echo(json.dumps(asdict(generation.completion()) | {"chat": chat}))
+            reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
+            click.echo(json.dumps(reply | {"chat": chat}))
         elif not self.jsonl and generation.text and not generation.text.endswith("\n"):
             write("\n")
 
@@ -115,7 +129,7 @@ def _generate(
 
         with _raw_for_others(undecided=chat == {}):
             talk = _talk(model, chat)
-            generation = talk.stream(text, progress=reading, logprobs=shown.jsonl, **given)
+            generation = talk.stream(text, progress=reading, **given)
         if chat == {} and talk is not model:
             shown.say(*_mistaken(model, text))
         with _ctrl_c_cancels(generation) as interrupts:

@@ -155,3 +155,14 @@ def logprob(logits: Scores, token: int) -> float:
     """
     scores, peak = _finite(logits)
     return float(scores[token]) - float(peak) - math.log(_total(scores, peak))
+
+
+@np.errstate(over="ignore")
+def likeliest(logits: Scores, most: int) -> list[tuple[int, float]]:
+    """The ids of the `most` likeliest tokens and the `logprob` of each, the likeliest first, equals by id.
+
+    Tokens that cannot come are left out.
+    """
+    scores, peak = _finite(logits)
+    total = math.log(_total(scores, peak))
+    return [(int(i), float(scores[i]) - float(peak) - total) for i in top(scores, most)]

@@ -147,6 +147,18 @@ def test_jsonl_is_one_object_a_token(path: Path, text_of: Callable[[str], str]) 
     assert all(token["logprob"] < 0 for token in tokens)
 
 
+def test_the_likeliest_tokens_are_printed_with_their_logprobs(path: Path) -> None:
+    whole = json.loads(generate(path, "-p", "the time", "--json", "--logprobs", 2, *GREEDY).stdout)
+    lines = generate(path, "-p", "the time", "--jsonl", "--logprobs", 2, *GREEDY).stdout.splitlines()
+    tokens = [json.loads(line) for line in lines]
+    assert [list(place) for place in whole["logprobs"]] == [["id", "text", "logprob", "top_logprobs"]] * 8
+    assert [place["id"] for place in whole["logprobs"]] == whole["tokens"]
+    for place, token in zip(whole["logprobs"], tokens, strict=True):
+        assert all(place[name] == token[name] for name in ("id", "logprob", "top_logprobs"))
+        assert [list(each) for each in place["top_logprobs"]] == [["id", "text", "logprob"]] * 2
+        assert place["top_logprobs"][0]["logprob"] >= place["top_logprobs"][1]["logprob"]
+
+
 def test_chat_uses_the_template(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
     done = generate(path, "-p", "time", "--chat", "--system", "the", "--template-arg", "x= ", *GREEDY)
     assert text_in(done) == text_of("the time ")
@@ -266,6 +278,8 @@ USAGE: list[tuple[list[str], str]] = [
     (["--system", "x", "--system-file", "y"], "--system and --system-file exclude each other"),
     (["--chat", "--overflow", "forget"], "overflow cannot be 'forget': give stop or drop or window"),
     (["--json", "--jsonl"], "exclude each other"),
+    (["--logprobs", "2"], "--logprobs belongs to --json or --jsonl"),
+    (["--json", "--logprobs", "0"], "--logprobs cannot be 0: give a whole number, at least 1"),
     (["--chat", "--template-arg", "x"], "not K=V"),
     (["Hello", "it's me"], """a prompt goes behind -p: -p 'Hello it'"'"'s me' (see"""),
 ]

@@ -1,5 +1,6 @@
 """Generation: the right text, why it ends, what a seed means, and figures that can be counted by hand."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from edgellm import ContextOverflowError, EdgeLLMError, Model, OptionError
 from edgellm.generation import Generation
 from edgellm.meter import Meter
 from edgellm.stats import Live
+from edgellm.text.sampling import likeliest
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_greedy
@@ -69,6 +71,35 @@ def test_logprobs_are_those_of_the_models_own_distribution(model: Model) -> None
     logits = model.logits(prompt + ids)[len(prompt) - 1 : -1].astype(np.float64)
     expected = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     assert [t.logprob for t in tokens] == pytest.approx(expected[range(20), ids].tolist(), abs=1e-5)
+
+
+def test_the_likeliest_tokens_come_with_their_logprobs(model: Model) -> None:
+    options: dict[str, Any] = {"temp": 1.3, "seed": 4, "top_k": 2, "logit_bias": {9: 5.0} | NO_END, "max_tokens": 12}
+    reply = model.generate(PROMPT, logprobs=4, **options)
+    prompt, told = model.tokenizer.encode(PROMPT, add_special=True), reply.logprobs
+    assert told is not None
+    logits = model.logits(prompt + reply.tokens, chunk=3)[len(prompt) - 1 : -1].astype(np.float64)
+    expected = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    order = expected.argsort(axis=1)[:, :-5:-1]
+    assert [[each.id for each in place.top_logprobs] for place in told] == order.tolist()
+    found = [[each.logprob for each in place.top_logprobs] for place in told]
+    assert np.array(found) == pytest.approx(np.take_along_axis(expected, order, 1), abs=1e-5)
+    assert [place.id for place in told] == reply.tokens
+    assert [place.logprob for place in told] == pytest.approx(expected[range(12), reply.tokens].tolist(), abs=1e-5)
+    spelled = [model.tokenizer.token_bytes(i, special=True).decode(errors="replace") for i in reply.tokens]
+    assert [place.text for place in told] == spelled
+    tokens = list(model.stream(PROMPT, logprobs=4, **options))
+    assert [(t.id, t.logprob, t.top_logprobs) for t in tokens] == [(p.id, p.logprob, p.top_logprobs) for p in told]
+    assert model.generate(PROMPT, **options).logprobs is None
+
+
+def test_a_token_that_cannot_come_is_none_of_the_likeliest(model: Model) -> None:
+    some = model.generate(PROMPT, logprobs=1000, max_tokens=1).logprobs
+    assert some and len(some[0].top_logprobs) == model.tokenizer.n_vocab
+    assert sum(math.exp(each.logprob) for each in some[0].top_logprobs) == pytest.approx(1)
+    found = likeliest(np.array([1, -np.inf, 1, 2], np.float32), 9)
+    assert [i for i, _ in found] == [3, 0, 2]
+    assert [math.exp(value) for _, value in found] == pytest.approx(np.exp([2, 1, 1]) / np.exp([2, 1, 1]).sum())
 
 
 def test_without_logprobs_the_tokens_are_the_same(model: Model) -> None:
@@ -267,6 +298,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"temp": float("nan")}, "temp cannot be nan"),
     ({"seed": -1}, "seed cannot be -1"),
     ({"stop": [""]}, "stop cannot be"),
+    ({"logprobs": 0}, "logprobs cannot be 0: give True, False or a whole number, at least 1"),
     ({"logit_bias": {320: 1.0}}, "logit_bias has token 320"),
 ]
 

@@ -59,11 +59,11 @@ def counted(model: Model) -> Iterator[list[Any]]:
 
 
 def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
-    """Ids and log-probabilities of a reply, and how many steps were computed for it."""
+    """Ids and log-probabilities of a reply, those of the likeliest too, and how many steps were computed for it."""
     with pytest.MonkeyPatch.context() as patch, counted(model) as steps:
         patch.setattr(Engine, "batch_invariant", speculates)
-        tokens = list(model.stream(prompt, **options))
-    return [(token.id, token.logprob) for token in tokens], len(steps)
+        tokens = list(model.stream(prompt, logprobs=3, **options))
+    return [(token.id, token.logprob, token.top_logprobs) for token in tokens], len(steps)
 
 
 @given(
