@@ -3,18 +3,48 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, overload
 
 from converters.architectures import describe
 from converters.checkpoint import Checkpoint
+from converters.fetched import folder_of
 from converters.header import encode_pairs
 from converters.job import Job, prepare
 from converters.pipeline import Progress
 from converters.recipes import parse_override, plan, recipe_name
-from converters.report import Report
+from converters.report import Plan, Report
 from converters.target import check_target
 from converters.vocabulary import vocabulary
 from edgellm.errors import OptionError
 from edgellm.gguf.printable import printable
+
+
+@overload
+def convert(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    type: str = ...,
+    *,
+    tensor_types: Sequence[str] = ...,
+    force: bool = ...,
+    dry_run: Literal[False] = ...,
+    threads: int | None = ...,
+    progress: Progress | None = ...,
+) -> Report: ...
+
+
+@overload
+def convert(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    type: str = ...,
+    *,
+    tensor_types: Sequence[str] = ...,
+    force: bool = ...,
+    dry_run: Literal[True],
+    threads: int | None = ...,
+    progress: Progress | None = ...,
+) -> Plan: ...
 
 
 def convert(
@@ -24,13 +54,15 @@ def convert(
     *,
     tensor_types: Sequence[str] = (),
     force: bool = False,
+    dry_run: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Report:
-    """Write the checkpoint in the folder `source` to the GGUF file `out` by the recipe `type`.
+) -> Report | Plan:
+    """Write the checkpoint `source` to the GGUF file `out` by the recipe `type`, as `edgellm convert` does.
 
-    `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces a file that is there; `progress` is called
-    with (weights done, all weights).
+    `source` is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. `tensor_types` are exceptions
+    such as "ffn_down=Q6_K"; `force` replaces a file that is there; with `dry_run` nothing is written, and the plan is
+    given; `progress` is called with (weights done, all weights).
 
     Raises:
         OptionError: an option has an impossible value.
@@ -38,7 +70,9 @@ def convert(
         UnsupportedModelError: this version cannot convert such a model.
         EdgeLLMError: `out` cannot be written.
     """
-    return prepare_convert(source, out, type, tensor_types=tensor_types, force=force, threads=threads).run(progress)
+    folder, replace = folder_of(source), force or dry_run
+    job = prepare_convert(folder, out, type, tensor_types=tensor_types, force=replace, threads=threads)
+    return job.plan() if dry_run else job.run(progress)
 
 
 def prepare_convert(

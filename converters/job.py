@@ -1,7 +1,7 @@
 """A conversion, completely checked and ready to run: what is read, what it becomes, and where it goes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -33,10 +33,10 @@ class Job:
     """Made by `converters.prepare_convert` and `converters.prepare_quantize`."""
 
     target: Path
-    layout: Layout
-    tensors: Sequence[Planned]
+    layout: Layout = field(repr=False)
+    tensors: Sequence[Planned] = field(repr=False)
     threads: int
-    read: Watched
+    read: Watched = field(repr=False)
 
     def plan(self, compiling: Progress | None = None) -> Plan:
         """What `run` would do. Nothing is written, and no weight read; the encoders are tried on noise."""

@@ -1,7 +1,7 @@
 """What a conversion will do, and what one has done."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Summary:
 
     path: Path
     nbytes: int
-    tensors: list[Converted]
+    tensors: list[Converted] = field(repr=False)
 
     @property
     def weights(self) -> int:

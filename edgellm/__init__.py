@@ -5,6 +5,8 @@
         for token in model.stream("Once upon a time", max_tokens=64):
             print(token.text, end="")
 
+`edgellm.arguments` has the options as types.
+
 The public names load on first use, so that `edgellm --help` stays instant.
 """
 
@@ -12,6 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # typing's own would take a third of the time until Ctrl-C is looked after
 if TYPE_CHECKING:
+    from converters import convert, quantize
     from edgellm.chat import Chat
     from edgellm.errors import (
         ContextOverflowError,
@@ -36,7 +39,10 @@ _HOME_OF = {
     "OptionError": "edgellm.errors",
     "Tokenizer": "edgellm.text.tokenizer",
     "UnsupportedModelError": "edgellm.errors",
+    "convert": "converters",
+    "quantize": "converters",
 }
+_BESIDE = {"Model": ("kquants",), "convert": ("converters", "kquants"), "quantize": ("converters", "kquants")}
 
 __all__ = [
     "Chat",
@@ -49,10 +55,20 @@ __all__ = [
     "Tokenizer",
     "UnsupportedModelError",
     "__version__",
+    "convert",
+    "quantize",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'edgellm' has no attribute {name!r}")
+    if name in _BESIDE:
+        from edgellm.siblings import check_siblings
+
+        check_siblings(*_BESIDE[name])
     return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

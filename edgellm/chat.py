@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
+from edgellm.arguments import GenerationArguments, ReplyArguments
 from edgellm.branches import Branches
 from edgellm.decoding import Prompt
 from edgellm.errors import EdgeLLMError, OptionError
@@ -34,7 +35,7 @@ class Chat:
         template: str | None = None,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
-        **options: Any,
+        **options: Unpack[GenerationArguments],
     ) -> None:
         """`template` stands in for the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
 
@@ -58,16 +59,22 @@ class Chat:
             check_text("system", system)
             self.messages.append({"role": "system", "content": system})
 
+    def __repr__(self) -> str:
+        return f"<edgellm.Chat with {self._writer.session.name}, messages: {len(self.messages)}>"
+
     @property
     def thinking(self) -> bool:
         """Whether the template knows `enable_thinking`: True or False for it are then a template argument."""
         return "enable_thinking" in self._prompts.template.names
 
-    def send(self, text: str, **options: Any) -> Completion:
+    def send(self, text: str, **options: Unpack[ReplyArguments]) -> Completion:
         """Say something and wait for the whole reply; options and errors are those of `stream`."""
-        return self.stream(text, **{"logprobs": False, **options}).completion()
+        options.setdefault("logprobs", self._options.get("logprobs", False))
+        return self.stream(text, **options).completion()
 
-    def stream(self, text: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
+    def stream(
+        self, text: str, *, progress: PrefillProgress | None = None, **options: Unpack[ReplyArguments]
+    ) -> Generation:
         """Say something; the reply token by token, with the options and errors of `reply`.
 
         Of a reply cut short the part that has come is kept; if nothing has, what was said is forgotten too.
@@ -82,7 +89,11 @@ class Chat:
         return self._start([*messages, asked], progress, keep, **options)
 
     def reply(
-        self, messages: Sequence[Message], *, progress: PrefillProgress | None = None, **options: Any
+        self,
+        messages: Sequence[Message],
+        *,
+        progress: PrefillProgress | None = None,
+        **options: Unpack[ReplyArguments],
     ) -> Generation:
         """The reply to any conversation, token by token; `self.messages` are neither read nor changed.
 
@@ -104,7 +115,7 @@ class Chat:
         on_end: Callable[[str], None] = lambda text: None,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
-        **options: Any,
+        **options: Unpack[GenerationArguments],
     ) -> Generation:
         writer = self._writer
         meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
@@ -142,7 +153,7 @@ class Chat:
         *,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
-        **options: Any,
+        **options: Unpack[GenerationArguments],
     ) -> Inspection:
         """What the model would get of these messages, whoever speaks last, and what may be wrong with it.
 

@@ -104,6 +104,9 @@ class Generation:
         sampler = Sampler(options, session.engine.vocab)
         self._ids = generate_ids(session, lease, prompt, sampler, seed, meter, self._wish, progress)
 
+    def __repr__(self) -> str:
+        return f"<edgellm.Generation {self.finish_reason or 'running'}, tokens: {len(self.tokens)}>"
+
     def __iter__(self) -> Self:
         return self
 

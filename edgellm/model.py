@@ -5,12 +5,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.branches import Branches
 from edgellm.decoding import Prompt
 from edgellm.engine import protocol
@@ -71,7 +72,7 @@ class Model:
         *,
         progress: Progress | None = None,
         uploading: Uploading | None = None,
-        **options: Any,
+        **options: Unpack[LoadArguments],
     ) -> Self:
         """Open a GGUF file for generation: a path or, as text, also what commands take as MODEL.
 
@@ -98,6 +99,10 @@ class Model:
             file.close()
             raise
 
+    def __repr__(self) -> str:
+        session = self._writer.session
+        return f"<edgellm.Model {session.name}, {'closed' if session.closed else f'context {self.ctx}'}>"
+
     @property
     def ctx(self) -> int:
         """The most tokens that prompt and reply may have together."""
@@ -113,12 +118,15 @@ class Model:
         """What computes. Not for several threads at once, nor while anything of this model generates."""
         return self._writer.session.engine
 
-    def stream(self, prompt: str, *, progress: PrefillProgress | None = None, **options: Any) -> Generation:
+    def stream(
+        self, prompt: str, *, progress: PrefillProgress | None = None, **options: Unpack[GenerationArguments]
+    ) -> Generation:
         """Continue `prompt`, token by token: an iterator of `Token` that can be cancelled from any thread.
 
         Options are those of `edgellm.options.GenerationOptions`: `max_tokens`, `temp`, `top_k`, `top_p`,
-        `min_p`, `repeat_penalty`, `presence_penalty`, `frequency_penalty`, `logit_bias`, `seed`, `stop`,
-        `special`, `logprobs`. What is not given comes from the file's `general.sampling.*`, then from edgellm.
+        `min_p`, `repeat_penalty`, `presence_penalty`, `frequency_penalty`, `penalty_last_n` (the last tokens that the
+        penalties look at; -1 for all), `logit_bias`, `seed`, `stop`, `special`, `logprobs` (a number N: those of the N
+        likeliest tokens, too). What is not given comes from the file's `general.sampling.*`, then from edgellm.
 
         Raises OptionError, ContextOverflowError for a prompt that does not fit, EdgeLLMError for an empty one.
         """
@@ -128,11 +136,12 @@ class Model:
         ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
         return writer.start(Prompt(ids), chosen, meter, self._last, progress)
 
-    def generate(self, prompt: str, **options: Any) -> Completion:
+    def generate(self, prompt: str, **options: Unpack[GenerationArguments]) -> Completion:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
-        return self.stream(prompt, **{"logprobs": False, **options}).completion()
+        options.setdefault("logprobs", False)
+        return self.stream(prompt, **options).completion()
 
-    def chat(self, system: str | None = None, **options: Any) -> "Chat":
+    def chat(self, system: str | None = None, **options: Unpack[ChatArguments]) -> "Chat":
         """A conversation in the model's own chat template; options as for `stream`, for every reply, and these:
 
         `template` (its source, or a built-in one's name), `template_args`, and `overflow`, what happens to a

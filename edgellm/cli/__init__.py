@@ -16,6 +16,7 @@ from edgellm.cli.shell import VARIABLE, answer
 from edgellm.entry import INTERRUPTED
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.gguf.printable import printable
+from edgellm.siblings import check_siblings
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -43,6 +44,7 @@ _LONGEST = 4000
 _WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
 """What errors about prompts call that which can be set."""
 
+_BESIDE = {"chat": ("tui",), "convert": ("converters",), "quantize": ("converters",)}
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -57,6 +59,7 @@ class LazyGroup(click.Group):
         """The command object out of its module, `edgellm.cli.NAME`."""
         if name not in COMMANDS:
             return None
+        check_siblings("kquants", *_BESIDE.get(name, ()))
         command: click.Command = import_module(f"edgellm.cli.{name}").command
         return command
 

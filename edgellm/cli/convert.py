@@ -1,6 +1,5 @@
 """`edgellm convert`: a Hugging Face checkpoint as a GGUF file."""
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,10 +38,9 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
 
 def _fetched(source: str) -> Path | None:
     """The folder of a checkpoint on a hub; None if `source` is no such name, or is here."""
-    from edgellm.hub.reference import parse_reference
+    from converters.fetched import repository_of
 
-    meant = parse_reference(source)
-    if meant is None or meant.wanted or os.path.lexists(source):
+    if not (repository := repository_of(source)):
         return None
     from converters.checkpoint.needed import needed
     from edgellm.cli.screen import Progress, notices
@@ -51,7 +49,7 @@ def _fetched(source: str) -> Path | None:
 
     with stopping(), notices(), Progress() as progress:
         click.echo(f"there is no folder {source} here; asking the hub", err=True)
-        return checkpoint(meant.repository, Transfer(progress), needed)
+        return checkpoint(repository, Transfer(progress), needed)
 
 
 def _tell_what_stays(folder: Path) -> None:

@@ -77,7 +77,7 @@ def _score(
 
     with ExitStack() as stack:
         paths = [resolve(each) for each in (name, against) if each is not None]
-        told = {"progress": progress.compiling, "uploading": progress.uploading}
+        told: dict[str, Any] = {"progress": progress.compiling, "uploading": progress.uploading}
         models = [stack.enter_context(Model.open(path, **told, **load)) for path in paths]
         start = monotonic()
         progress.working("reading the text")

@@ -56,6 +56,9 @@ class GGUFFile:
         for part in self._parts:
             close_part(part)
 
+    def __repr__(self) -> str:
+        return f"<GGUFFile {printable(str(self.path), 400)}, tensors: {len(self.tensors)}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -66,6 +66,9 @@ class Tokenizer:
         with GGUFFile.open(path) as file:
             return cls(file, pre)
 
+    def __repr__(self) -> str:
+        return f"<edgellm.Tokenizer {type(self._coder).__name__}, tokens: {self.n_vocab}>"
+
     def encode(self, text: str, add_special: bool = False, parse_special: bool = False) -> list[int]:
         """The ids of `text`.
 

@@ -5,15 +5,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import edgellm
 from converters import convert, quantize
 from converters.output import temporary_of
 from edgellm import Model
 from edgellm.cli import run
-from edgellm.errors import ModelFileError
+from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from support.make_checkpoint import write_checkpoint
@@ -60,6 +62,33 @@ def test_the_command_writes_shows_and_exits_with_0(
     with GGUFFile.open(out) as file:
         assert file.get_int("general.file_type") == 15
         assert {file.tensors[f"blk.{i}.attn_k.weight"].type.name for i in (0, 1)} == {"Q8_0"}
+
+
+def test_python_has_the_arguments_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, one, two = write_checkpoint(tmp_path / "in"), tmp_path / "one.gguf", tmp_path / "two.gguf"
+    assert call(monkeypatch, folder, "-o", one, "--type", "q5_k_m", "--tensor-type", "attn_k=Q8_0") == 0
+    given: dict[str, Any] = {"tensor_types": ["attn_k=Q8_0"], "threads": 1}
+    two.write_bytes(b"kept")
+    plan = edgellm.convert(folder, two, "q5_k_m", dry_run=True, **given)
+    assert (plan.nbytes, plan.path, two.read_bytes()) == (one.stat().st_size, two, b"kept")
+    with pytest.raises(EdgeLLMError, match="exists"):
+        edgellm.convert(folder, two, "q5_k_m", **given)
+    report = edgellm.convert(str(folder), str(two), "q5_k_m", force=True, **given)
+    assert two.read_bytes() == one.read_bytes()
+    assert (report.nbytes, [t.name for t in report.tensors]) == (plan.nbytes, [t.name for t in plan.tensors])
+    assert "tensors" not in repr(report)
+
+
+def test_python_fetches_a_checkpoint_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, asked = write_checkpoint(tmp_path / "in"), list[str]()
+    monkeypatch.setattr("edgellm.hub.checkpoint", lambda name, watcher: asked.append(name) or folder)
+    monkeypatch.chdir(tmp_path)
+    assert edgellm.convert("org/name", "one.gguf", "Q8_0").path == tmp_path / "one.gguf"
+    assert asked == ["org/name"]
+    (tmp_path / "org").mkdir()
+    folder.rename(tmp_path / "org/name")
+    edgellm.convert("org/name", "two.gguf", "Q8_0")
+    assert asked == ["org/name"]
 
 
 def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(

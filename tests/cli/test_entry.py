@@ -36,6 +36,42 @@ def test_ctrl_c_among_imports_leaves_no_traceback(module: str, error: str) -> No
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def of_the_user(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python in a folder where a user has files with names of ours."""
+    for name in ("tui", "converters", "kquants", "json"):
+        (folder / f"{name}.py").write_text("print('of the user')")
+    command, env = [sys.executable, *arguments], {**os.environ, "EDGELLM_HOME": str(folder), **environment}
+    return subprocess.run(
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["convert", "none", "-o", "x"], "edgellm: none: there is no"),
+        (["chat", "--plain", "none"], "edgellm: there is no file and no model named none"),
+    ],
+)
+def test_files_of_the_current_folder_are_no_part_of_it(tmp_path: Path, arguments: list[str], problem: str) -> None:
+    done = of_the_user(tmp_path, "-m", "edgellm", *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(problem) and done.stderr.count("\n") == 1
+
+
+def test_what_hides_a_part_of_it_is_named(tmp_path: Path) -> None:
+    """Where a user may want it, on Python's path: nothing of it runs."""
+    (tmp_path / "path").mkdir()
+    mine = tmp_path / "path/converters.py"
+    mine.write_text("print('of the user')")
+    told = f"{mine} hides the package converters of edgellm: rename it, or keep its folder out of Python's path\n"
+    done = of_the_user(tmp_path, "-m", "edgellm", "convert", "x", "-o", "y", PYTHONPATH=str(mine.parent))
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"edgellm: {told}")
+    done = of_the_user(tmp_path, "-P", "-c", "from edgellm import convert", PYTHONPATH=str(mine.parent))
+    assert not done.stdout
+    assert done.stderr.endswith(f"EdgeLLMError: {told}")
+
+
 def test_what_is_no_interrupt_is_told() -> None:
     done = run("click", "RuntimeError('of its own')")
     assert done.returncode == 1

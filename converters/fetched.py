@@ -1,0 +1,22 @@
+"""Checkpoints that lie on a hub."""
+
+import os
+
+from converters.checkpoint.needed import needed
+from edgellm.hub.reference import parse_reference
+
+
+def repository_of(source: str | os.PathLike[str]) -> str | None:
+    """The repository, ORG/NAME, that is meant by `source`; None if that is no such name, or is here."""
+    meant = parse_reference(source) if isinstance(source, str) else None
+    return None if meant is None or meant.wanted or os.path.lexists(source) else meant.repository
+
+
+def folder_of(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The folder of a checkpoint, fetched without a word if it is meant by its repository. Raises EdgeLLMError."""
+    repository = repository_of(source)
+    if repository is None:
+        return source
+    from edgellm.hub import Watcher, checkpoint  # brings the hub's client
+
+    return checkpoint(repository, Watcher(), needed)

@@ -1,0 +1,54 @@
+"""The options of `edgellm.options` as keyword arguments, for editors and type checkers.
+
+None stands for "not given". Values are checked by `edgellm.options`, whatever their types.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+
+class LoadArguments(TypedDict, total=False):
+    """Of `Model.open`: see `edgellm.options.LoadOptions`."""
+
+    threads: int | None
+    ctx: int | None
+    gpu_layers: int | str | None
+    gpu: str | None
+    gpu_memory: float | None
+    gpu_strict: bool | None
+    cpu_ffn: bool | None
+    kv_type: Literal["f16", "f32", "q8_0"] | None
+    engine: Literal["edgellm", "llama.cpp"] | None
+    tokenizer_pre: str | None
+
+
+class GenerationArguments(TypedDict, total=False):
+    """Of whatever generates text: see `edgellm.options.GenerationOptions`."""
+
+    max_tokens: int | None
+    temp: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repeat_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    penalty_last_n: int | None
+    logit_bias: Mapping[int, float] | None
+    seed: int | None
+    stop: str | list[str] | tuple[str, ...] | None
+    special: bool | None
+    logprobs: bool | int | None
+
+
+class ReplyArguments(GenerationArguments, total=False):
+    """Of a reply: see `edgellm.options.ChatOptions` for `overflow`; `template_args` are names for the template."""
+
+    template_args: Mapping[str, Any] | None
+    overflow: Literal["stop", "drop", "window"] | None
+
+
+class ChatArguments(ReplyArguments, total=False):
+    """Of `Model.chat`; `template` is the source of a chat template, or the name of a built-in one."""
+
+    template: str | None

@@ -1,0 +1,90 @@
+"""What Python says of the package: its names, the types of its options, how its objects look."""
+
+import types
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import converters
+import edgellm
+import kquants
+import tui
+from edgellm import Model, Tokenizer
+from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments, ReplyArguments
+from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
+from support.model_file import ModelFile
+
+TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+
+
+@pytest.fixture(scope="module")
+def path(model_file: ModelFile) -> Path:
+    return model_file(**TINY, chat_template="{% for m in messages %}{{ m.content }}{% endfor %}")
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> Iterator[Model]:
+    with Model.open(path, threads=1) as model:
+        yield model
+
+
+def test_public_names_are_listed_before_they_are_loaded() -> None:
+    assert set(edgellm.__all__) <= set(dir(edgellm))
+    assert all(getattr(edgellm, name) is not None for name in edgellm.__all__)
+    assert edgellm.convert is converters.convert
+    with pytest.raises(AttributeError, match="no attribute 'conver'"):
+        edgellm.conver  # noqa: B018
+
+
+@pytest.mark.parametrize("package", [edgellm, kquants, tui, converters])
+def test_type_checkers_are_told_that_there_are_types(package: types.ModuleType) -> None:
+    assert package.__file__
+    assert Path(package.__file__).with_name("py.typed").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [(LoadArguments, LoadOptions), (GenerationArguments, GenerationOptions), (ReplyArguments, ChatOptions)],
+)
+def test_the_types_of_arguments_are_those_of_the_options(arguments: Any, options: Any) -> None:
+    """Or narrower ones, where few values are possible; each may be None, which means not given."""
+    given, own = get_type_hints(arguments), {field.name: field for field in fields(options)}
+    added = {"template_args", *GenerationArguments.__annotations__} if arguments is ReplyArguments else set()
+    assert set(given) - added == set(own)
+    hints = get_type_hints(options)
+    for name in own:
+        allowed = set(get_args(given[name]))
+        assert type(None) in allowed
+        if not any(get_args(kind) for kind in allowed):  # neither a list nor some values alone
+            assert allowed == {*(get_args(hints[name]) or [hints[name]]), type(None)}, name
+
+
+def test_each_value_of_a_narrow_type_is_possible() -> None:
+    for kind, make in ((LoadArguments, LoadOptions), (ChatArguments, ChatOptions)):
+        hints = get_type_hints(kind)
+        for name in {"kv_type", "engine", "overflow"} & {field.name for field in fields(make)}:
+            values = [value for part in get_args(hints[name]) for value in get_args(part)]
+            assert values and all(getattr(make.from_kwargs(**{name: value}), name) == value for value in values)
+
+
+def test_objects_say_what_they_are(model: Model, path: Path) -> None:
+    chat = model.chat()
+    chat.send("the", max_tokens=1)
+    running = model.stream("the", max_tokens=2, logit_bias={2: -float("inf")})
+    next(running)
+    assert repr(model) == f"<edgellm.Model {path}, context 512>"
+    assert repr(model.file) == f"<GGUFFile {path}, tensors: {len(model.file.tensors)}>"
+    assert repr(chat) == f"<edgellm.Chat with {path}, messages: 2>"
+    assert repr(running) == "<edgellm.Generation running, tokens: 1>"
+    assert repr(running.completion()).startswith("Completion(text=")
+    assert repr(running) == "<edgellm.Generation length, tokens: 2>"
+    assert repr(Tokenizer.open(path)) == "<edgellm.Tokenizer SentencePiece, tokens: 320>"
+
+
+def test_a_closed_model_says_so(path: Path) -> None:
+    with Model.open(path, threads=1) as model:
+        pass
+    assert repr(model) == f"<edgellm.Model {path}, closed>"
