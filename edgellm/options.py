@@ -134,9 +134,10 @@ class GenerationOptions(_Options):
     `max_tokens` None: until the context is full. `temp` 0: greedy. `top_k` 0, `top_p` 1 and `min_p` 0 switch
     these stages off, as do penalties of 1, 0 and 0. `penalty_last_n`: how many of the last tokens, those of
     the prompt too, the penalties look at; -1 for all. `logit_bias`: token id to what is added to its logit.
-    `seed` None: another one each time. `special`: parse special tokens in raw prompts, and show them in the
-    text. `logprobs`: tell the log-probability of each token, which takes a look at the whole vocabulary; if it is a
-    number, those of so many likeliest tokens at its place as well.
+    `seed` None: another one each time. `stop`: the texts before which it ends; they may name control tokens.
+    `special`: parse special tokens in raw prompts, and show them in the text. `logprobs`: tell the log-probability of
+    each token, which takes a look at the whole vocabulary; if it is a number, those of so many likeliest tokens at its
+    place as well.
     """
 
     max_tokens: int | None = _option(whole(0), None)

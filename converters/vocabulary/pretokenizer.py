@@ -13,25 +13,8 @@ from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
 
 _ALL = r"|\s+(?!\S)|\s+"
 
-# The names that a file gets, each with the rules that edgellm has for it. Where two differ only in `nfc`, llama.cpp
-# takes them for the same.
-_NAMED = (
-    *(
-        "gpt-2",
-        "olmo",
-        "smollm",
-        "command-r",
-        "llama-bpe",
-        "smaug-bpe",
-        "qwen2",
-        "megrez",
-        "qwen35",
-        "tekken",
-        "gpt-4o",
-    ),
-    *("deepseek-llm", "deepseek-coder", "deepseek-v3"),
-)
-_NAMES = {(rules.patterns, rules.ignore_merges, rules.nfc): name for name in _NAMED if (rules := PRE_TOKENIZERS[name])}
+# The first name of each kind of rules; llama.cpp takes kinds that differ in `nfc` alone for the same.
+_NAMES = {(r.patterns, r.ignore_merges, r.nfc): name for name, r in reversed(PRE_TOKENIZERS.items())}
 # Checkpoints of these come with ignore_merges and without, and GGUF has one name for both.
 _NAMES |= {(cuts, not whole, nfc): name for (cuts, whole, nfc), name in _NAMES.items() if name in ("tekken", "gpt-4o")}
 
@@ -55,7 +38,7 @@ def pre_tokenizer(tokenizer: Document, model: Document, adds_bos: bool) -> str:
         _refuse(tokenizer, f"its pre-tokenizer ends with {_shown(last)}")
     cuts = tuple(cut for step in (*before, last) for cut in _cuts(tokenizer, step))
     whole = bool(model.get("ignore_merges", bool))
-    # Where no name says whether text is composed, the other one will do: GGUF's readers compose none.
+    # Of some expressions there is one name alone, for checkpoints that compose text and for those that do not.
     name = _NAMES.get((cuts, whole, composed)) or _NAMES.get((cuts, whole, not composed))
     if not name:
         found = " then ".join(f'"{printable(cut, 200)}"' for cut in cuts) or "none at all"

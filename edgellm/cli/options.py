@@ -77,6 +77,7 @@ def generation_options(function: F) -> F:
         click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before it; repeatable."),
         click.option("--seed", type=int, help="The same seed gives the same text."),
         click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a logit."),
+        _sampling("--penalty-last-n", int, "Tokens before it that the penalties look at; -1 for all"),
         _sampling("--frequency-penalty", float, "Lower a logit by this for each time its token came"),
         _sampling("--presence-penalty", float, "Lower the logits of tokens that came by this"),
         _sampling("--repeat-penalty", float, "Divide the logits of tokens that came by this; 1 is off"),

@@ -1,7 +1,7 @@
 """How each named pre-tokenizer cuts text into words before byte-level BPE merges inside them.
 
 The names are values of `tokenizer.ggml.pre`. A new one is one entry here; reading and writing models share
-the table.
+the table, and a new file gets the first name of its kind.
 
 The expressions are those of the tokenizer.json that each model was published with, for the library that
 tokenizer.json is written for. llama.cpp, which gave the names, has approximations of some: in its `tekken` and
@@ -97,7 +97,7 @@ _KINDS: tuple[tuple[str, PreTokenizer], ...] = (
         PreTokenizer((GPT2,)),
     ),
     ("olmo mpt modern-bert", PreTokenizer((GPT2,), nfc=True)),
-    ("starcoder refact smollm codeshell exaone minerva-7b", PreTokenizer((r"\p{N}", GPT2))),
+    ("smollm starcoder refact codeshell exaone minerva-7b", PreTokenizer((r"\p{N}", GPT2))),
     ("command-r", PreTokenizer((r"\p{N}", GPT2), nfc=True)),
     ("falcon", PreTokenizer(_FALCON)),
     (
