@@ -7,6 +7,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
+from edgellm.text.composed import composed
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.roles import TEMPLATE, roles
 from edgellm.text.template import Message
@@ -68,6 +69,9 @@ def _token_roles(
     """The role of each id, from those of the characters; None where the ids do not spell the text."""
     if owners is None:
         return None
+    if tokenizer.composes:
+        text, owners = composed(text, owners)
+        parts = [composed(part, part)[0] if isinstance(part, str) else part for part in parts]
     data, at, found = text.encode(), 0, list[str]()
     by_byte = [owner for char, owner in zip(text, owners, strict=True) for _ in range(len(char.encode()))]
     for part in parts:

@@ -34,7 +34,8 @@ class Tokenizer:
     """Text to ids (`encode`) and back (`decode`). Ids with a role are attributes, None where there is none.
 
     `eog_ids`: all that end a generation. `control_texts`: ids by text of the tokens that only
-    `parse_special` finds. `add_bos`, `add_eos`: whether `add_special` adds them.
+    `parse_special` finds. `add_bos`, `add_eos`: whether `add_special` adds them. `composes`: the ids spell a text in
+    Unicode's form NFC, whatever form it has.
     """
 
     def __init__(self, file: GGUFFile, pre: str | None = None) -> None:
@@ -50,6 +51,7 @@ class Tokenizer:
         self.eog_ids = vocabulary.ends(self.eos_id)
         rules = _pre_tokenizer(file, kind, pre)
         self._coder = self._make_coder(file, rules)
+        self.composes = bool(rules and rules.nfc)
         bos_wanted = file.get_bool("tokenizer.ggml.add_bos_token", rules.add_bos if rules else True)
         self.add_bos = bos_wanted and self.bos_id is not None
         self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None

@@ -1,5 +1,6 @@
 """What a person is shown of a prompt: exactly what the model gets, and honestly whose words they are."""
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, Model, OptionError
+from edgellm.text.composed import composed
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts, template_for
 from edgellm.text.template import Message
@@ -70,6 +72,28 @@ def test_a_prompt_by_hand(tokenizer: Tokenizer) -> None:
     assert found.ids == tokenizer.encode(found.text, parse_special=True)
     assert (found.bos_id, found.eos_id, found.warnings) == (None, None, [])
     assert found.stop_tokens == {258: end}
+
+
+def test_letters_that_the_tokenizer_composes_keep_their_roles(tmp_path: Path) -> None:
+    special = {"<|im_start|>": 3, "<|im_end|>": 3}
+    tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], special, pre="qwen2"))
+    found = look(
+        tokenizer, "<|im_start|>e\u0301 {{ messages[0].content }}o\u0308<|im_end|>", user("\u1112\u1161\u11ab e\u0301")
+    )
+    assert runs(tokenizer, found) == [
+        ("template", "<|im_start|>é "),
+        ("user", "한 é"),
+        ("template", "ö<|im_end|>"),
+    ]
+
+
+@given(st.text(st.sampled_from("ae\u0301\u0323\u0308\u1112\u1161\u11ab가다\n नि"), max_size=12))
+def test_composed_text_is_pythons_and_each_character_has_an_owner(text: str) -> None:
+    whole, owners = composed(text, range(len(text)))
+    assert whole == unicodedata.normalize("NFC", text)
+    assert len(owners) == len(whole) and owners == sorted(owners)
+    kept = [(letter, owner) for letter, owner in zip(whole, owners, strict=True) if ord(letter) < 128]
+    assert all(text[owner] == letter for letter, owner in kept)
 
 
 WORDS = [
