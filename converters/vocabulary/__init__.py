@@ -55,7 +55,8 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
     model = _model(checkpoint, tokenizer)
     llama = "Qwen" not in str(checkpoint.config.get("architectures"))
     prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size)
-    tell_unsaid(place(checkpoint), tokenizer, settings, model)
+    pre = tokens.get("tokenizer.ggml.pre")
+    tell_unsaid(place(checkpoint), tokenizer, settings, model, pre and pre.value)
     said = settings.get("add_prefix_space", bool) if settings and llama else None
     if said is None and not prefix:
         said = prefix

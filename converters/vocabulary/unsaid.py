@@ -9,23 +9,31 @@ from converters.vocabulary.model_proto import ModelProto
 from converters.vocabulary.pretokenizer import steps
 from edgellm.errors import EdgeLLMWarning
 from edgellm.gguf.printable import counted, printable
+from edgellm.text.pretokenizers import PRE_TOKENIZERS
 
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 _BESIDE = ("lstrip", "rstrip", "single_word")
 
 
-def tell_unsaid(where: str, tokenizer: Document | None, settings: Document | None, model: ModelProto | None) -> None:
-    """An EdgeLLMWarning for each thing that is not in the new file; `where` names the checkpoint."""
-    for what in (*_of_json(tokenizer), *_of_added(tokenizer, settings), *_of_model(model)):
+def tell_unsaid(
+    where: str, tokenizer: Document | None, settings: Document | None, model: ModelProto | None, pre: object
+) -> None:
+    """An EdgeLLMWarning for each thing that is not in the new file.
+
+    `where` names the checkpoint. `pre` is the name of the pre-tokenizer in the file, or None: some names say of
+    themselves that text is composed.
+    """
+    composes = isinstance(pre, str) and PRE_TOKENIZERS[pre].nfc
+    for what in (*_of_json(tokenizer, composes), *_of_added(tokenizer, settings), *_of_model(model)):
         text = f"{where}: its tokenizer {what}; GGUF cannot say so, and llama.cpp does without"
         warnings.warn(text, EdgeLLMWarning, stacklevel=3)
 
 
-def _of_json(tokenizer: Document | None) -> Iterator[str]:
+def _of_json(tokenizer: Document | None, composes: bool) -> Iterator[str]:
     if not tokenizer:
         return
     for kind in (step.text("type") for step in steps(tokenizer, "normalizer", "normalizers")):
-        if kind in _FORMS:
+        if kind in _FORMS and not (kind == "NFC" and composes):
             yield f"brings text into the form {kind} of Unicode, such as é written as one character"
     cuts = steps(tokenizer, "pre_tokenizer", "pretokenizers")
     if any(step.entries.get("prepend_scheme") == "first" for step in cuts):

@@ -81,7 +81,7 @@ def test_python_has_the_arguments_of_the_command(tmp_path: Path, monkeypatch: py
 
 def test_python_fetches_a_checkpoint_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, asked = write_checkpoint(tmp_path / "in"), list[str]()
-    monkeypatch.setattr("edgellm.hub.checkpoint", lambda name, watcher: asked.append(name) or folder)
+    monkeypatch.setattr("edgellm.hub.checkpoint", lambda name, watcher, needed: asked.append(name) or folder)
     monkeypatch.chdir(tmp_path)
     assert edgellm.convert("org/name", "one.gguf", "Q8_0").path == tmp_path / "one.gguf"
     assert asked == ["org/name"]

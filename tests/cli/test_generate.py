@@ -93,8 +93,8 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
 def test_a_byte_order_mark_is_none_of_the_prompt(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
     (tmp_path / "a").write_bytes(BOM_UTF8 + b"was")
     (tmp_path / "t").write_bytes(BOM_UTF8 + b"{{ messages[0].content }}")
-    done = generate(path, "-f", tmp_path / "a", *GREEDY, stdin=BOM_UTF8 + " on\ufeff".encode())
-    assert done.stdout.decode() == text_of("was on\ufeff")  # behind the beginning it is a character as any other
+    done = generate(path, "--raw", "-f", tmp_path / "a", *GREEDY, stdin=BOM_UTF8 + " on\ufeff".encode())
+    assert done.stdout.decode() == text_of("was on\ufeff") + "\n"  # behind the beginning it is a character as any other
     alone, marked = (tmp_path / "alone", tmp_path / "t")
     alone.write_bytes(marked.read_bytes().removeprefix(BOM_UTF8))
     one, other = (generate(path, "--chat", "--template", each, "-p", "on", *GREEDY) for each in (alone, marked))

@@ -12,7 +12,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.text.pretokenizers import PRE_TOKENIZERS
 from edgellm.text.tokenizer import Tokenizer
 from support.oracle import llama_cpp_tokens
-from support.published import GPT4O, LLAMA3, NFC, PUBLISHED, QWEN2, TEKKEN, cuts
+from support.published import GPT4O, LLAMA3, PUBLISHED, QWEN2, TEKKEN, cuts
 from support.vocabulary_folder import BYTE_LEVEL, Folder, added, bpe, template
 
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
@@ -38,7 +38,7 @@ OTHERS = {
     "deepseek-r1-qwen": PUBLISHED["qwen2"] | {"post_processor": template("<|end|>", "A")},
     "tekken": {"pre_tokenizer": cuts(TEKKEN)},
     "gpt-4o": {"pre_tokenizer": cuts(GPT4O), "ignore_merges": True},
-    "llama-bpe": {"pre_tokenizer": cuts(LLAMA3), "ignore_merges": True, "normalizer": NFC},
+    "llama-bpe": {"pre_tokenizer": cuts(LLAMA3), "ignore_merges": True},
 }
 
 

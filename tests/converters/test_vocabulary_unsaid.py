@@ -12,8 +12,8 @@ from converters import convert
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from edgellm.gguf import GGUFFile
 from edgellm.text.tokenizer import Tokenizer
-from support.oracle import llama_cpp_tokens
-from support.vocabulary_folder import QWEN2, Folder, added, bpe, split
+from support.published import LLAMA3, NFC, QWEN2, cuts
+from support.vocabulary_folder import Folder, added, bpe
 
 MERGES = ["Ġ t", "h e", "Ġt he", "Ã ©"]
 SPECIAL = ("<|end|>", "<word>")
@@ -21,9 +21,9 @@ METASPACE = {"type": "Metaspace", "replacement": "▁"}
 TOKENS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a"]
 
 
-def of_bytes(normalizer: Any = None, options: dict[str, bool] | None = None) -> dict[str, Any]:
+def of_bytes(normalizer: Any = None, options: dict[str, bool] | None = None, pattern: str = LLAMA3) -> dict[str, Any]:
     listed = [added(260, SPECIAL[0], **(options or {})), added(261, SPECIAL[1], special=False, **(options or {}))]
-    return bpe(MERGES, listed, pre_tokenizer=split(QWEN2), normalizer=normalizer)
+    return bpe(MERGES, listed, pre_tokenizer=cuts(pattern), normalizer=normalizer)
 
 
 def of_pieces(scheme: str) -> dict[str, Any]:
@@ -41,9 +41,10 @@ def of_pieces(scheme: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tokenizer", "text", "said"),
     [
-        (of_bytes({"type": "NFC"}), "e\u0301", "brings text into the form NFC of Unicode"),
-        (of_bytes({"type": "Sequence", "normalizers": [{"type": "NFC"}]}), "e\u0301", "into the form NFC"),
+        (of_bytes(NFC), "e\u0301", "brings text into the form NFC of Unicode"),
+        (of_bytes({"type": "Sequence", "normalizers": [NFC]}), "e\u0301", "into the form NFC"),
         (of_bytes(), "e\u0301", ""),
+        (of_bytes(NFC, pattern=QWEN2), "e\u0301", ""),  # which the name qwen2 says
         (of_bytes(options={"lstrip": True}), "the <|end|>", r"finds 2 added tokens, such as <\|end\|>, .*\(lstrip\)"),
         (of_bytes(options={"rstrip": True}), "<|end|> the", r"\(rstrip\)"),
         (of_bytes(options={"single_word": True}), "the<word>the", r"\(single_word\)"),
@@ -61,8 +62,7 @@ def test_ids_differ_where_a_note_says_so(tmp_path: Path, tokenizer: Any, text: s
     else:
         path = folder.gguf()
     library = Library.from_file(str(tmp_path / "tokenizer.json"))
-    composes = "NFC" in said  # what edgellm may do by the name of the pre-tokenizer
-    ids = llama_cpp_tokens(path, text) if composes else Tokenizer.open(path).encode(text, parse_special=True)
+    ids = Tokenizer.open(path).encode(text, parse_special=True)
     assert (ids == library.encode(text, add_special_tokens=False).ids) == (not said)
 
 

@@ -78,7 +78,7 @@ def _byte_level(family: str) -> dict[str, Any]:
         "truncation": None,
         "padding": None,
         "added_tokens": _added(family),
-        "normalizer": None,  # Qwen's has NFC, and each conversion would tell that GGUF cannot say so
+        "normalizer": {"type": "NFC"} if family.startswith("qwen") else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": cut},
         "post_processor": _begins_with(family) if family == "llama" else None,
         "decoder": byte_level,
