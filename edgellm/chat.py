@@ -118,6 +118,7 @@ class Chat:
         **options: Unpack[GenerationArguments],
     ) -> Generation:
         writer = self._writer
+        self._prompts.template.resume()
         meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
         prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow)
         self._running = writer.start(prompt, chosen, meter, self._branches, progress, on_end)
@@ -145,6 +146,7 @@ class Chat:
     def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
         """How many tokens the prompt of these messages has, whoever speaks last. Raises EdgeLLMError as `reply`."""
         check_messages(messages)
+        self._prompts.template.resume()
         return len(self._prompts.ids(messages, **self._with(template_args)))
 
     def inspect(
@@ -161,6 +163,7 @@ class Chat:
         told in its warnings.
         """
         check_messages(messages)
+        self._prompts.template.resume()
         args, warnings, left = self._with(template_args), list[str](), list(messages)
         try:
             chosen = self._writer.options(**{**self._options, **options})
@@ -177,6 +180,10 @@ class Chat:
         return replace(found, warnings=list(dict.fromkeys(warnings + found.warnings)))
 
     def cancel(self) -> None:
-        """Stop the reply that is being made, from any thread; nothing happens if there is none."""
+        """Stop the reply that is being made, from any thread; nothing happens if there is none.
+
+        While its prompt is made, whoever asked for it gets an EdgeLLMError.
+        """
+        self._prompts.template.stop()
         if self._running:
             self._running.cancel()

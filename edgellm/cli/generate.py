@@ -115,6 +115,10 @@ class _Shown(NamedTuple):
 def _generate(
     name: str, text: str, chat: dict[str, Any] | None, shown: _Shown, load: dict[str, Any], given: dict[str, Any]
 ) -> int:
+    from edgellm.text.rendering.renderer import renderer
+
+    if chat is not None:
+        renderer.warm()  # its process starts while the model loads
     from edgellm.model import Model  # after the options were checked: they bring numpy and more
     from edgellm.models import resolve
 

@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 _HEADER = struct.Struct("<iI")
 STOP, CLEAR, NEWS = -1, -2, -3
+LONGEST = (1 << 32) - 1
+"""Bytes of a payload, at most."""
 
 
 def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
@@ -24,14 +26,23 @@ def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> tuple[int, bytes]:
-    """Read a message; EOFError if the other side is gone."""
+def receive(stream: BinaryIO, most: int = LONGEST) -> tuple[int, bytes]:
+    """Read a message; EOFError if the other side is gone, or writes a payload of more than `most` bytes."""
     code, n = _HEADER.unpack(_exactly(stream, _HEADER.size))
+    if n > most:
+        raise EOFError
     return code, _exactly(stream, n)
 
 
 def _exactly(stream: BinaryIO, n: int) -> bytes:
+    """That many bytes, also from a stream without a buffer, which gives what there is."""
     data = stream.read(n)
-    if len(data) < n:
-        raise EOFError
-    return data
+    if len(data) == n:
+        return data
+    whole = bytearray(data)
+    while len(whole) < n:
+        part = stream.read(n - len(whole))
+        if not part:
+            raise EOFError
+        whole += part
+    return bytes(whole)

@@ -9,9 +9,9 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
 from edgellm.text.composed import composed
 from edgellm.text.prompts import ChatPrompts
-from edgellm.text.roles import TEMPLATE, roles
+from edgellm.text.rendered import TEMPLATE_ROLE
 from edgellm.text.template import Message
-from edgellm.text.tokenizer import Tokenizer
+from edgellm.text.tokenizer import Span, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Inspection:
 
 def inspect(tokenizer: Tokenizer, prompts: ChatPrompts, messages: Sequence[Message], /, **args: Any) -> Inspection:
     """Look at the prompt of a conversation. Raises nothing."""
-    text, parts, ids, found, warnings = "", list[str | int](), list[int](), None, list[str]()
+    text, ids, found, warnings = "", list[int](), None, list[str]()
     try:
-        rendered = prompts.render(messages, **args)
-        text, parts = rendered.text, prompts.parts(rendered)
-        ids = prompts.encode(parts)
-        found = _token_roles(tokenizer, parts, ids, text, roles(prompts, messages, text, **args))
-        warnings += chain(_about_bos(prompts, parts), _about_messages(prompts, messages))
+        rendered = prompts.template.render(messages, **args)
+        text, spans = rendered.text, prompts.spans(rendered)
+        ids = prompts.encode(text, spans)
+        found = _token_roles(tokenizer, spans, ids, text, rendered.roles(messages))
+        warnings += chain(_about_bos(prompts, spans), _about_messages(prompts, messages))
     except EdgeLLMError as error:
         warnings.append(str(error))
     return Inspection(
@@ -64,36 +64,40 @@ def _piece(tokenizer: Tokenizer, token: int) -> str:
 
 
 def _token_roles(
-    tokenizer: Tokenizer, parts: Sequence[str | int], ids: list[int], text: str, owners: list[str] | None
+    tokenizer: Tokenizer, spans: Sequence[Span], ids: list[int], text: str, owners: list[str] | None
 ) -> list[str] | None:
     """The role of each id, from those of the characters; None where the ids do not spell the text."""
     if owners is None:
         return None
-    if tokenizer.composes:
-        text, owners = composed(text, owners)
-        parts = [composed(part, part)[0] if isinstance(part, str) else part for part in parts]
-    data, at, found = text.encode(), 0, list[str]()
-    by_byte = [owner for char, owner in zip(text, owners, strict=True) for _ in range(len(char.encode()))]
-    for part in parts:
-        pieces = [tokenizer.token_bytes(i, special=True) for i in tokenizer.encode_parts([part])]
-        spelled = b"".join(pieces) if isinstance(part, int) else part.encode()
-        start = data.find(spelled, at)
+    found = list[str]()
+    for start, end, token in spans:
+        part, owned = text[start:end], owners[start:end]
+        if token is None and tokenizer.composes:
+            part, owned = composed(part, owned)
+        made = tokenizer.encode_parts([part]) if token is None else [token]
+        pieces = [tokenizer.token_bytes(i, special=True) for i in made]
+        spelled = part.encode()
         extra = sum(map(len, pieces)) - len(spelled)  # the space that some tokenizers put before text
-        if start < 0 or data[at:start].strip() or b"".join(pieces) != b" " * extra + spelled:
+        if b"".join(pieces) != b" " * extra + spelled:
             return None
-        at = start
-        for piece in pieces:
-            end = at + len(piece) - extra
-            found.append(next((role for role in by_byte[at:end] if role != TEMPLATE), TEMPLATE))
-            at, extra = end, 0
+        by_byte = [owner for char, owner in zip(part, owned, strict=True) for _ in char.encode()]
+        found += _owners(pieces, by_byte, -extra)
     # Of several BOS one is left, and where there was none one was put.
     bos = sum(1 for _ in takewhile(lambda i: i == tokenizer.bos_id, ids))
-    return [TEMPLATE] * bos + found[len(found) - len(ids) + bos :]
+    return [TEMPLATE_ROLE] * bos + found[len(found) - len(ids) + bos :]
 
 
-def _about_bos(prompts: ChatPrompts, parts: Sequence[str | int]) -> Iterator[str]:
+def _owners(pieces: Sequence[bytes], by_byte: Sequence[str], at: int) -> Iterator[str]:
+    """The role of each piece, of which the first begins at a byte that may lie before the first one."""
+    for piece in pieces:
+        owned = by_byte[max(at, 0) : at + len(piece)]
+        at += len(piece)
+        yield next((role for role in owned if role != TEMPLATE_ROLE), TEMPLATE_ROLE)
+
+
+def _about_bos(prompts: ChatPrompts, spans: Sequence[Span]) -> Iterator[str]:
     tokenizer = prompts.tokenizer
-    written = sum(1 for _ in takewhile(lambda part: part == tokenizer.bos_id, parts))
+    written = sum(1 for _ in takewhile(lambda span: span.token == tokenizer.bos_id, spans))
     if tokenizer.bos_id is None:
         if "bos_token" in prompts.template.names:
             yield "missing BOS: the template asks for one, and the model has none"
@@ -106,6 +110,6 @@ def _about_bos(prompts: ChatPrompts, parts: Sequence[str | int]) -> Iterator[str
 
 def _about_messages(prompts: ChatPrompts, messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
-        found = ", ".join(control for control in prompts.controls if control in message["content"])
+        found = ", ".join(control for control in prompts.tokenizer.control_texts if control in message["content"])
         if found:
             yield f"a message from {printable(message['role'])} has {printable(found)} in it: plain text to the model"

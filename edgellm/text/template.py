@@ -1,17 +1,16 @@
 """Chat templates: messages to the text that a model was trained on."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Event
 from typing import Any
 
-from jinja2 import TemplateSyntaxError, meta
-
+from edgellm import texts
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable
-from edgellm.text.sandbox import Sandbox
-from edgellm.texts import plain
+from edgellm.text.plain import plain, without_surrogates
+from edgellm.text.rendered import Rendered
+from edgellm.text.rendering.renderer import RefusedError, renderer
 
 Message = Mapping[str, Any]
 _FOLDER = Path(__file__).with_name("templates")
@@ -35,7 +34,7 @@ def template_source(name_or_path: str) -> str:
     """
     known = _built_in()
     try:
-        return plain(known.get(name_or_path, Path(name_or_path)).read_bytes())
+        return texts.plain(known.get(name_or_path, Path(name_or_path)).read_bytes())
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text at byte {error.start}"
     except (OSError, ValueError) as error:
@@ -64,35 +63,43 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, bos: str, eos: str) -> None:
-        self.source = source
-        self._names = {"bos_token": bos, "eos_token": eos, "tools": None, "documents": None}
-        self._sandbox, self._lock = Sandbox(), Lock()
+        self._own = {"bos_token": bos, "eos_token": eos, "tools": None, "documents": None}
+        self._stopped = Event()
         if len(source) > _LONGEST_SOURCE:
             raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
-        try:
-            self._template = self._sandbox.from_string(source)
-        except TemplateSyntaxError as error:
-            raise _refused("is not valid", f"line {error.lineno}: {error.message}") from None
-        except Exception as error:  # Python, too, refuses to compile some templates, in ways of its own
-            raise _refused("is not valid", f"{type(error).__name__}: {error}") from None
-
-    @cached_property
-    def names(self) -> frozenset[str]:
+        self._source = without_surrogates(source)
+        self.names = frozenset(self._ask()["names"])
         """The names that it may look up in what it is given, such as `messages` and `enable_thinking`."""
-        return frozenset(meta.find_undeclared_variables(self._sandbox.parse(self.source)))
 
-    def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> str:
-        """The prompt as text. `args` are further names for the template, such as `tools`.
+    def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> Rendered:
+        """The prompt as text. `args` are further names for the template, such as `tools`: what JSON can hold.
 
         Raises EdgeLLMError when the template refuses the messages, fails, or takes too much time or memory.
         """
-        names = self._names | args | {"messages": messages, "add_generation_prompt": add_generation_prompt}
-        with self._lock:
-            self._sandbox.start()
-            try:
-                return self._template.render(names)
-            except Exception as error:  # templates can make Python raise nearly anything
-                raise _refused("failed", str(error) or type(error).__name__) from None
+        args = {"add_generation_prompt": add_generation_prompt, **args}
+        reply = self._ask(own=self._own, args=plain(args, "template_args"), messages=plain(messages, "messages"))
+        try:
+            return Rendered.from_reply(reply)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            raise _refused("failed", "the process that renders it answers with something else") from None
+
+    def stop(self) -> None:
+        """Have what is rendered now, and what is to be until `resume`, fail at once; from any thread."""
+        self._stopped.set()
+        renderer.stop(self)
+
+    def resume(self) -> None:
+        """Forget an earlier `stop`."""
+        self._stopped.clear()
+
+    def _ask(self, **request: Any) -> Mapping[str, Any]:
+        try:
+            if not self._stopped.is_set():
+                return renderer.ask({"source": self._source, **request}, self)
+        except RefusedError as error:
+            if not self._stopped.is_set():
+                raise _refused(error.how, error.problem) from None
+        raise EdgeLLMError("the chat template was stopped before it had made the prompt")
 
 
 def check_messages(messages: Sequence[Message]) -> None:

@@ -2,20 +2,29 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from edgellm.text.bpe import ByteLevel
+from edgellm.text.plain import without_surrogates
 from edgellm.text.pretokenizers import PreTokenizer, chosen
 from edgellm.text.spm import SentencePiece
 from edgellm.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary
 
 SUPPORTED_MODELS = ("gpt2", "llama")
 _WHITE_SPACE = " \t\n\v\f\r"
+
+
+class Span(NamedTuple):
+    """A part of a text: from `start` to before `end`, text or a special token."""
+
+    start: int
+    end: int
+    token: int | None
 
 
 class Coder(Protocol):
@@ -93,12 +102,20 @@ class Tokenizer:
         In Phi-3 models they take the white space behind them along.
         """
         text = without_surrogates(text)
+        return [text[start:end] if token is None else token for start, end, token in self.spans(text, controls)]
+
+    def spans(self, text: str, controls: Mapping[str, int], own: str | None = None) -> list[Span]:
+        """The same as places in a text, which has no surrogates.
+
+        Control tokens are found in `own`, if given: `text` with some characters replaced, so that none is found there.
+        """
         special = {**self._user_texts, **controls}
-        parts: list[str | int] = [text] if text else []
+        spans = [Span(0, len(text), None)] if text else []
         for found in sorted((s for s in special if s in text), key=lambda s: len(s.encode()), reverse=True):
-            token = special[found]
-            parts = [piece for part in parts for piece in _cut(part, found, token, token in self._greedy)]
-        return parts
+            token, searched = special[found], text if own is None or found not in controls else own
+            greedy = token in self._greedy
+            spans = [piece for span in spans for piece in _cut(text, searched, span, found, token, greedy)]
+        return spans
 
     def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
         """The ids of what `split` gives."""
@@ -162,20 +179,21 @@ class Tokenizer:
         return SentencePiece(self.vocabulary, self.unk_id or 0, space_prefix)
 
 
-def without_surrogates(text: str) -> str:
-    """`text` as UTF-8 can hold it: surrogate pairs become their character, lone ones U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _cut(part: str | int, found: str, token: int, greedy: bool) -> list[str | int]:
-    """`part` with each `found` in it, if `greedy` with the white space behind, replaced by its id; no empty text."""
-    if isinstance(part, int):
-        return [part]
-    first, *others = part.split(found)
-    pieces: list[str | int] = [first]
-    for text in others:
-        pieces += [token, text.lstrip(_WHITE_SPACE) if greedy else text]
-    return [piece for piece in pieces if piece != ""]
+def _cut(text: str, searched: str, span: Span, found: str, token: int, greedy: bool) -> Iterator[Span]:
+    """`span` of `text` cut at each `found`, if `greedy` with the white space behind, in `searched`; no empty text."""
+    start, end, already = span
+    if already is not None:
+        yield span
+        return
+    while (at := searched.find(found, start, end)) >= 0:
+        if at > start:
+            yield Span(start, at, None)
+        start = at + len(found)
+        yield Span(at, start, token)
+        while greedy and start < end and text[start] in _WHITE_SPACE:
+            start += 1
+    if start < end:
+        yield Span(start, end, None)
 
 
 def _supported_kind(file: GGUFFile) -> str:

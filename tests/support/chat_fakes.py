@@ -105,6 +105,9 @@ class FakeModel:
         pieces = self.replies.pop(0) if self.replies else ["You said: ", messages[-1]["content"]]
         return FakeReply(pieces, self)
 
+    def cancel(self) -> None:
+        pass
+
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Any:
         if self.inspection is None:
             raise EdgeLLMError("the fake model has nothing to inspect")

@@ -31,7 +31,7 @@ CHAT = [
 
 
 def render(source: str, **args: Any) -> str:
-    return ChatTemplate(source, "<s>", "</s>").render(USER, **args)
+    return ChatTemplate(source, "<s>", "</s>").render(USER, **args).text
 
 
 def refusal(source: str) -> str:
@@ -44,8 +44,8 @@ def refusal(source: str) -> str:
 def test_chatml_by_hand() -> None:
     start = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <b> é<|im_end|>\n"
     template = ChatTemplate(CHATML, "", "")
-    assert template.render(CHAT[:2]) == start + "<|im_start|>assistant\n"
-    assert template.render(CHAT[:2], add_generation_prompt=False) == start
+    assert template.render(CHAT[:2]).text == start + "<|im_start|>assistant\n"
+    assert template.render(CHAT[:2], add_generation_prompt=False).text == start
 
 
 def test_what_hugging_face_gives_to_templates() -> None:
@@ -114,8 +114,7 @@ def test_bad_templates_give_one_line(source: str, said: str) -> None:
         "{% set a = [1] %}" + "{% with a = [a, a] %}" * 19 + "{{ a == a }}" + "{% endwith %}" * 19,
     ],
 )
-def test_no_template_runs_for_ever_or_fills_the_memory(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.text.sandbox.SECONDS", 1.0)
+def test_no_template_runs_for_ever_or_fills_the_memory(source: str) -> None:
     assert "the chat template" in refusal(source)
 
 
@@ -160,7 +159,7 @@ def test_control_tokens_are_the_templates_alone(tokenizer: Tokenizer) -> None:
 def test_without_forgeries_the_ids_are_those_of_the_rendered_text(tokenizer: Tokenizer) -> None:
     template = ChatTemplate(CHATML, "", "")
     ids = ChatPrompts(tokenizer, template).ids(CHAT)
-    assert ids == tokenizer.encode(template.render(CHAT), parse_special=True)
+    assert ids == tokenizer.encode(template.render(CHAT).text, parse_special=True)
 
 
 @pytest.mark.parametrize("source", ["{{ messages[0].content }}", "{{ bos_token }}a", "<s>{{ bos_token }}a"])

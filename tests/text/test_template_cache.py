@@ -53,6 +53,6 @@ def test_the_prefix_before_a_dropped_thought_is_reused(model_file: ModelFile, th
             # As if the model had thought all of its reply: the state holds it, the next prompt does not.
             thought = f"<think>{said['content']}</think>Yes." if thinking else said["content"]
             chat.messages.append({"role": "assistant", "content": thought})
-        opening = template.render(chat.messages[:4], add_generation_prompt=False)
+        opening = template.render(chat.messages[:4], add_generation_prompt=False).text
         assert reply.stats.cached_tokens >= len(model.tokenizer.encode(opening)) > 40
         assert ("he was" in opening) and ("</think>" not in opening)

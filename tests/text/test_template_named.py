@@ -67,8 +67,8 @@ EXPECTED = {
 def test_prompts_by_hand(name: str) -> None:
     template = ChatTemplate(template_source(name), "<s>", "</s>")
     whole, middle = EXPECTED[name]
-    assert template.render(CHAT) == whole
-    assert template.render(CHAT[1:3], add_generation_prompt=False) == middle
+    assert template.render(CHAT).text == whole
+    assert template.render(CHAT[1:3], add_generation_prompt=False).text == middle
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])

@@ -67,6 +67,9 @@ class OpenModel(Protocol):
     def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
         """Begin a reply. Raises EdgeLLMError."""
 
+    def cancel(self) -> None:
+        """Have a reply that is being begun fail at once; from any thread."""
+
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get. Raises EdgeLLMError."""
 
@@ -112,6 +115,10 @@ class EdgeModel:
         """Begin a reply. Raises EdgeLLMError."""
         return self._chat.reply(messages, logprobs=False, **options)
 
+    def cancel(self) -> None:
+        """Stop making a prompt, and the reply."""
+        self._chat.cancel()
+
     def inspect(self, messages: Messages, options: Mapping[str, Any]) -> Inspection:
         """What the model would get."""
         return self._chat.inspect(messages, **options)
@@ -135,6 +142,9 @@ class EdgeBackend:
     def open(self, model: str, options: Options, say: Say) -> OpenModel:
         """Open a path, a name of `edgellm list`, or `builtin`. Raises EdgeLLMError."""
         say("starting the engine")
+        from edgellm.text.rendering.renderer import renderer
+
+        renderer.warm()  # beside what follows
         from edgellm.model import Model
         from edgellm.models import name_of, resolve
 

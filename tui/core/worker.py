@@ -95,8 +95,9 @@ class Worker:
     def stop(self, message: int) -> None:
         """End a reply at once, or do not begin it."""
         self._unwanted.add(message)
-        if (begun := self._begun) and begun.message == message and begun.reply and not begun.ended:
-            begun.reply.cancel()
+        begun, model = self._begun, self._model
+        if begun and begun.message == message and not begun.ended and (running := begun.reply or model):
+            running.cancel()
 
     def _stop_running(self) -> None:
         if (running := self.running) is not None:
@@ -208,8 +209,7 @@ class Worker:
         try:
             ended = self._reply_to(request)
         except Exception as error:
-            text, stats = (reply.text, asdict(reply.stats)) if (reply := self._begun.reply) else ("", None)
-            ended = ReplyEnded(request.message, text, "error", stats, problem=line(error))
+            ended = self._broken_off(request.message, error)
         self._phase = Phase.READY if self._model else Phase.CLOSED
         self._begun = self._begun._replace(ended=ended)
         self._unwanted.discard(request.message)
@@ -218,6 +218,14 @@ class Worker:
         except Exception as error:
             self._tell(Notice(f"this reply is not saved: {line(error)}", "error"))
         self._tell(ended)
+
+    def _broken_off(self, message: int, error: Exception) -> ReplyEnded:
+        """How a reply ended that raised an error: one may be what was asked for, while its prompt was made."""
+        reply = self._begun and self._begun.reply
+        if not reply and message in self._unwanted:
+            return ReplyEnded(message, "", "cancelled")
+        text, stats = (reply.text, asdict(reply.stats)) if reply else ("", None)
+        return ReplyEnded(message, text, "error", stats, problem=line(error))
 
     def _waits(self, request: Request) -> bool:
         """Whether a model is to be opened before a reply that is still wanted; the job for that stands in the queue."""

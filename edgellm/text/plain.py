@@ -1,0 +1,47 @@
+"""Values as JSON and UTF-8 can hold them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgellm.errors import OptionError
+from edgellm.gguf.printable import printable
+
+
+def without_surrogates(text: str) -> str:
+    """`text` as UTF-8 can hold it: surrogate pairs become their character, lone ones U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def plain(value: Any, name: str) -> Any:
+    """A copy of `value` for JSON. Raises OptionError, which names the option, for what JSON does not have."""
+    try:
+        return _plain(value)
+    except _UnfitError as error:
+        problem = f"has a value of type {printable(str(error))}; give text, numbers, lists and dicts with text as keys"
+    except RecursionError:
+        problem = "has values too deep inside each other"
+    raise OptionError(f"{name} {problem}")
+
+
+class _UnfitError(Exception):
+    """A value that JSON does not have."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int) and value.bit_length() < 1024:
+        return value
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    raise _UnfitError(type(value).__name__)
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return without_surrogates(key)
+    raise _UnfitError(f"{type(key).__name__} as key")

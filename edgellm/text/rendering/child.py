@@ -1,0 +1,110 @@
+"""The process that renders templates, as its parent sees it: started, asked, watched, killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from edgellm.process.spawn import ending
+from edgellm.process.wire import receive, send
+from edgellm.text.rendering.codes import READY
+from edgellm.text.rendering.limits import STARTING, TOO_LONG, Limits
+from edgellm.text.rendering.watcher import Watcher
+
+_END_S = 1.0
+_KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
+"""What a Python may need to start, and the clock of templates; all else may be secret."""
+
+_MAIN = "import sys; sys.path += sys.argv[1:]; from edgellm.text.rendering.serve import main; main()"
+
+
+class RenderingChild:
+    """Not for several threads at once; only `kill` may be called from any. Raises OSError if it cannot be started."""
+
+    def __init__(self) -> None:
+        self._process = _start()
+        self._requests = cast(BinaryIO, self._process.stdin)
+        self._replies = cast(BinaryIO, self._process.stdout)
+        self._ready = False
+        self._verdict = ""
+        self._watcher = Watcher(self._process.pid, self.kill)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def ask(self, request: bytes) -> tuple[int, bytes]:
+        """The code and the JSON of the reply. Raises EOFError or OSError once the process has ended."""
+        if not self._ready:
+            with self._watcher.watching(STARTING):
+                self._ready = receive(self._replies, 0)[0] == READY
+        limits = Limits.of(len(request))
+        with self._watcher.watching(limits):
+            send(self._requests, 0, request)
+            return receive(self._replies, limits.reply)
+
+    def kill(self, verdict: str) -> None:
+        """End the process at once; from any thread. `verdict` says why."""
+        self._verdict = self._verdict or verdict
+        self._process.kill()
+
+    def ending(self) -> str:
+        """Why there was no reply."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        code = self._process.poll()
+        if code is not None and code in (-getattr(signal, "SIGPROF", 0), -getattr(signal, "SIGXCPU", 0)):
+            return TOO_LONG
+        return self._verdict or f"the process that renders it {'broke off' if code is None else ending(code)}"
+
+    def close(self) -> None:
+        """End the process and forget it."""
+        self._watcher.close()
+        self._process.kill()
+        self._process.wait()
+        self._requests.close()
+        self._replies.close()
+
+    def disown(self) -> None:
+        """Forget a process that is another's: this is a fork of its parent."""
+        self._requests.close()
+        self._replies.close()
+        self._process.returncode = 0
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """Python, isolated: no folder of the user's is looked at, and neither are this one's environment and terminal."""
+    executable = sys.executable
+    options: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        executable = getattr(sys, "_base_executable", executable)  # an environment's own would start another process
+        options = {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
+    return subprocess.Popen(
+        [executable, "-I", "-S", "-c", _MAIN, *_folders()],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(executable).anchor,
+        env={name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ},
+        **options,
+    )
+
+
+def _folders() -> list[str]:
+    """Where the child finds this package and Jinja2; never the folder that Python was started in."""
+    places = [place for i, place in enumerate(sys.path) if place and (i or place != _current_folder())]
+    specs = [PathFinder.find_spec(name, places) for name in ("jinja2", "markupsafe")]
+    found = [str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin]
+    return list(dict.fromkeys([*found, str(Path(__file__).parents[3])]))
+
+
+def _current_folder() -> str:
+    with suppress(OSError):
+        return str(Path.cwd())
+    return ""

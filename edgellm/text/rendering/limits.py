@@ -1,0 +1,78 @@
+"""How much CPU time and memory one request of a template may take.
+
+On Linux and macOS the kernel ends a process that takes more CPU time. On Linux it gives no more memory, which Python
+reports as MemoryError. Everywhere the parent looks at both, every few milliseconds, and kills the process.
+"""
+
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Self
+
+MIB = 1 << 20
+TOO_LONG, TOO_LARGE = "it takes too long", "it takes too much memory"
+"""What is said of a template that takes more."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`cpu_s`: seconds of CPU time. `memory`: bytes beyond what the idle process has. `text`: characters of a reply."""
+
+    cpu_s: float
+    memory: int
+    text: int
+
+    @classmethod
+    def of(cls, request: int) -> Self:
+        """The limits of a request of so many bytes: what a short conversation may take, and more for a long one."""
+        return cls(0.75 + request / MIB, 128 * MIB + 48 * request, MIB + 8 * request)
+
+    @property
+    def reply(self) -> int:
+        """Bytes of a reply: a character, its origin and what JSON puts around them have up to 16."""
+        return 16 * self.text + MIB
+
+    @contextmanager
+    def kept(self, idle_memory: int) -> Iterator[None]:
+        """Have this process's system enforce them, as far as it can."""
+        if sys.platform == "win32":
+            yield
+            return
+        import resource
+
+        if idle_memory:
+            resource.setrlimit(resource.RLIMIT_AS, (idle_memory + self.memory, resource.RLIM_INFINITY))
+        signal.setitimer(signal.ITIMER_PROF, self.cpu_s)  # its signal ends a process that has no handler for it
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            if idle_memory:
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+STARTING = Limits(cpu_s=math.inf, memory=128 * MIB, text=0)
+"""Those of the process's start."""
+
+
+def address_space() -> int:
+    """Bytes of this process's address space on Linux; 0 on other systems, which do not limit it."""
+    if sys.platform != "linux":
+        return 0
+    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 (pathlib takes a while to import)
+        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def forbid_files_and_processes() -> None:
+    """No file can be opened from here on, no process started and no core written."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    for name, most in (("CORE", 0), ("FSIZE", 0), ("NOFILE", 3), ("NPROC", 0)):
+        with suppress(AttributeError, ValueError, OSError):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))

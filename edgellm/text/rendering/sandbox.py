@@ -1,0 +1,127 @@
+"""The Jinja2 environment that chat templates run in: what Hugging Face gives them, with text that knows its origin.
+
+Jinja2's sandbox keeps a template from Python; the process that it runs in bounds its time and memory.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import wraps
+from string import Formatter
+from typing import Any, NoReturn, cast
+
+from jinja2 import TemplateError, nodes, pass_context, pass_environment
+from jinja2.ext import Extension, loopcontrols
+from jinja2.filters import make_attrgetter
+from jinja2.parser import Parser
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
+from jinja2.visitor import NodeTransformer
+
+from edgellm.text.rendering.formats import braces, tojson
+from edgellm.text.rendering.origins import TEMPLATE, Text, blend, text_of
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """One environment per template, whose literals it holds; `words` are those that are one word."""
+
+    concat = staticmethod(lambda pieces: Text().join(pieces))
+
+    def __init__(self) -> None:
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation])
+        self.finalize = _finalized
+        self.literals: list[Text] = []
+        self.filters = {name: _with_origin(function) for name, function in self.filters.items()}
+        self.filters |= {"join": _join, "tojson": tojson}
+        self.globals |= {"raise_exception": _refuse, "strftime_now": _strftime_now}
+        del self.globals["lipsum"]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The literals that are words, such as the names of roles."""
+        return frozenset(text for text in self.literals if text.replace("-", "_").isidentifier())
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Format with the sandbox's formatter, which gives origins."""
+        wrapped = super().wrap_str_format(value)
+        layout = getattr(value, "__self__", None)
+        if wrapped is None or not isinstance(layout, Text):
+            return wrapped
+        formatter = cast(Formatter, SandboxedFormatter(self))
+        mapped = value.__name__ == "format_map"
+
+        @wraps(wrapped)
+        def formatted(*args: Any, **names: Any) -> Text:
+            text = wrapped(*args, **names)
+            return braces(layout, text, formatter, *(((), args[0]) if mapped else (args, names)))
+
+        return formatted
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree: nodes.Template = _Literals(self.literals).visit(super()._parse(source, name, filename))
+        return tree
+
+
+class _Literals(NodeTransformer):
+    """Puts all text of a template in a list, and where it was, a look into that list."""
+
+    def __init__(self, literals: list[Text]) -> None:
+        self._literals = literals
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Expr:  # noqa: N802
+        return self._kept(node.value) if isinstance(node.value, str) else node
+
+    def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Expr:  # noqa: N802
+        return nodes.MarkSafeIfAutoescape(self._kept(node.data))
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
+        self.generic_visit(node)
+        return nodes.Filter(nodes.List(node.nodes), "join", [], [], None, None)
+
+    def _kept(self, text: str) -> nodes.Expr:
+        self._literals.append(Text(text, TEMPLATE))
+        place = nodes.Const(len(self._literals) - 1)
+        return nodes.Getitem(nodes.EnvironmentAttribute("literals"), place, "load")
+
+
+class _Generation(Extension):
+    """`{% generation %}`, with which training code marks replies; rendering takes no notice."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """The body alone."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _with_origin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter whose text has the origin of what it was given."""
+
+    @wraps(function)
+    def filtered(*args: Any, **options: Any) -> Any:
+        made = function(*args, **options)
+        if type(made) is not str:
+            return made
+        hidden = hasattr(function, "jinja_pass_arg")
+        return Text(made, blend(*args[hidden:], *options.values()))
+
+    return filtered
+
+
+@pass_context  # which there is none of when a template is compiled: so no output is made then
+def _finalized(context: Context, value: object) -> object:
+    return value if hasattr(value, "__html__") else text_of(value)
+
+
+@pass_environment
+def _join(environment: Sandbox, value: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> Text:
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    return text_of(d).join(map(text_of, items))
+
+
+def _refuse(message: object) -> NoReturn:
+    raise TemplateError(str(message))
+
+
+def _strftime_now(layout: str) -> str:
+    return datetime.now().strftime(layout)

@@ -1,0 +1,142 @@
+"""The child process: requests to compile or render a template on stdin, replies on stdout, both JSON.
+
+A request has the template's `source` and, unless it is to be compiled only, `own` (what the template gets of the
+program), `args` and `messages`. A reply has the `text` and the `origins` of its characters as runs, or the `names` that
+the template may look up, or why there is none: `refused`, of two parts of a sentence.
+
+It ends with its parent, however that ends: then nobody holds the other end of stdin any more.
+"""
+
+import codecs
+import json
+import os
+import re
+import signal
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from jinja2 import Template, TemplateSyntaxError, meta
+
+from edgellm.process.wire import receive, send
+from edgellm.text.rendering.codes import ANSWER, LAST, READY
+from edgellm.text.rendering.limits import TOO_LARGE, Limits, address_space, forbid_files_and_processes
+from edgellm.text.rendering.origins import ARGUMENT, MESSAGE, NAMED, TEMPLATE, Text, origins
+from edgellm.text.rendering.sandbox import Sandbox
+
+_COMMON_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
+_KEPT_TEMPLATES = 8
+_LONGEST_PROBLEM = 1000
+
+
+class _Compiled(NamedTuple):
+    template: Template
+    words: frozenset[str]
+    names: list[str]
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests, replies = os.fdopen(0, "rb"), os.fdopen(1, "wb")
+    _import_the_rest()
+    idle = address_space()
+    forbid_files_and_processes()
+    send(replies, READY)
+    code = READY
+    while code != LAST:
+        try:
+            _, request = receive(requests)
+        except EOFError:
+            break
+        limits = Limits.of(len(request))
+        with limits.kept(idle):
+            code, reply = _reply(request, limits)
+        send(replies, code, reply)
+    os._exit(0)
+
+
+def _import_the_rest() -> None:
+    """Have what Python and Jinja2 would import when it is first used; afterwards no file can be opened."""
+    for module in ("jinja2.debug", "textwrap"):
+        import_module(module)
+    for codec in ("ascii", "latin-1", "unicode-escape", "utf-8", "utf-16"):
+        codecs.lookup(codec)
+
+
+def _reply(request: bytes, limits: Limits) -> tuple[int, bytes]:
+    try:
+        return ANSWER, _packed(answer(json.loads(request), limits))
+    except MemoryError:
+        return LAST, _packed(_refused("failed", TOO_LARGE))
+
+
+def _packed(reply: Mapping[str, Any]) -> bytes:
+    return json.dumps(reply, ensure_ascii=False).encode(errors="backslashreplace")
+
+
+def answer(request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """The reply to a request. Raises MemoryError alone."""
+    try:
+        compiled = _compiled(request["source"])
+        return _rendered(compiled, request, limits) if "messages" in request else {"names": compiled.names}
+    except MemoryError:
+        raise
+    except _InvalidError as error:
+        return _refused("is not valid", str(error))
+    except Exception as error:  # templates can make Python raise nearly anything
+        return _refused("failed", str(error) or type(error).__name__)
+
+
+class _InvalidError(Exception):
+    """A template cannot be compiled."""
+
+
+@lru_cache(_KEPT_TEMPLATES)
+def _compiled(source: str) -> _Compiled:
+    sandbox = Sandbox()
+    try:
+        template = sandbox.from_string(source)
+        return _Compiled(template, sandbox.words, sorted(meta.find_undeclared_variables(sandbox.parse(source))))
+    except MemoryError:
+        raise
+    except TemplateSyntaxError as error:
+        raise _InvalidError(f"line {error.lineno}: {error.message}") from None
+    except Exception as error:  # Python, too, refuses to compile some templates, in ways of its own
+        raise _InvalidError(f"{type(error).__name__}: {error}") from None
+
+
+def _rendered(compiled: _Compiled, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    known = _COMMON_ROLES | compiled.words
+    args = {name: _named(value, known, ARGUMENT) for name, value in request["args"].items()}
+    messages = [_message(message, known, chr(MESSAGE + i)) for i, message in enumerate(request["messages"])]
+    text = compiled.template.render(_marked(request["own"], TEMPLATE) | args | {"messages": messages})
+    if len(text) > limits.text:
+        return _refused("failed", "it writes too much")
+    runs = [[ord(origin), sum(1 for _ in run)] for origin, run in groupby(origins(text))]
+    return {"text": re.sub("[\ud800-\udfff]", "\ufffd", text), "origins": runs}
+
+
+def _message(message: Any, known: frozenset[str], origin: str) -> Any:
+    """A message as the template gets it. Its role is a word of the template's where that has it, too."""
+    marked = _marked(message, origin)
+    return marked | {"role": _named(message["role"], known, origin)} if "role" in marked else marked
+
+
+def _named(value: Any, known: frozenset[str], origin: str) -> Any:
+    return _marked(value, NAMED if isinstance(value, str) and value in known else origin)
+
+
+def _marked(value: Any, origin: str) -> Any:
+    """A copy of what JSON has, with all text in it of that origin."""
+    if isinstance(value, str):
+        return Text(value, origin)
+    if isinstance(value, dict):
+        return {Text(key, origin): _marked(item, origin) for key, item in value.items()}
+    return [_marked(item, origin) for item in value] if isinstance(value, list) else value
+
+
+def _refused(how: str, problem: str) -> dict[str, Any]:
+    return {"refused": [how, problem[:_LONGEST_PROBLEM]]}
