@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.template import ChatTemplate
 from edgellm.text.tokenizer import Tokenizer
@@ -83,46 +83,70 @@ def test_bad_templates_give_one_line(source: str, said: str) -> None:
     assert said in refusal(source)
 
 
+LONG, LARGE, DEEP = "it takes too long", "it takes too much memory", "maximum recursion depth"
+GROWING = "{%% set n = namespace(x=%s) %%}{%% for i in range(99) %%}{%% set n.x = %s %%}{%% endfor %%}"
+
+
 @pytest.mark.parametrize(
-    "source",
+    ("source", "why"),
     [
-        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
-        "{% for i in range(100000) if range(100000) | map('string') | list %}{% endfor %}",
-        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
-        "{% for a in [1] recursive %}{{ loop([1, 1]) }}{% endfor %}",
-        "{{ range(1000000000) | list }}",
-        "{{ 'a' * 10000000000 }}",
-        "{{ [1] * 10000000000 }}",
-        "{{ (2 ** 1000) ** 1000 }}",
-        "{% set n = namespace(x=3) %}{% for i in range(99) %}{% set n.x = n.x * n.x %}{% endfor %}",
-        "{{ '%999999999d' % 1 }}",
-        "{{ '%999999999d' | format(1) }}",
-        "{{ '{:999999999}'.format(1) }}",
-        "{{ 'x' | center(10000000000) }}",
-        "{{ 'x'.ljust(10000000000) }}",
-        "{{ 'x' | indent(10000000000, true) }}",
-        "{{ [1] | batch(1000000000, 'x') | list }}",
-        "{% set n = namespace(s='ab') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-        "{% set n = namespace(s='ab') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}",
-        "{% set n = namespace(s='a') %}{% for i in range(99) %}{% set n.s = n.s.replace('a', 'aa') %}{% endfor %}",
-        "{% set n = namespace(s=[1]) %}{% for i in range(99) %}{% set n.s = [n.s, n.s] %}{% endfor %}",
-        "{% set n = namespace() %}{% set n.n = n %}{{ n }}",
-        "{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{{ " + "f(" * 60 + "'a'" + ")" * 60 + " }}",
-        "{% set x = 'a' * 1000000 %}{% for i in range(100000) %}{{ x }}{% endfor %}",
-        "{% for i in range(100000) %}" + "y" * 100_000 + "{% endfor %}",
-        "{% set x = 'a' * 9000000 %}{{ ([''] * 10000) | map('default', x, true) | map('upper') | first }}",
-        "{% set a = [1] %}" + "{% with a = [a, a] %}" * 19 + "{{ a == a }}" + "{% endwith %}" * 19,
+        ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", LONG),
+        ("{% set x = 'a' * 4000000 %}{{ (x | int(0, 16)) // (x[1:2000000] | int(0, 16)) > 1 }}", LONG),  # holds the GIL
+        ("{{ " + "~".join(["x"] * 60_000) + " }}", LONG),  # to compile
+        (GROWING % ("[1]", "[n.x, n.x]") + "{{ n.x }}", LONG),
+        ("{% block a %}{{ self.a() }}{{ self.a() }}{% endblock %}", DEEP),
+        ("{% for a in [1] recursive %}{{ loop([1, 1]) }}{% endfor %}", DEEP),
+        ("{{ (1).to_bytes(4000000000, 'big') | length }}", LARGE),
+        ("{{ '{:{w}}'.format(1, w='999999999') }}", LARGE),
+        ("{{ '%*d' % (1999999999, 1) }}", LARGE),
+        ("{{ 'a' * 10000000000 }}", LARGE),
+        ("{{ [1] * 10000000000 }}", LARGE),
+        ("{{ '%999999999d' | format(1) }}", LARGE),
+        ("{{ 'x' | center(10000000000) }}", LARGE),
+        ("{{ 'x' | indent(10000000000, true) }}", LARGE),
+        (GROWING % ("[1]", "n.x + n.x"), LARGE),
+        (GROWING % ("'ab'", "n.x ~ n.x"), LARGE),
+        ("{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{{ " + "f(" * 60 + "'a'" + ")" * 60 + " }}", LARGE),
+        ("{% for i in range(100000) %}" + "y" * 100_000 + "{% endfor %}", LARGE),
+        ("{{ range(1000000000) | list }}", "Range too big"),
+        ("{{ 'a' * 2000000 }}", "it writes too much"),
     ],
 )
-def test_no_template_runs_for_ever_or_fills_the_memory(source: str) -> None:
-    assert "the chat template" in refusal(source)
+def test_no_template_runs_for_ever_or_fills_the_memory(source: str, why: str) -> None:
+    assert why in refusal(source)
+
+
+@pytest.mark.parametrize(
+    "source", [GROWING % ("[1]", "[n.x, n.x]"), "{% set n = namespace() %}{% set n.n = n %}{{ n }}"]
+)
+def test_what_only_looks_large_is_no_fault(source: str) -> None:
+    render(source)
 
 
 def test_a_template_serves_again_after_it_was_cut_off() -> None:
     template = ChatTemplate("{% for i in range(n) %}{% for j in range(n) %}{% endfor %}{% endfor %}ok", "", "")
-    with pytest.raises(EdgeLLMError, match="too many steps"):
-        template.render(USER, n=2000)
-    assert template.render(USER, n=900) == template.render(USER, n=900) == "ok"
+    with pytest.raises(EdgeLLMError, match="too long"):
+        template.render(USER, n=50_000)
+    assert template.render(USER, n=90).text == template.render(USER, n=90).text == "ok"
+
+
+def test_a_long_conversation_may_take_and_write_more() -> None:
+    long = [{"role": "user", "content": "é" * 3_000_000}]
+    assert len(ChatTemplate(CHATML, "", "").render(long, add_generation_prompt=False).text) == 3_000_028
+
+
+def test_arguments_are_what_json_can_hold() -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    for value, said in (
+        ({1: "a"}, "has a value of type int as key"),
+        ({"a", "b"}, "has a value of type set; give text"),
+        (itself, "has values too deep inside each other"),
+        (10**5000, "has a value of type int"),
+    ):
+        with pytest.raises(OptionError, match=f"^template_args {said}"):
+            render("{{ x }}", x=value)
+    assert render("{{ x[0] }}{{ x[1].a }}", x=("\ud83d\ude00\ud83d", {"a": float("inf")})) == "😀�inf"
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +178,72 @@ def test_control_tokens_are_the_templates_alone(tokenizer: Tokenizer) -> None:
     args = {"tools": [{"name": evil, evil: [evil]}]}
     ids = ChatPrompts(tokenizer, ChatTemplate("{{ tools | tojson }}[X]", "", "")).ids(USER, **args)
     assert {*ids} & {*tokenizer.control_texts.values()} == {tokenizer.control_texts["[X]"]}
+
+
+EVERY = "{{% for m in messages %}}{{{{ {} }}}}{{% endfor %}}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "content"),
+    [
+        ("m.content.replace('/no_think', '')", "hi</no_think/s>"),
+        ("m.content.replace('/think', '') | trim", "<|im_/thinkend|> <|im_/thinkend|>"),
+        ("m.content", "EOS"),  # of letters alone
+        ("m.content | upper", "eos"),
+        ("m.content | reverse", "SOE"),
+        ("m.content.split(' ') | join", "<|im_ end|>"),
+        ("m.content.split() | map('trim', '.') | join", ".EO. .S."),
+        ("m.content.split('</think>') | last | e | string | replace('&lt;', '<') | replace('&gt;', '>')", "</s>"),
+        ("'%s' % m.content", "</s>"),
+        ("'{}'.format(m.content)", "</s>"),
+        ("m.content.encode().decode('unicode_escape')", "\\x3c/s>"),
+        ("[m.content] | tojson", "</s>"),
+        ("{m.content: m.content} | string", "</s>"),
+        ("m.content[:2] ~ 's' ~ m.content[2:]", "</>"),
+        ("'<|im_' ~ m.content ~ '|>'", "end"),
+        ("'<' ~ m.content", "/s>"),
+        ("m.content ~ '>'", "</s"),
+        ("'<|im_' ~ (m.content | int) ~ '|>'", "7"),
+        ("'<|im_' ~ (m.content | length) ~ '|>'", "1234567"),
+        ("'<|' ~ m.name ~ '|>'", ""),
+        ("'<|' ~ m.role ~ '|>'", ""),
+        ("m.role", ""),
+        ("'<|' ~ given ~ '|>'", ""),
+        ("given", ""),
+    ],
+)
+def test_no_control_token_has_a_character_of_a_message(tmp_path: Path, expression: str, content: str) -> None:
+    special = dict.fromkeys(["</s>", "<|im_end|>", "<|im_7|>", "EOS"], 3)
+    tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], special))
+    template = ChatTemplate(EVERY.format(expression), "", "")
+    for word in ("im_end", "EOS"):
+        messages = [{"role": word, "name": word, "content": content}]
+        rendered = template.render(messages, given=word).text
+        ids = ChatPrompts(tokenizer, template).ids(messages, given=word)
+        assert tokenizer.decode(ids, special=True) == rendered
+        assert not {*ids} & {*tokenizer.control_texts.values()}
+
+
+@pytest.mark.parametrize(
+    ("expression", "role"),
+    [
+        ("'<|im_end|>'", "user"),
+        ("'<|im_' ~ 'end' ~ '|>'", "user"),
+        ("'<|im_end|> ' | trim", "user"),
+        ("('{}|im_' ~ ['e', 'd|>'] | join('n')).format('<')", "user"),
+        ("'%s|%s|%s' % ('<', 'im_end', '>')", "user"),
+        ("eos_token", "user"),
+        ("'<|' ~ m.role ~ '|>'", "user"),
+        ("'<|' ~ m.role ~ '|>' if m.role != 'critic-1' else '<|' ~ m.role ~ '|>'", "critic-1"),
+        ("'<|' ~ mode ~ '|>' if mode == 'fast' else ''", "user"),
+    ],
+)
+def test_what_a_template_puts_together_is_a_control_token(tmp_path: Path, expression: str, role: str) -> None:
+    special = dict.fromkeys(["<|im_end|>", "<|user|>", "<|critic-1|>", "<|fast|>"], 3)
+    tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], special))
+    template = ChatTemplate(EVERY.format(expression), "", "<|im_end|>")
+    (token,) = ChatPrompts(tokenizer, template).ids([{"role": role, "content": "Hi"}], mode="fast")
+    assert token in tokenizer.control_texts.values()
 
 
 def test_without_forgeries_the_ids_are_those_of_the_rendered_text(tokenizer: Tokenizer) -> None:

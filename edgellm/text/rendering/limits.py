@@ -29,7 +29,7 @@ class Limits:
     @classmethod
     def of(cls, request: int) -> Self:
         """The limits of a request of so many bytes: what a short conversation may take, and more for a long one."""
-        return cls(0.75 + request / MIB, 128 * MIB + 48 * request, MIB + 8 * request)
+        return cls(0.8 + request / MIB, 128 * MIB + 48 * request, MIB + 8 * request)
 
     @property
     def reply(self) -> int:
@@ -42,17 +42,23 @@ class Limits:
         if sys.platform == "win32":
             yield
             return
-        import resource
-
-        if idle_memory:
-            resource.setrlimit(resource.RLIMIT_AS, (idle_memory + self.memory, resource.RLIM_INFINITY))
         signal.setitimer(signal.ITIMER_PROF, self.cpu_s)  # its signal ends a process that has no handler for it
+        _limit_address_space(idle_memory and idle_memory + self.memory)
         try:
             yield
         finally:
+            _limit_address_space(0)
             signal.setitimer(signal.ITIMER_PROF, 0)
-            if idle_memory:
-                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def _limit_address_space(most: int) -> None:
+    """Give this process no more than so many bytes; 0: as many as it may have."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bounded = most and (hard == resource.RLIM_INFINITY or most < hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (most if bounded else hard, hard))
 
 
 STARTING = Limits(cpu_s=math.inf, memory=128 * MIB, text=0)
@@ -67,12 +73,12 @@ def address_space() -> int:
         return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def forbid_files_and_processes() -> None:
-    """No file can be opened from here on, no process started and no core written."""
+def forbid_writing_and_processes() -> None:
+    """No file can be written from here on, no process started (but by root) and no core dumped."""
     if sys.platform == "win32":
         return
     import resource
 
-    for name, most in (("CORE", 0), ("FSIZE", 0), ("NOFILE", 3), ("NPROC", 0)):
+    for name in ("CORE", "FSIZE", "NPROC"):
         with suppress(AttributeError, ValueError, OSError):
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))

@@ -7,14 +7,12 @@ the template may look up, or why there is none: `refused`, of two parts of a sen
 It ends with its parent, however that ends: then nobody holds the other end of stdin any more.
 """
 
-import codecs
 import json
 import os
 import re
 import signal
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import import_module
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -22,7 +20,7 @@ from jinja2 import Template, TemplateSyntaxError, meta
 
 from edgellm.process.wire import receive, send
 from edgellm.text.rendering.codes import ANSWER, LAST, READY
-from edgellm.text.rendering.limits import TOO_LARGE, Limits, address_space, forbid_files_and_processes
+from edgellm.text.rendering.limits import TOO_LARGE, Limits, address_space, forbid_writing_and_processes
 from edgellm.text.rendering.origins import ARGUMENT, MESSAGE, NAMED, TEMPLATE, Text, origins
 from edgellm.text.rendering.sandbox import Sandbox
 
@@ -41,9 +39,8 @@ def main() -> None:
     """Serve until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, replies = os.fdopen(0, "rb"), os.fdopen(1, "wb")
-    _import_the_rest()
     idle = address_space()
-    forbid_files_and_processes()
+    forbid_writing_and_processes()
     send(replies, READY)
     code = READY
     while code != LAST:
@@ -56,14 +53,6 @@ def main() -> None:
             code, reply = _reply(request, limits)
         send(replies, code, reply)
     os._exit(0)
-
-
-def _import_the_rest() -> None:
-    """Have what Python and Jinja2 would import when it is first used; afterwards no file can be opened."""
-    for module in ("jinja2.debug", "textwrap"):
-        import_module(module)
-    for codec in ("ascii", "latin-1", "unicode-escape", "utf-8", "utf-16"):
-        codecs.lookup(codec)
 
 
 def _reply(request: bytes, limits: Limits) -> tuple[int, bytes]:
@@ -98,8 +87,9 @@ class _InvalidError(Exception):
 def _compiled(source: str) -> _Compiled:
     sandbox = Sandbox()
     try:
-        template = sandbox.from_string(source)
-        return _Compiled(template, sandbox.words, sorted(meta.find_undeclared_variables(sandbox.parse(source))))
+        tree = sandbox.parse(source)
+        names = sorted(meta.find_undeclared_variables(tree))
+        return _Compiled(sandbox.from_string(tree), sandbox.words, names)
     except MemoryError:
         raise
     except TemplateSyntaxError as error:

@@ -1,0 +1,204 @@
+"""The process that renders chat templates: it ends when it is to, starts again, and knows nothing it need not know."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from edgellm.errors import EdgeLLMError
+from edgellm.text.rendering.renderer import Renderer, renderer
+from edgellm.text.template import ChatTemplate
+from support import ROOT
+from support.imports import HEAVY, loaded
+
+USER = [{"role": "user", "content": "Hi"}]
+ENDLESS = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@pytest.fixture
+def child() -> Iterator[psutil.Process]:
+    """The process, idle."""
+    renderer.close()
+    before = {process.pid for process in psutil.Process().children()}
+    ChatTemplate("x", "", "")
+    (process,) = (process for process in psutil.Process().children() if process.pid not in before)
+    yield process
+    renderer.close()
+
+
+def run(code: str, cwd: Path | None = None) -> str:
+    """What a Python prints that runs `code` in a folder."""
+    paths = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, cwd=cwd, env=paths, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_it_imports_nothing_heavy() -> None:
+    modules = loaded("import edgellm.text.rendering.serve")
+    assert not modules & (HEAVY - {"jinja2"})
+    assert {name for name in modules if name.startswith("edgellm.")} <= {
+        *("edgellm.process", "edgellm.process.wire", "edgellm.text", "edgellm.text.rendering"),
+        *(f"edgellm.text.rendering.{name}" for name in ("codes", "formats", "limits", "origins", "sandbox", "serve")),
+    }
+
+
+@posix
+@pytest.mark.parametrize("source", ["idle", ENDLESS])
+def test_it_ends_with_its_parent_however_that_ends(source: str) -> None:
+    code = f"""
+import psutil, threading, time
+from edgellm.text.template import ChatTemplate
+ChatTemplate("x", "", "")
+print(psutil.Process().children()[0].pid, flush=True)
+ChatTemplate({source!r}, "", "").render([])
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    psutil.wait_procs([child], timeout=30)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_one_that_was_killed_is_replaced(child: psutil.Process) -> None:
+    child.kill()
+    psutil.wait_procs([child])
+    assert ChatTemplate("a{{ messages[0].content }}", "", "").render(USER).text == "aHi"
+
+
+def test_what_is_rendered_can_be_stopped() -> None:
+    template, failed = ChatTemplate(ENDLESS, "", ""), list[str]()
+
+    def render() -> None:
+        with pytest.raises(EdgeLLMError) as error:
+            template.render(USER)
+        failed.append(str(error.value))
+
+    thread = threading.Thread(target=render)
+    thread.start()
+    while renderer._asker is not template:
+        time.sleep(0.001)
+    template.stop()
+    thread.join(30)
+    render()  # until it is told otherwise
+    assert failed == ["the chat template was stopped before it had made the prompt"] * 2
+    template.resume()
+    with pytest.raises(EdgeLLMError, match="takes too long"):
+        template.render(USER)
+
+
+def test_a_stop_reaches_nobody_else() -> None:
+    one, other = ChatTemplate("1", "", ""), ChatTemplate("2", "", "")
+    one.stop()
+    assert other.render(USER).text == "2"
+
+
+def test_many_threads_share_it() -> None:
+    templates, wrong = [ChatTemplate(f"{i}{{{{ messages[0].content }}}}", "", "") for i in range(4)], list[str]()
+
+    def render(i: int) -> None:
+        for n in range(20):
+            text = templates[i].render([{"role": "user", "content": str(n)}]).text
+            if text != f"{i}{n}":
+                wrong.append(text)
+
+    threads = [threading.Thread(target=render, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_has_one_of_its_own() -> None:
+    code = """
+import os, psutil
+from edgellm.text.template import ChatTemplate
+template = ChatTemplate("{{ messages[0].content }}", "", "")
+mine = psutil.Process().children()[0].pid
+if not (pid := os.fork()):
+    assert template.render([{"role": "user", "content": "fork"}]).text == "fork"
+    assert [child.pid for child in psutil.Process().children()] != [mine]
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+assert template.render([{"role": "user", "content": "parent"}]).text == "parent"
+assert [child.pid for child in psutil.Process().children()] == [mine]
+print("both")
+"""
+    assert run(code) == "both\n"
+
+
+@pytest.mark.parametrize("first", ["", "."])
+def test_the_folder_it_is_started_in_changes_nothing(tmp_path: Path, first: str) -> None:
+    """Be it where the parent looks for modules first, and full of modules, and not to be written to."""
+    for name in ("jinja2", "markupsafe", "json", "signal", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')")
+    tmp_path.chmod(0o500)
+    code = f"""
+import json, signal, subprocess, sys
+sys.path.insert(0, {first and str(tmp_path)!r})
+from edgellm.text.template import ChatTemplate
+print(ChatTemplate('{{{{ 1 }}}}', '', '').render([]).text)
+"""
+    assert run(code, tmp_path) == "1\n"
+    tmp_path.chmod(0o700)
+
+
+@linux
+def test_it_has_no_secrets_and_no_files(child: psutil.Process) -> None:
+    assert set(child.environ()) <= {"LD_LIBRARY_PATH", "TZ", "LC_CTYPE"}
+    opened = {link.name: link.readlink().name for link in Path(f"/proc/{child.pid}/fd").iterdir()}
+    assert {fd: name.split(":")[0] for fd, name in opened.items()} == {"0": "pipe", "1": "pipe", "2": "null"}
+
+
+@posix
+def test_ctrl_c_in_the_terminal_is_none_of_its_business(child: psutil.Process) -> None:
+    assert os.getsid(child.pid) != os.getsid(0)
+    child.send_signal(signal.SIGINT)
+    assert ChatTemplate("a", "", "").render(USER).text == "a"
+    assert child.is_running()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {},
+        {"text": "ab", "origins": [[0, 1]]},
+        {"text": "ab", "origins": [[0, 3], [0, -1]]},
+        {"text": "ab", "origins": [["x", 2]]},
+        {"text": "ab", "origins": 2},
+        {"text": ["ab"], "origins": [[0, 1]]},
+        {"text": "a\ud800", "origins": [[0, 2]]},
+    ],
+)
+def test_what_comes_back_is_checked(monkeypatch: pytest.MonkeyPatch, reply: dict[str, Any]) -> None:
+    template = ChatTemplate("a", "", "")
+    monkeypatch.setattr(renderer, "ask", lambda request, asker: reply)
+    with pytest.raises(EdgeLLMError, match="answers with something else"):
+        template.render(USER)
+
+
+def test_one_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.text.template.renderer", Renderer())
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    with pytest.raises(
+        EdgeLLMError, match=r"the process that renders it cannot be started \(No such file or directory\)"
+    ):
+        ChatTemplate("a", "", "")
