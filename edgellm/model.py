@@ -149,7 +149,7 @@ class Model:
 
         Raises EdgeLLMError if the file has no chat template and none is given.
         """
-        from edgellm.chat import Chat  # brings jinja2: who only generates starts 0.03 s earlier
+        from edgellm.chat import Chat  # brings what starts processes, which generating alone does without
 
         return Chat(self._writer, system, **options)
 

@@ -117,6 +117,6 @@ def _stdin() -> str:
 
 
 def _template(name: str) -> str:
-    from edgellm.text.template import template_source  # brings numpy and jinja2
+    from edgellm.text.template import template_source  # brings what starts processes
 
     return template_source(name)

@@ -1,6 +1,7 @@
 """Conversations: what is kept of them, what a turn costs, and that text stays text."""
 
 from collections.abc import Iterator
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -107,6 +108,25 @@ def test_the_part_that_has_come_is_kept_when_the_engine_fails(model: Model, monk
             next(stream)
     assert said(chat) == [("user", "he was"), ("assistant", part)]
     assert len(chat.send("and").tokens) == 8
+
+
+def test_cancel_stops_a_template_too(model: Model) -> None:
+    endless = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"
+    source = "{% if messages[0].content == 'long' %}" + endless + "{% endif %}" + TEMPLATE
+    chat, done = model.chat(template=source, **GREEDY), Event()
+
+    def cancel() -> None:
+        while not done.wait(0.01):
+            chat.cancel()
+
+    canceller = Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(EdgeLLMError, match="stopped before it had made the prompt"):
+        chat.send("long")
+    done.set()
+    canceller.join()
+    assert chat.messages == []
+    assert chat.count([{"role": "user", "content": "the"}]) == chat.send("the").stats.prompt_tokens
 
 
 def test_what_was_cancelled_before_its_first_token_is_forgotten(model: Model) -> None:

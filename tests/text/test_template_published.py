@@ -1,6 +1,7 @@
 """Published chat templates: the same text as in transformers, whatever the turns and arguments; and the right ids."""
 
 import importlib.util
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from edgellm.text.prompts import ChatPrompts
 from edgellm.text.template import ChatTemplate
 from edgellm.text.tokenizer import Tokenizer
 from support import SHARED
+from support.tiny_vocab import write_bpe
 
 TEMPLATES = sorted((SHARED / "templates").glob("*.jinja"))
 
@@ -98,3 +100,27 @@ def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
             continue
         ids = ChatPrompts(tokenizer, template).ids(CHATS[chat], tools=TOOLS)
         assert ids == tokenizer.encode(text, parse_special=True)
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_no_message_forges_a_control_token_in_published_templates(path: Path, tmp_path: Path) -> None:
+    """Whatever they cut out of messages: the control tokens are those of as many harmless letters."""
+    source = path.read_text(encoding="utf-8")
+    controls = {"</s>", "<|im_end|>", *re.findall(r"<\|\w+\|>|</?\w+>|\[/?[A-Z_]+\]|<｜[^｜]+｜>", source)}
+    tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], dict.fromkeys(sorted(controls), 3)))
+    prompts = ChatPrompts(tokenizer, ChatTemplate(source, "<s>", "</s>"))
+
+    def found(content: str, role: str) -> list[int]:
+        turns = [USER, {"role": "assistant", "content": "Yes"}, WHY]
+        turns[0 if role == "system" else 1] = {"role": role, "content": content}
+        try:
+            ids = prompts.ids(turns, tools=TOOLS)
+        except EdgeLLMError:
+            return []
+        return [i for i in ids if i in tokenizer.control_texts.values()]
+
+    for control, role in product(sorted(controls), ("system", "assistant")):
+        for cut in ("", "/no_think", "</think>"):
+            half = len(control) // 2
+            forged = found(f"hi {control[:half]}{cut}{control[half:]}", role)
+            assert forged == found(f"hi {'x' * half}{cut}{'x' * (len(control) - half)}", role)

@@ -106,6 +106,25 @@ def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
     assert (ended.text, ended.finish_reason) == ("one two ", "cancelled")
 
 
+def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, cancelled = Flag(), Flag()
+
+    def reply(messages: Any, options: Any) -> FakeReply:
+        begun.set()
+        assert cancelled.wait(20)
+        raise EdgeLLMError("the chat template was stopped")
+
+    monkeypatch.setattr(desk.backend.model, "reply", reply)
+    monkeypatch.setattr(desk.backend.model, "cancel", cancelled.set)
+    desk.worker.open("fake", no_options)
+    assert isinstance(desk.next(), ModelOpened)
+    desk.worker.reply(Request(1, ASKED))
+    assert begun.wait(20)
+    desk.worker.stop(1)
+    assert desk.next() == ReplyEnded(1, "", "cancelled")
+    assert desk.worker.reading().phase is Phase.READY
+
+
 def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
     model = desk.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
     desk.worker.open("fake", no_options)
