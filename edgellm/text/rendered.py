@@ -41,7 +41,8 @@ class Rendered:
 
     def roles(self, messages: Sequence[Mapping[str, Any]]) -> list[str] | None:
         """The role of the message that each character comes from; None where that cannot be told."""
-        if any(origin == ord(UNKNOWN) for origin, _ in self.runs):
+        known = range(MESSAGE + len(messages))
+        if any(origin == ord(UNKNOWN) or origin not in known for origin, _ in self.runs):
             return None
         found = list[str]()
         for origin, length in self.runs:

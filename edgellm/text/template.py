@@ -1,9 +1,9 @@
 """Chat templates: messages to the text that a model was trained on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 from edgellm import texts
 from edgellm.errors import EdgeLLMError, OptionError
@@ -12,6 +12,7 @@ from edgellm.text.plain import plain, without_surrogates
 from edgellm.text.rendered import Rendered
 from edgellm.text.rendering.renderer import RefusedError, renderer
 
+T = TypeVar("T")
 Message = Mapping[str, Any]
 _FOLDER = Path(__file__).with_name("templates")
 _LONGEST_SOURCE = 1 << 18
@@ -68,20 +69,17 @@ class ChatTemplate:
         if len(source) > _LONGEST_SOURCE:
             raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
         self._source = without_surrogates(source)
-        self.names = frozenset(self._ask()["names"])
+        self.names: frozenset[str] = self._ask(lambda reply: frozenset(map(str, reply["names"])))
         """The names that it may look up in what it is given, such as `messages` and `enable_thinking`."""
 
     def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> Rendered:
         """The prompt as text. `args` are further names for the template, such as `tools`: what JSON can hold.
 
-        Raises EdgeLLMError when the template refuses the messages, fails, or takes too much time or memory.
+        Raises OptionError for other arguments, and EdgeLLMError when the template refuses the messages, fails, or takes
+        too much time or memory.
         """
-        args = {"add_generation_prompt": add_generation_prompt, **args}
-        reply = self._ask(own=self._own, args=plain(args, "template_args"), messages=plain(messages, "messages"))
-        try:
-            return Rendered.from_reply(reply)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            raise _refused("failed", "the process that renders it answers with something else") from None
+        args = plain({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
+        return self._ask(Rendered.from_reply, own=self._own, args=args, messages=plain(messages, "messages"))
 
     def stop(self) -> None:
         """Have what is rendered now, and what is to be until `resume`, fail at once; from any thread."""
@@ -92,10 +90,10 @@ class ChatTemplate:
         """Forget an earlier `stop`."""
         self._stopped.clear()
 
-    def _ask(self, **request: Any) -> Mapping[str, Any]:
+    def _ask(self, read: Callable[[Any], T], **request: Any) -> T:
         try:
             if not self._stopped.is_set():
-                return renderer.ask({"source": self._source, **request}, self)
+                return renderer.ask({"source": self._source, **request}, self, read)
         except RefusedError as error:
             if not self._stopped.is_set():
                 raise _refused(error.how, error.problem) from None

@@ -1,7 +1,9 @@
 """The process that renders chat templates: it ends when it is to, starts again, and knows nothing it need not know."""
 
+import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -14,6 +16,8 @@ import psutil
 import pytest
 
 from edgellm.errors import EdgeLLMError
+from edgellm.text.rendering.child import RenderingChild
+from edgellm.text.rendering.codes import ANSWER, READY
 from edgellm.text.rendering.renderer import Renderer, renderer
 from edgellm.text.template import ChatTemplate
 from support import ROOT
@@ -180,7 +184,12 @@ def test_ctrl_c_in_the_terminal_is_none_of_its_business(child: psutil.Process) -
     "reply",
     [
         {},
+        [],
+        5,
+        {"refused": 5},
+        {"refused": ["failed"]},
         {"text": "ab", "origins": [[0, 1]]},
+        {"text": "ab", "origins": [[0, float("inf")]]},
         {"text": "ab", "origins": [[0, 3], [0, -1]]},
         {"text": "ab", "origins": [["x", 2]]},
         {"text": "ab", "origins": 2},
@@ -188,10 +197,20 @@ def test_ctrl_c_in_the_terminal_is_none_of_its_business(child: psutil.Process) -
         {"text": "a\ud800", "origins": [[0, 2]]},
     ],
 )
-def test_what_comes_back_is_checked(monkeypatch: pytest.MonkeyPatch, reply: dict[str, Any]) -> None:
+def test_what_comes_back_is_checked(monkeypatch: pytest.MonkeyPatch, reply: Any) -> None:
     template = ChatTemplate("a", "", "")
-    monkeypatch.setattr(renderer, "ask", lambda request, asker: reply)
-    with pytest.raises(EdgeLLMError, match="answers with something else"):
+    monkeypatch.setattr(RenderingChild, "ask", lambda self, request: (ANSWER, json.dumps(reply).encode()))
+    with pytest.raises(EdgeLLMError, match="template failed: the process that renders it answers with something else"):
+        template.render(USER)
+
+
+@pytest.mark.parametrize("header", [struct.pack("<iI", ANSWER, 1 << 30), b"abc", b""])
+def test_a_reply_without_bound_is_not_read(monkeypatch: pytest.MonkeyPatch, header: bytes) -> None:
+    template = ChatTemplate("a", "", "")
+    code = f"import os; os.write(1, {struct.pack('<iI', READY, 0) + header!r}); os.read(0, 1)"
+    monkeypatch.setattr("edgellm.text.rendering.child._MAIN", code)
+    monkeypatch.setattr("edgellm.text.template.renderer", Renderer())
+    with pytest.raises(EdgeLLMError, match="template failed: the process that renders it"):
         template.render(USER)
 
 

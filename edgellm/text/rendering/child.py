@@ -35,8 +35,8 @@ class RenderingChild:
 
     @property
     def ended(self) -> bool:
-        """Whether the process is gone."""
-        return self._process.poll() is not None
+        """Whether the process is gone or going."""
+        return bool(self._verdict) or self._process.poll() is not None
 
     def ask(self, request: bytes) -> tuple[int, bytes]:
         """The code and the JSON of the reply. Raises EOFError or OSError once the process has ended."""
@@ -79,7 +79,7 @@ class RenderingChild:
 
 def _start() -> subprocess.Popen[bytes]:
     """Python, isolated: no folder of the user's is looked at, and neither are this one's environment and terminal."""
-    executable = sys.executable
+    executable = sys.executable or ""
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         executable = getattr(sys, "_base_executable", executable)  # an environment's own would start another process

@@ -20,21 +20,25 @@ TOO_LONG, TOO_LARGE = "it takes too long", "it takes too much memory"
 
 @dataclass(frozen=True)
 class Limits:
-    """`cpu_s`: seconds of CPU time. `memory`: bytes beyond what the idle process has. `text`: characters of a reply."""
+    """`cpu_s`: seconds of CPU time. `memory`: bytes beyond what the idle process has.
+
+    `text`: characters of a reply. `runs`: pieces of it, each of one origin.
+    """
 
     cpu_s: float
     memory: int
     text: int
+    runs: int
 
     @classmethod
     def of(cls, request: int) -> Self:
         """The limits of a request of so many bytes: what a short conversation may take, and more for a long one."""
-        return cls(0.8 + request / MIB, 128 * MIB + 48 * request, MIB + 8 * request)
+        return cls(0.8 + request / MIB, 128 * MIB + 48 * request, MIB + 8 * request, 65_536 + request)
 
     @property
     def reply(self) -> int:
-        """Bytes of a reply: a character, its origin and what JSON puts around them have up to 16."""
-        return 16 * self.text + MIB
+        """Bytes of a reply: up to 6 for a character and 24 for a run."""
+        return 6 * self.text + 24 * self.runs + MIB
 
     @contextmanager
     def kept(self, idle_memory: int) -> Iterator[None]:
@@ -51,6 +55,13 @@ class Limits:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
 
+def end_on_cpu_signal() -> None:
+    """Let the kernel's signal end this process, even if it was started by one that ignores or blocks it."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
+
+
 def _limit_address_space(most: int) -> None:
     """Give this process no more than so many bytes; 0: as many as it may have."""
     import resource
@@ -61,16 +72,15 @@ def _limit_address_space(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most if bounded else hard, hard))
 
 
-STARTING = Limits(cpu_s=math.inf, memory=128 * MIB, text=0)
+STARTING = Limits(cpu_s=math.inf, memory=128 * MIB, text=0, runs=0)
 """Those of the process's start."""
 
 
 def address_space() -> int:
-    """Bytes of this process's address space on Linux; 0 on other systems, which do not limit it."""
-    if sys.platform != "linux":
-        return 0
-    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 (pathlib takes a while to import)
+    """Bytes of this process's address space; 0 where that is not known, as on all systems but Linux."""
+    with suppress(OSError), open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 (slow to import)
         return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def forbid_writing_and_processes() -> None:

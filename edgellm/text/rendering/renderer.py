@@ -4,13 +4,15 @@ import atexit
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from edgellm.errors import EdgeLLMError
 from edgellm.text.rendering.child import RenderingChild
 from edgellm.text.rendering.codes import LAST
+
+T = TypeVar("T")
 
 
 class RefusedError(EdgeLLMError):
@@ -19,6 +21,10 @@ class RefusedError(EdgeLLMError):
     def __init__(self, how: str, problem: str) -> None:
         super().__init__(f"{how}: {problem}")
         self.how, self.problem = how, problem
+
+
+_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a reply raises that is not what it should be: the process is not to be trusted, as a template is not."""
 
 
 class Renderer:
@@ -33,46 +39,57 @@ class Renderer:
 
     def _begin(self) -> None:
         """Have no child; in a fork it stays the parent's."""
-        self._lock = threading.Lock()
-        child, self._child = self._child, None
+        self._turn, self._asking = threading.Lock(), threading.RLock()
         self._asker: object = None
+        child, self._child = self._child, None
         if child:
             child.disown()
 
     def warm(self) -> None:
         """Begin to start the process, if there is none. Whoever asks first waits for it, and is told of failures."""
-        with suppress(RefusedError), self._lock:
+        with suppress(RefusedError), self._turn:
             self._running()
 
-    def ask(self, request: Mapping[str, Any], asker: object) -> Mapping[str, Any]:
-        """The reply to a request. Raises RefusedError."""
-        packed = json.dumps(request).encode()
-        with self._lock:
-            child, self._asker = self._running(), asker
-            whole = False
-            try:
-                code, payload = child.ask(packed)
-                whole = code != LAST
-            except (EOFError, OSError):
-                raise RefusedError("failed", child.ending()) from None
-            finally:
-                self._asker = None
-                if not whole:
-                    self._end()
-        reply: Mapping[str, Any] = json.loads(payload)
-        if "refused" in reply:
-            raise RefusedError(*map(str, reply["refused"]))
-        return reply
+    def ask(self, request: Mapping[str, Any], asker: object, read: Callable[[Any], T]) -> T:
+        """What `read` makes of the reply to a request. Raises RefusedError."""
+        payload = self._answered(json.dumps(request).encode(), asker)
+        try:
+            reply = json.loads(payload)
+            if "refused" not in reply:
+                return read(reply)
+            how, problem = map(str, reply["refused"])
+        except _ODD:
+            how, problem = "failed", "the process that renders it answers with something else"
+        raise RefusedError(how, problem)
 
     def stop(self, asker: object) -> None:
         """End what is done for this asker, if anything is; from any thread."""
-        child = self._child
-        if child and self._asker is asker:
-            child.kill("it was stopped")
+        with self._asking:
+            if self._child and self._asker is asker:
+                self._child.kill("it was stopped")
+
+    def _answered(self, request: bytes, asker: object) -> bytes:
+        with self._turn:
+            child, whole = self._running(), False
+            try:
+                self._set_asker(asker)
+                code, payload = child.ask(request)
+                whole = code != LAST
+                return payload
+            except (EOFError, OSError):
+                raise RefusedError("failed", child.ending()) from None
+            finally:
+                self._set_asker(None)
+                if not whole:
+                    self._end()
+
+    def _set_asker(self, asker: object) -> None:
+        with self._asking:
+            self._asker = asker
 
     def close(self) -> None:
         """End the process; the next request starts another."""
-        with self._lock:
+        with self._turn:
             self._end()
 
     def _running(self) -> RenderingChild:

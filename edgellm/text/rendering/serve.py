@@ -13,14 +13,20 @@ import re
 import signal
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 from jinja2 import Template, TemplateSyntaxError, meta
 
 from edgellm.process.wire import receive, send
 from edgellm.text.rendering.codes import ANSWER, LAST, READY
-from edgellm.text.rendering.limits import TOO_LARGE, Limits, address_space, forbid_writing_and_processes
+from edgellm.text.rendering.limits import (
+    TOO_LARGE,
+    Limits,
+    address_space,
+    end_on_cpu_signal,
+    forbid_writing_and_processes,
+)
 from edgellm.text.rendering.origins import ARGUMENT, MESSAGE, NAMED, TEMPLATE, Text, origins
 from edgellm.text.rendering.sandbox import Sandbox
 
@@ -38,6 +44,7 @@ class _Compiled(NamedTuple):
 def main() -> None:
     """Serve until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_on_cpu_signal()
     requests, replies = os.fdopen(0, "rb"), os.fdopen(1, "wb")
     idle = address_space()
     forbid_writing_and_processes()
@@ -103,9 +110,9 @@ def _rendered(compiled: _Compiled, request: Mapping[str, Any], limits: Limits) -
     args = {name: _named(value, known, ARGUMENT) for name, value in request["args"].items()}
     messages = [_message(message, known, chr(MESSAGE + i)) for i, message in enumerate(request["messages"])]
     text = compiled.template.render(_marked(request["own"], TEMPLATE) | args | {"messages": messages})
-    if len(text) > limits.text:
+    runs = [[ord(origin), sum(1 for _ in run)] for origin, run in islice(groupby(origins(text)), limits.runs + 1)]
+    if len(text) > limits.text or len(runs) > limits.runs:
         return _refused("failed", "it writes too much")
-    runs = [[ord(origin), sum(1 for _ in run)] for origin, run in groupby(origins(text))]
     return {"text": re.sub("[\ud800-\udfff]", "\ufffd", text), "origins": runs}
 
 

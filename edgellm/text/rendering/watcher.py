@@ -3,9 +3,8 @@
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any
 
 from edgellm.text.rendering.limits import MIB, TOO_LARGE, TOO_LONG, Limits
 
@@ -43,21 +42,24 @@ class Watcher:
                 self._look(limits, answered)
 
     def _look(self, limits: Limits, answered: threading.Event) -> None:
-        import psutil  # only where it takes that long: the import, too, takes a while
+        started_s, _ = self._usage()
+        # Looks are counted: a clock goes on while this machine sleeps.
+        looks = 0
+        while not answered.wait(_LOOK_S):
+            looks += 1
+            cpu_s, memory = self._usage()
+            if memory > limits.memory + _IDLE_MEMORY:
+                self._kill(TOO_LARGE)
+            elif cpu_s - started_s > limits.cpu_s + _CPU_SLACK_S or looks * _LOOK_S > _PATIENCE_S:
+                self._kill(TOO_LONG)
 
-        with suppress(psutil.Error):
+    def _usage(self) -> tuple[float, int]:
+        """Seconds of CPU time and bytes of memory; zeros where the process is gone or does not tell."""
+        import psutil  # only where a request takes that long: the import, too, takes a while
+
+        try:
             process = psutil.Process(self._pid)
-            started = _cpu_s(process)
-            # Looks are counted: a clock goes on while this machine sleeps.
-            looks = 0
-            while not answered.wait(_LOOK_S):
-                looks += 1
-                if process.memory_info().rss > limits.memory + _IDLE_MEMORY:
-                    self._kill(TOO_LARGE)
-                elif _cpu_s(process) - started > limits.cpu_s + _CPU_SLACK_S or looks * _LOOK_S > _PATIENCE_S:
-                    self._kill(TOO_LONG)
-
-
-def _cpu_s(process: Any) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+            times = process.cpu_times()
+            return times.user + times.system, process.memory_info().rss
+        except psutil.Error:
+            return 0.0, 0
