@@ -134,7 +134,7 @@ def characters(source: str, messages: list[dict[str, Any]]) -> list[tuple[str, s
 
 
 @given(templates(KEEPING + LOSING, OUTPUTS + LOSING_OUTPUTS), messages)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_nothing_of_a_message_is_ever_taken_for_the_templates(source: str, messages: list[dict[str, Any]]) -> None:
     for character, origin in characters(source, messages):
         for letters, own in zip(LETTERS, OWN[1:], strict=True):
@@ -142,7 +142,7 @@ def test_nothing_of_a_message_is_ever_taken_for_the_templates(source: str, messa
 
 
 @given(templates(KEEPING, OUTPUTS), messages)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_what_is_the_templates_is_known(source: str, messages: list[dict[str, Any]]) -> None:
     for character, origin in characters(source, messages):
         if not character.isspace():

@@ -106,8 +106,9 @@ def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
 def test_no_message_forges_a_control_token_in_published_templates(path: Path, tmp_path: Path) -> None:
     """Whatever they cut out of messages: the control tokens are those of as many harmless letters."""
     source = path.read_text(encoding="utf-8")
-    controls = {"</s>", "<|im_end|>", *re.findall(r"<\|\w+\|>|</?\w+>|\[/?[A-Z_]+\]|<｜[^｜]+｜>", source)}
-    tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], dict.fromkeys(sorted(controls), 3)))
+    written = re.findall(r"<\|\w+\|>|</?\w+>|\[/?[A-Z_]+\]|<｜[^｜]+｜>", source)
+    controls = ["</s>", *sorted(set(written) - {"</s>"})[:4]]
+    tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], dict.fromkeys(controls, 3)))
     prompts = ChatPrompts(tokenizer, ChatTemplate(source, "<s>", "</s>"))
 
     def found(content: str, role: str) -> list[int]:
@@ -119,7 +120,7 @@ def test_no_message_forges_a_control_token_in_published_templates(path: Path, tm
             return []
         return [i for i in ids if i in tokenizer.control_texts.values()]
 
-    for control, role in product(sorted(controls), ("system", "assistant")):
+    for control, role in product(controls, ("system", "assistant")):
         for cut in ("", "/no_think", "</think>"):
             half = len(control) // 2
             forged = found(f"hi {control[:half]}{cut}{control[half:]}", role)
