@@ -39,7 +39,7 @@ class Chat:
     ) -> None:
         """`template` stands in for the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
 
-        `template_args` are names it may use.
+        `template_args` are names it may use, with what JSON can hold.
 
         `overflow` says what becomes of a conversation that outgrows the context: see `edgellm.options.ChatOptions`.
 

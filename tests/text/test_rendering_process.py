@@ -216,7 +216,5 @@ def test_a_reply_without_bound_is_not_read(monkeypatch: pytest.MonkeyPatch, head
 def test_one_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.text.template.renderer", Renderer())
     monkeypatch.setattr(sys, "executable", "/no/python")
-    with pytest.raises(
-        EdgeLLMError, match=r"the process that renders it cannot be started \(No such file or directory\)"
-    ):
+    with pytest.raises(EdgeLLMError, match=r"cannot be started \(No such file or directory\); close other programs"):
         ChatTemplate("a", "", "")

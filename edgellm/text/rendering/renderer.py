@@ -47,11 +47,11 @@ class Renderer:
 
     def warm(self) -> None:
         """Begin to start the process, if there is none. Whoever asks first waits for it, and is told of failures."""
-        with suppress(RefusedError), self._turn:
+        with suppress(EdgeLLMError), self._turn:
             self._running()
 
     def ask(self, request: Mapping[str, Any], asker: object, read: Callable[[Any], T]) -> T:
-        """What `read` makes of the reply to a request. Raises RefusedError."""
+        """What `read` makes of the reply to a request. Raises RefusedError, or EdgeLLMError without a process."""
         payload = self._answered(json.dumps(request).encode(), asker)
         try:
             reply = json.loads(payload)
@@ -100,8 +100,8 @@ class Renderer:
                 self._child = RenderingChild()
             except (OSError, RuntimeError) as error:  # RuntimeError: no further thread
                 why = getattr(error, "strerror", None) or error
-                problem = f"the process that renders it cannot be started ({why})"
-                raise RefusedError("failed", problem) from None
+                problem = f"the process that renders chat templates cannot be started ({why})"
+                raise EdgeLLMError(f"{problem}; close other programs, then try again") from None
         return self._child
 
     def _end(self) -> None:
