@@ -90,7 +90,7 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        cwd=Path(executable).anchor,
+        cwd=Path(os.sep).absolute(),
         env={name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ},
         **options,
     )
@@ -100,8 +100,8 @@ def _folders() -> list[str]:
     """Where the child finds this package and Jinja2; never the folder that Python was started in."""
     places = [place for i, place in enumerate(sys.path) if place and (i or place != _current_folder())]
     specs = [PathFinder.find_spec(name, places) for name in ("jinja2", "markupsafe")]
-    found = [str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin]
-    return list(dict.fromkeys([*found, str(Path(__file__).parents[3])]))
+    found = [str(Path(spec.origin).absolute().parents[1]) for spec in specs if spec and spec.origin]
+    return list(dict.fromkeys([*found, str(Path(__file__).absolute().parents[3])]))
 
 
 def _current_folder() -> str:
