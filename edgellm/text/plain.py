@@ -1,15 +1,11 @@
-"""Values as JSON and UTF-8 can hold them."""
+"""Values as JSON can hold them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from edgellm.errors import OptionError
 from edgellm.gguf.printable import printable
-
-
-def without_surrogates(text: str) -> str:
-    """`text` as UTF-8 can hold it: surrogate pairs become their character, lone ones U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+from edgellm.text.surrogates import without_surrogates
 
 
 def plain(value: Any, name: str) -> Any:

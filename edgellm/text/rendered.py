@@ -34,8 +34,10 @@ class Rendered:
 
         A word of the template's from the program, such as a role, is a part of control tokens, but none itself.
         """
+        named = {piece for origin, piece in self._pieces() if origin == ord(NAMED)}
+        parts = {piece for piece in named if not any(control in piece for control in controls)}
         return "".join(
-            piece if origin == ord(TEMPLATE) or self._is_named(piece, origin, controls) else _FOREIGN * len(piece)
+            piece if origin == ord(TEMPLATE) or (origin == ord(NAMED) and piece in parts) else _FOREIGN * len(piece)
             for origin, piece in self._pieces()
         )
 
@@ -55,7 +57,3 @@ class Rendered:
         for origin, length in self.runs:
             yield origin, self.text[at : at + length]
             at += length
-
-    @staticmethod
-    def _is_named(piece: str, origin: int, controls: Mapping[str, int]) -> bool:
-        return origin == ord(NAMED) and not any(control in piece for control in controls)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from edgellm import texts
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable
-from edgellm.text.plain import plain, without_surrogates
+from edgellm.text.plain import plain
 from edgellm.text.rendered import Rendered
 from edgellm.text.rendering.renderer import RefusedError, renderer
+from edgellm.text.surrogates import without_surrogates
 
 T = TypeVar("T")
 Message = Mapping[str, Any]

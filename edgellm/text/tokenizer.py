@@ -10,9 +10,9 @@ from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
 from edgellm.text.bpe import ByteLevel
-from edgellm.text.plain import without_surrogates
 from edgellm.text.pretokenizers import PreTokenizer, chosen
 from edgellm.text.spm import SentencePiece
+from edgellm.text.surrogates import without_surrogates
 from edgellm.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary
 
 SUPPORTED_MODELS = ("gpt2", "llama")

@@ -54,7 +54,13 @@ def test_it_imports_nothing_heavy() -> None:
     modules = loaded("import edgellm.text.rendering.serve")
     assert not modules & (HEAVY - {"jinja2"})
     assert {name for name in modules if name.startswith("edgellm.")} <= {
-        *("edgellm.process", "edgellm.process.wire", "edgellm.text", "edgellm.text.rendering"),
+        *(
+            "edgellm.process",
+            "edgellm.process.wire",
+            "edgellm.text",
+            "edgellm.text.surrogates",
+            "edgellm.text.rendering",
+        ),
         *(f"edgellm.text.rendering.{name}" for name in ("codes", "formats", "limits", "origins", "sandbox", "serve")),
     }
 

@@ -57,6 +57,7 @@ def test_what_hugging_face_gives_to_templates() -> None:
     assert render("{% set n = namespace(i=1) %}{% set n.i = n.i + 1 %}{{ n.i ~ 'a' ~ none }}") == "2aNone"
     assert render("{{ messages | map(attribute='role') | join(',') }}") == "user"
     assert render("{{ messages[::-1] | length }}") == "1"
+    assert render(r"{{ '\ud83d\ude00' }}{{ '\ud83d' }}") == "😀\ufffd"
     assert render("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f('é'.upper()) }}") == "<É>"
 
 

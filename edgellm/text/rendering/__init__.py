@@ -8,7 +8,7 @@ child      the child as its parent sees it
 watcher    kills it when a request takes more than it may
 limits     how much that is, and how the child has its system enforce it
 codes      what the two say to each other beside JSON
-serve      the child from within; of this project it imports this package and `edgellm.process.wire` alone
+serve      the child from within, with few imports, as nobody should wait for its start
 sandbox    the Jinja2 environment of one template
 origins    text that knows where each of its characters comes from
 formats    the same for what `%`, `str.format` and `tojson` make

@@ -19,6 +19,7 @@ from jinja2.visitor import NodeTransformer
 
 from edgellm.text.rendering.formats import braces, tojson
 from edgellm.text.rendering.origins import TEMPLATE, Text, blend, text_of
+from edgellm.text.surrogates import without_surrogates
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -78,7 +79,7 @@ class _Literals(NodeTransformer):
         return nodes.Filter(nodes.List(node.nodes), "join", [], [], None, None)
 
     def _kept(self, text: str) -> nodes.Expr:
-        self._literals.append(Text(text, TEMPLATE))
+        self._literals.append(Text(without_surrogates(text), TEMPLATE))  # escapes may make some
         place = nodes.Const(len(self._literals) - 1)
         return nodes.Getitem(nodes.EnvironmentAttribute("literals"), place, "load")
 
