@@ -5,13 +5,13 @@ from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
-from edgellm import texts
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf.printable import printable
-from edgellm.text.plain import plain
+from edgellm.text.json_values import json_value
 from edgellm.text.rendered import Rendered
 from edgellm.text.rendering.renderer import RefusedError, renderer
 from edgellm.text.surrogates import without_surrogates
+from edgellm.texts import plain
 
 T = TypeVar("T")
 Message = Mapping[str, Any]
@@ -36,7 +36,7 @@ def template_source(name_or_path: str) -> str:
     """
     known = _built_in()
     try:
-        return texts.plain(known.get(name_or_path, Path(name_or_path)).read_bytes())
+        return plain(known.get(name_or_path, Path(name_or_path)).read_bytes())
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text at byte {error.start}"
     except (OSError, ValueError) as error:
@@ -79,8 +79,8 @@ class ChatTemplate:
         Raises OptionError for other arguments, and EdgeLLMError when the template refuses the messages, fails, or takes
         too much time or memory.
         """
-        args = plain({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
-        return self._ask(Rendered.from_reply, own=self._own, args=args, messages=plain(messages, "messages"))
+        args = json_value({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
+        return self._ask(Rendered.from_reply, own=self._own, args=args, messages=json_value(messages, "messages"))
 
     def stop(self) -> None:
         """Have what is rendered now, and what is to be until `resume`, fail at once; from any thread."""

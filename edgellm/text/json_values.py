@@ -8,10 +8,10 @@ from edgellm.gguf.printable import printable
 from edgellm.text.surrogates import without_surrogates
 
 
-def plain(value: Any, name: str) -> Any:
+def json_value(value: Any, name: str) -> Any:
     """A copy of `value` for JSON. Raises OptionError, which names the option, for what JSON does not have."""
     try:
-        return _plain(value)
+        return _json_value(value)
     except _UnfitError as error:
         problem = f"has a value of type {printable(str(error))}; give text, numbers, lists and dicts with text as keys"
     except RecursionError:
@@ -23,7 +23,7 @@ class _UnfitError(Exception):
     """A value that JSON does not have."""
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, str):
         return without_surrogates(value)
     if value is None or isinstance(value, bool | float):
@@ -31,9 +31,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() < 1024:
         return value
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_key(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     raise _UnfitError(type(value).__name__)
 
 
