@@ -29,8 +29,8 @@ from pathlib import Path
 
 import llvmlite
 
-from kquants import kept
 from kquants.compiler import host
+from kquants.kept import Folder
 from kquants.names import COMPILER, MODULES, REGISTERED
 
 _PACKAGE = Path(__file__).parent
@@ -46,8 +46,8 @@ def fingerprint() -> str:
     return _of_sources(_sources())
 
 
-def kernel_fingerprint(name: str, folder: Path) -> str:
-    """Hash of what a kernel's object code depends on. `folder` keeps the index, and must be trusted.
+def kernel_fingerprint(name: str, folder: Folder | None) -> str:
+    """Hash of what a kernel's object code depends on. `folder`, if there is one, keeps the index.
 
     Raises KeyError for a name that no kernel has, and SourcesChangedError.
     """
@@ -59,23 +59,23 @@ _CLOSURES: dict[str, str] = {}
 """Closures that this process knows already: a digest by the name of the module that registers kernels."""
 
 
-def _closures(folder: Path) -> dict[str, str]:
+def _closures(folder: Folder | None) -> dict[str, str]:
     if not _CLOSURES:
         _CLOSURES.update(_kept_closures(folder) or _new_closures(folder))
     return _CLOSURES
 
 
-def _index(folder: Path) -> Path:
-    return folder / f"closures-{fingerprint()}.index"
+def _index() -> str:
+    return f"closures-{fingerprint()}.index"
 
 
-def _kept_closures(folder: Path) -> dict[str, str]:
+def _kept_closures(folder: Folder | None) -> dict[str, str]:
     """The digests in the index; none if it is missing or damaged."""
-    lines = (kept.read(_index(folder)) or b"").decode().splitlines()
+    lines = ((folder and folder.read(_index())) or b"").decode().splitlines()
     return dict(line.split(" ") for line in lines)
 
 
-def _new_closures(folder: Path) -> dict[str, str]:
+def _new_closures(folder: Folder | None) -> dict[str, str]:
     """Find the closures, and write the index."""
     from kquants.compiler.closure import closures  # brings `ast`, which a start does without
 
@@ -86,8 +86,9 @@ def _new_closures(folder: Path) -> dict[str, str]:
         module: hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in closure.items()).encode()).hexdigest()
         for module, closure in closures(sources, [COMPILER, *REGISTERED]).items()
     }
-    with suppress(OSError):
-        kept.write(_index(folder), "".join(f"{module} {digest}\n" for module, digest in found.items()).encode())
+    if folder:
+        with suppress(OSError):
+            folder.write(_index(), "".join(f"{module} {digest}\n" for module, digest in found.items()).encode())
     return found
 
 

@@ -1,12 +1,17 @@
-"""`python -m kquants.compiler.compile FOLDER FINGERPRINT`: compile kernels to object files.
+"""`python -m kquants.compiler.compile FINGERPRINT`: compile kernels to object files.
 
 A child of `kquants.compiler.compilers`, whose fingerprint of the sources it is given. Names of kernels come in, one a
-line; each goes out again when its kernel is in the folder.
+line; for each a line with its object code in Base64 goes out. It ends with its parent, however that ends: then nobody
+holds the other end of stdin any more.
 """
 
+import base64
 import gc
+import os
 import sys
-from pathlib import Path
+import threading
+from io import FileIO
+from queue import SimpleQueue
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -73,28 +78,29 @@ def object_code(name: str) -> bytes:
     return bytes(machine.emit_object(optimized(name, machine)))
 
 
-def main(folder: Path, expected: str) -> None:
-    """Compile the kernels named on stdin into `folder`.
+def main(expected: str) -> None:
+    """Compile the kernels named on stdin until that ends.
 
     Ends with the exit code CHANGED if the sources are not those of which `expected` is the fingerprint. They are hashed
     when all of them are imported, so what is compiled is what its name says.
     """
+    names: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_listen, args=(names,), daemon=True).start()
     if jit.fingerprint() != expected:
         sys.exit(jit.CHANGED)
     # Frequent garbage collection takes a tenth of the time. Without any, a process needs more memory and is no faster.
     gc.freeze()
     gc.set_threshold(20_000)
-    for line in sys.stdin:
-        name = line.strip()
-        code = object_code(name)
-        try:
-            jit.store(folder, name, code)
-        except OSError:
-            sys.exit(jit.NOT_KEPT)
-        except jit.SourcesChangedError:
-            sys.exit(jit.CHANGED)
-        print(name, flush=True)  # noqa: T201
+    while True:
+        print(base64.b64encode(object_code(names.get())).decode(), flush=True)  # noqa: T201
+
+
+def _listen(names: "SimpleQueue[str]") -> None:
+    # Not from sys.stdin: its lock, held by a thread that waits, would abort an interpreter that ends with an error.
+    for line in FileIO(0, closefd=False):
+        names.put(line.decode().strip())
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1])

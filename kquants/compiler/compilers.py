@@ -1,5 +1,6 @@
 """Child processes that compile kernels, on all cores that we may use: Numba compiles under one lock."""
 
+import base64
 import os
 import subprocess
 import sys
@@ -13,43 +14,54 @@ from queue import Empty, SimpleQueue
 
 from kquants.compiler.host import cpu_features, cpu_name
 from kquants.fingerprint import fingerprint
-from kquants.jit import CHANGED, CHANGED_MESSAGE, NOT_KEPT, KernelError, NotKeptError, Progress
+from kquants.jit import CHANGED, CHANGED_MESSAGE, KernelError
 
 _TELL_S = 0.2
+
+_Made = tuple[str, bytes]
+"""The name of a kernel and its object code."""
 
 _LONG = ("attention", "matmul")
 """How the names of kernels begin that take seconds, where others take tenths. They go first: every core is busy to
 the end."""
 
 
-def compile_missing(names: Sequence[str], folder: Path, progress: Progress) -> None:
-    """Compile kernels into a folder; `progress` may raise, which ends it. Raises KernelError, NotKeptError."""
-    progress(0, len(names))
-    done, told = 0, SimpleQueue[str | Future[None]]()
+def compile_missing(names: Sequence[str], made: Callable[[str, bytes], None], tell: Callable[[int], None]) -> None:
+    """Compile kernels: `made(name, object code)` of each, and now and then `tell(how many)`, in this thread.
+
+    Both may raise, which ends it. Raises KernelError.
+    """
+    tell(0)
+    done, news = 0, SimpleQueue[_Made | Future[None] | None]()
     waiting = deque(sorted(names, key=lambda name: not name.startswith(_LONG)))
     # Each process takes 150 to 310 MiB; one has time enough for all kernels that are not long.
     processes = min(_usable_cpus(), len(names), sum(name.startswith(_LONG) for name in names) + 1)
     children: list[subprocess.Popen[str]] = []
     with ThreadPoolExecutor(processes) as pool:
-        compilers = {pool.submit(_compile_in_child, waiting, folder, told.put, children) for _ in range(processes)}
+        compilers = {pool.submit(_compile_in_child, waiting, news.put, children) for _ in range(processes)}
         for future in list(compilers):
-            future.add_done_callback(told.put)
+            future.add_done_callback(news.put)
         try:
             while compilers:
-                try:
-                    word = told.get(timeout=_TELL_S)
-                except Empty:
-                    word = ""
-                if isinstance(word, str):
-                    done += bool(word)
-                    progress(done, len(names))
-                else:
-                    compilers.remove(word)
-                    word.result()
+                match _next(news):
+                    case Future() as ended:
+                        compilers.remove(ended)
+                        ended.result()
+                    case name, code:
+                        made(name, code)
+                        done += 1
+                tell(done)
         finally:  # after an error or Ctrl-C, what has not begun need not begin, and what has need not end
             waiting.clear()
             for child in children:
                 child.terminate()
+
+
+def _next(news: "SimpleQueue[_Made | Future[None] | None]") -> _Made | Future[None] | None:
+    """The next of the news, or None if there is none for a moment."""
+    with suppress(Empty):
+        return news.get(timeout=_TELL_S)
+    return None
 
 
 def _usable_cpus() -> int:
@@ -65,11 +77,11 @@ def _end(returncode: int) -> str:
 
 
 def _compile_in_child(
-    waiting: deque[str], folder: Path, tell: Callable[[str], None], children: list[subprocess.Popen[str]]
+    waiting: deque[str], made: Callable[[_Made], None], children: list[subprocess.Popen[str]]
 ) -> None:
-    """Compile those that wait, one by one, in a process of its own, added to `children`; `tell(name)` of each."""
+    """Compile those that wait, one by one, in a process of its own, added to `children`."""
     # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
-    command = [sys.executable, "-P", "-m", "kquants.compiler.compile", str(folder), fingerprint()]
+    command = [sys.executable, "-P", "-m", "kquants.compiler.compile", fingerprint()]
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # What this process found out about the CPU holds there, too.
@@ -82,16 +94,16 @@ def _compile_in_child(
             subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=errors, text=True) as child,
         ):
             children.append(child)
-            done = True
-            while done:
+            assert child.stdout
+            line = "\n"
+            while line.endswith("\n"):
                 name = waiting.popleft()
                 print(name, file=child.stdin, flush=True)
-                if done := bool(child.stdout and child.stdout.readline()):
-                    tell(name)
+                line = child.stdout.readline()
+                if line.endswith("\n"):
+                    made((name, base64.b64decode(line)))
         errors.seek(0)
         last = (errors.read().strip().splitlines() or [_end(child.returncode)])[-1]
-    if child.returncode == NOT_KEPT:
-        raise NotKeptError(f"{folder} cannot be written")
     if child.returncode == CHANGED:
         raise KernelError(CHANGED_MESSAGE)
     if child.returncode != 0:

@@ -3,12 +3,13 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS, fingerprint, jit, kept
+from kquants.kept import Folder
 from kquants.names import MODULES
 from support.package import PACKAGE, SMALL, python
 
@@ -19,8 +20,10 @@ def fingerprints(folder: Path, root: Path = PACKAGE.parent, **environment: str) 
 import json, sys
 from pathlib import Path
 from kquants.fingerprint import fingerprint, kernel_fingerprint
+from kquants.kept import opened
 from kquants.names import MODULES
-print(json.dumps({name: kernel_fingerprint(name, Path(sys.argv[1])) for name in MODULES} | {"": fingerprint()}))
+with opened(Path(sys.argv[1])) as folder:
+    print(json.dumps({name: kernel_fingerprint(name, folder) for name in MODULES} | {"": fingerprint()}))
 """
     found: dict[str, str] = json.loads(python(code, folder, root=root, **environment))
     return found
@@ -30,6 +33,14 @@ print(json.dumps({name: kernel_fingerprint(name, Path(sys.argv[1])) for name in 
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process as if it knew no closures."""
     monkeypatch.setattr(fingerprint, "_CLOSURES", {})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    """An open cache folder."""
+    with kept.opened(tmp_path / "cache") as opened:
+        assert opened
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -157,24 +168,24 @@ def test_an_index_is_made_once(before: dict[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(32), b"\xff" * 2000, None])
 def test_a_damaged_index_is_made_again(
-    damage: bytes | None, before: dict[str, str], tmp_path: Path, unknown: None
+    damage: bytes | None, before: dict[str, str], folder: Folder, unknown: None
 ) -> None:
-    fingerprint.kernel_fingerprint(SMALL, tmp_path)
-    path = only_index(tmp_path)
+    fingerprint.kernel_fingerprint(SMALL, folder)
+    path = only_index(folder.path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] if damage is None else damage)
     fingerprint._CLOSURES.clear()
-    assert fingerprint.kernel_fingerprint(SMALL, tmp_path) == before[SMALL]
+    assert fingerprint.kernel_fingerprint(SMALL, folder) == before[SMALL]
     assert path.read_bytes() == whole
 
 
-def test_an_index_that_cannot_be_written(before: dict[str, str], tmp_path: Path, unknown: None) -> None:
-    assert fingerprint.kernel_fingerprint(SMALL, tmp_path / "missing") == before[SMALL]
-    path = fingerprint._index(tmp_path)
+def test_an_index_that_cannot_be_written(before: dict[str, str], folder: Folder, unknown: None) -> None:
+    assert fingerprint.kernel_fingerprint(SMALL, None) == before[SMALL]
+    path = folder.path / fingerprint._index()
     path.mkdir()  # in the way, as a full disk is
     fingerprint._CLOSURES.clear()
-    assert fingerprint.kernel_fingerprint(SMALL, tmp_path) == before[SMALL]
-    assert list(tmp_path.iterdir()) == [path]
+    assert fingerprint.kernel_fingerprint(SMALL, folder) == before[SMALL]
+    assert list(folder.path.iterdir()) == [path]
 
 
 def test_sources_that_changed_since_the_start_are_an_error(
@@ -189,49 +200,43 @@ def test_sources_that_changed_since_the_start_are_an_error(
     assert not list((tmp_path / "cache").iterdir())
 
 
-@pytest.mark.parametrize("change", ["before it compiles", "while it compiles"])
-def test_no_kernel_of_old_sources_gets_the_name_of_new_ones(change: str, copy: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    folder.mkdir(mode=0o700)
+@pytest.mark.parametrize("moment", ["before", "while"])
+def test_no_kernel_of_old_sources_gets_the_name_of_new_ones(moment: str, copy: Path, tmp_path: Path) -> None:
+    """Sources change before a compiler begins, or when it has compiled one of two kernels."""
     code = f"""
-import io, sys
+import sys
 from pathlib import Path
-from kquants.compiler import compile
-from kquants import jit
-folder, source, compiled = Path(sys.argv[1]), Path(sys.argv[2]), compile.object_code
-def change(name):
-    source.write_text(source.read_text().replace("BITS, OFFSET = 8, ", "BITS, OFFSET = 8, 0 + "))
-def compile_and_change(name):
-    code = compiled(name)
-    change(name)
-    return code
-expected = jit.fingerprint()
-if {change!r} == "before it compiles":
-    jit.fingerprint.cache_clear()
-    change("")
-else:
-    compile.object_code = compile_and_change
-sys.stdin = io.StringIO("dequantize_q8_0")
+from kquants import jit, kept
+path, source, names = Path(sys.argv[1]), Path(sys.argv[2]), ["dequantize_bf16", "dequantize_q8_0"]
+def change(done=1, total=2):
+    if done == 1:
+        source.write_text(source.read_text().replace("BITS, OFFSET = 8, ", "BITS, OFFSET = 8, 0 + "))
+with kept.opened(path) as folder:
+    print(*[jit.file_name(name, folder) for name in names])
+if {moment!r} == "before":
+    change()
 try:
-    compile.main(folder, expected)
-except SystemExit as end:
-    print(end.code)
+    jit.load(names, path, change)
+except jit.KernelError as error:
+    print(error)
 """
-    assert "BITS, OFFSET = 8, " in (copy / "formats" / "q8_0.py").read_text()
-    assert python(code, folder, copy / "formats" / "q8_0.py", root=tmp_path).split()[-1] == str(jit.CHANGED)
-    assert not list(folder.glob("*.o"))
+    source = copy / "formats" / "q8_0.py"
+    assert "BITS, OFFSET = 8, " in source.read_text()
+    files, *said = python(code, tmp_path / "cache", source, root=tmp_path).splitlines()
+    assert "BITS, OFFSET = 8, 0 + " in source.read_text()
+    kept_then = {path.name for path in (tmp_path / "cache").glob("*.o")}
+    assert (kept_then, said) == ((set(), [jit.CHANGED_MESSAGE]) if moment == "before" else (set(files.split()), []))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
 def test_nothing_is_read_where_others_may_write(tmp_path: Path, unknown: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
+    read: list[str] = []
     monkeypatch.setattr(jit, "_ADDRESSES", {})
-    monkeypatch.setattr(kept, "read", lambda path, real=kept.read: read.append(path) or real(path))
+    monkeypatch.setattr(Folder, "read", lambda folder, name: read.append(name))
     tmp_path.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="cannot be kept"):
         jit.load([SMALL], tmp_path)
-    assert {path.suffix for path in read} == {".o", ".index"}
-    assert tmp_path not in [path.parent for path in read]
+    assert not read
     assert not list(tmp_path.iterdir())
 
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
@@ -21,6 +21,7 @@ from llvmlite import ir
 from kquants import jit
 from kquants.compiler import compilers
 from kquants.fingerprint import kernel_fingerprint
+from kquants.kept import Folder
 from support import arm_assembly
 
 _NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512(?:bf16)?|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')
@@ -70,11 +71,11 @@ def _this_cpu() -> Any:
     )
 
 
-def _compile(names: Sequence[str], folder: Path, progress: jit.Progress) -> None:
-    """Compile kernels into a folder, in copies of this process."""
+def _compile(names: Sequence[str], made: Callable[[str, bytes], None], tell: Callable[[int], None]) -> None:
+    """Compile kernels in copies of this process."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(names)), get_context("fork")) as pool:
         for name, code in zip(names, pool.map(_object_code, names), strict=True):
-            jit.store(folder, name, code)
+            made(name, code)
 
 
 def _object_code(name: str) -> bytes:
@@ -83,7 +84,7 @@ def _object_code(name: str) -> bytes:
     return compile.object_code(name)
 
 
-def _fingerprint(name: str, folder: Path) -> str:
+def _fingerprint(name: str, folder: Folder | None) -> str:
     """What a kept kernel depends on: also on how this CPU emulates."""
     parts = [kernel_fingerprint(name, folder), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
     digest = hashlib.sha256("\0".join(parts).encode())
