@@ -111,6 +111,7 @@ class Generation:
         return self
 
     def __next__(self) -> Token:
+        self._session.check_here()
         with self._turn:
             self._owner = get_ident()
             try:
@@ -175,7 +176,7 @@ class Generation:
         self._stop(wait=True)
 
     def _stop(self, wait: bool) -> None:
-        if not self.finish_reason:
+        if not self.finish_reason and self._session.origin.is_here():
             self._wish()
             # Whoever has the turn ends it; between two tokens nobody has it, and perhaps nobody asks for more.
             if self._turn.acquire(blocking=wait and self._owner != get_ident()):

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
+from edgellm.process.origin import Origin
 from edgellm.turns import GivenUp, Turns
 
 T = TypeVar("T")
@@ -60,13 +61,18 @@ class Session:
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
-        self.engine, self.name = engine, name
+        self.engine, self.name, self.origin = engine, name, Origin()
         self.closed = self._closing = False
         self.holders: WeakSet[Holder] = WeakSet()
         self._turns = Turns()
 
+    def check_here(self) -> None:
+        """Raises EdgeLLMError if this process was forked from the one that opened the model."""
+        self.origin.check(f"the model {self.name}")
+
     def check_open(self) -> None:
-        """Raises EdgeLLMError if the model was closed."""
+        """Raises EdgeLLMError if the model was closed, and as `check_here` does."""
+        self.check_here()
         if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
@@ -150,6 +156,7 @@ class Session:
 
     def _take_turn(self, work: Callable[[], T], cancel: Cancel) -> T:
         """Do something when it is this request's turn. Raises Stopped if `cancel` comes before that."""
+        self.check_here()  # whoever had the turn at a fork would have it for ever
         try:
             return self._turns.take(work, lambda: cancel.wanted)
         except GivenUp:
@@ -165,10 +172,16 @@ class Session:
         return self._take_turn(sequence.fork, cancel)
 
     def close(self) -> None:
-        """Stop what is being computed, for whomever, and end the engine. If interrupted it can be called again."""
+        """Stop what is being computed, for whomever, and end the engine. If interrupted it can be called again.
+
+        After a fork, only the memory of this process is let go of.
+        """
         self._closing = True
-        self.engine.stop()
-        self._turns.take(self._end)
+        if self.origin.is_here():
+            self.engine.stop()
+            self._turns.take(self._end)
+        else:
+            self._end()
 
     def _end(self) -> None:
         self.engine.close()

@@ -22,6 +22,7 @@ from edgellm.engine.runner import Runner
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
+from edgellm.process.origin import Origin
 from kquants.jit import Progress
 from kquants.layout import MOST_ROWS
 
@@ -82,6 +83,7 @@ class Engine:
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
+        self._origin = Origin()
         self._run_on(*self._open_gpu(offload.layers, uploading))
 
     def _open_gpu(self, layers: int | str, uploading: Uploading | None = None) -> tuple[Placement, Device | None]:
@@ -147,6 +149,7 @@ class Engine:
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
         ids that the model does not have; in each case the sequences hold what they held before.
         """
+        self._origin.check("the engine")
         if self._closed:
             raise EdgeLLMError("the engine was closed; open the model again")
         self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched

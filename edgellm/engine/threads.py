@@ -18,6 +18,7 @@ import numpy as np
 
 from edgellm.engine.memory import Placed, aligned
 from edgellm.errors import EdgeLLMError
+from edgellm.process.origin import Origin
 from kquants.layout import (
     CLOCK,
     CLOCK_ID,
@@ -82,6 +83,7 @@ class ThreadPool:
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
+        self._origin = Origin()
         self._post = _function(kernels["post"], 5)
         self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
         words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
@@ -130,6 +132,7 @@ class ThreadPool:
         threads = self.count if threads is None else threads
         if not 1 <= threads <= self.count:
             raise ValueError(f"there are {self.count} threads, not {threads}")
+        self._origin.check("this pool of threads")
         self.settle()
         try:
             self._post(self._control, program, ops, batch, threads)
@@ -140,7 +143,9 @@ class ThreadPool:
         return not self._words[STOPPED // 8]
 
     def close(self) -> None:
-        """Let the threads end. Nothing may be running."""
+        """Let the threads end. Nothing may be running. After a fork there are none."""
+        if not self._origin.is_here():
+            return
         self.settle()
         for calls in self._calls:
             calls.put(False)

@@ -1,6 +1,7 @@
 """The child process as its parent sees it: asked and answered, stopped, and buried with its last words."""
 
 import io
+import os
 import subprocess
 import tempfile
 import threading
@@ -46,9 +47,10 @@ class Child:
         self._lock = threading.RLock()
         self._stopped = False
         self._news = deque[bytes]()
-        self._killed = ""
+        self._killed, self._is_elsewhere = "", False
         talkers = self._sender, self._talker
         self.close = weakref.finalize(self, _end, self._process, self._requests, self._replies, self._log, *talkers)
+        _CHILDREN.add(self)
 
     @property
     def pid(self) -> int:
@@ -65,6 +67,8 @@ class Child:
         An exception in this thread, such as KeyboardInterrupt, stops the computation; it is raised when that is done.
         """
         self._news.clear()
+        if self._is_elsewhere:
+            raise self.epitaph("belongs to the process from which this one was forked")
         if not self.close.alive:
             raise self.epitaph("was closed")
         talk = _talk, self._sender, self._requests, self._replies, self._news, request, payload
@@ -80,12 +84,16 @@ class Child:
 
     def stop(self) -> None:
         """Stop what is computed now, or next, until `clear_stop`. From any thread."""
+        if self._is_elsewhere:
+            return
         with self._lock:
             self._stopped = True
             self._sender.submit(send, self._requests, STOP)
 
     def clear_stop(self) -> None:
         """Forget an earlier `stop`."""
+        if self._is_elsewhere:
+            return
         with self._lock:
             if self._stopped:
                 self._stopped = False
@@ -98,6 +106,20 @@ class Child:
     def said(self) -> str:
         """All that it wrote there."""
         return said(self._log)
+
+    def leave(self) -> None:
+        """In a process that was forked: leave it to the other one, which alone has the threads that talk to it.
+
+        Without our ends of its pipes, it still ends with the other process. A thread may have been reading at the fork,
+        whose lock nobody gives back: the files are neither closed nor forgotten.
+        """
+        self._is_elsewhere = True
+        if not self.close.alive:
+            return
+        _LEFT.append(self.close.detach())
+        with open(os.devnull, "r+b", buffering=0) as nothing:  # noqa: PTH123 (its name is no path everywhere)
+            for pipe in (self._requests, self._replies):
+                os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
 
     def _wait(self, reply: Outcome[tuple[int, bytes]], heard: Heard) -> tuple[int, bytes]:
         # Looks are counted: a clock goes on while this machine sleeps, or while we are suspended, and the process too.
@@ -139,6 +161,19 @@ class Child:
             self._process.kill()
             code = self._process.wait()
         return self._killed or ending(code)
+
+
+_CHILDREN: weakref.WeakSet[Child] = weakref.WeakSet()
+_LEFT: list[object] = []
+
+
+def _leave_all() -> None:
+    for child in list(_CHILDREN):
+        child.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all)
 
 
 class _EndedError(Exception):
