@@ -9,6 +9,7 @@ Several processes and several versions of the program may share a folder. A proc
 one makes it again.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -49,14 +50,18 @@ class Folder:
         self._this = path if handle is None else handle
 
     def read(self, name: str) -> bytes | None:
-        """The bytes that `write` wrote under this name; None if the file is missing, damaged or not to be trusted."""
+        """The bytes that `write` wrote under this name; None if the file is missing, damaged or not to be trusted.
+
+        Raises OSError where too many files are open.
+        """
         try:
             with FileIO(self._place(name), opener=lambda place, _: os.open(place, _READ, dir_fd=self.handle)) as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode) or not _is_trusted(status):
                     return None
                 stored = file.readall()
-        except OSError:
+        except OSError as error:
+            _raise_if_too_many_open(error)
             return None
         digest, content = stored[:32], stored[32:]
         if _checksum(name, content) != digest:
@@ -111,7 +116,8 @@ class Folder:
 def opened(path: Path) -> Iterator[Folder | None]:
     """The folder, made with mode 0700 if it is missing; None where it cannot be had or others may write to it.
 
-    It must belong to this user or the superuser, and so must a link in its place.
+    It must belong to this user or the superuser, and so must a link in its place. Raises OSError where too many files
+    are open.
     """
     folder = _open(path)
     try:
@@ -127,7 +133,8 @@ def _open(path: Path) -> Folder | None:
         if os.open not in os.supports_dir_fd:
             return Folder(path, None)
         handle = os.open(_without_own_link(path), _OPEN_FOLDER)
-    except OSError:
+    except OSError as error:
+        _raise_if_too_many_open(error)
         return None
     if _is_trusted(os.fstat(handle)):
         return Folder(path, handle)
@@ -148,6 +155,12 @@ def _is_trusted(status: os.stat_result) -> bool:
 
 def _is_owner_trusted(status: os.stat_result) -> bool:
     return status.st_uid in (os.getuid(), _SUPERUSER)
+
+
+def _raise_if_too_many_open(error: OSError) -> None:
+    """Where no more files can be opened, those that are there are not missing, and no compiler could start."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error
 
 
 def _checksum(name: str, content: bytes) -> bytes:

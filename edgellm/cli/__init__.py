@@ -15,6 +15,7 @@ from edgellm.cli import habits
 from edgellm.cli.shell import VARIABLE, answer
 from edgellm.entry import INTERRUPTED
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
+from edgellm.failures import explained
 from edgellm.gguf.printable import printable
 from edgellm.siblings import check_siblings
 
@@ -137,11 +138,18 @@ def run() -> int:
         return _complain(error.said(_WORDS), 1)
     except EdgeLLMError as error:
         return _complain(str(error), 1)
-    except OSError as error:  # most often a full disk under stdout
-        _discard_stdout()
-        full = error.filename is None or error.errno in _FULL
-        advice = "make room, or write elsewhere" if full else "check that it is there, and its permissions"
-        return _complain(f"{printable(str(error.filename or 'stdout'), 400)}: {error.strerror or error}; {advice}", 1)
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        return _complain(explained(error) or _unwritten(error), 1)
+
+
+def _unwritten(error: BaseException) -> str:
+    """What an error of the system says; most often that the disk under stdout is full."""
+    if not isinstance(error, OSError):
+        raise error
+    _discard_stdout()
+    full = error.filename is None or error.errno in _FULL
+    advice = "make room, or write elsewhere" if full else "check that it is there, and its permissions"
+    return f"{printable(str(error.filename or 'stdout'), 400)}: {error.strerror or error}; {advice}"
 
 
 def _invoke(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError, PromptError
+from edgellm.failures import explained
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase, Reading
 
@@ -284,4 +285,6 @@ def line(error: Exception) -> str:
     if isinstance(error, EdgeLLMError):
         return str(error)
     logging.getLogger(__name__).error("unexpected", exc_info=error)
+    if explanation := explained(error):
+        return explanation
     return f"something unexpected went wrong ({type(error).__name__}: {' '.join(str(error).split())}); see the log"
