@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
-from edgellm.process.origin import Origin
+from edgellm.origin import Origin
 from edgellm.turns import GivenUp, Turns
 
 T = TypeVar("T")

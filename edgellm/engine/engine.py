@@ -22,7 +22,7 @@ from edgellm.engine.runner import Runner
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.printable import printable
-from edgellm.process.origin import Origin
+from edgellm.origin import Origin
 from kquants.jit import Progress
 from kquants.layout import MOST_ROWS
 

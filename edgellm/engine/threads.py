@@ -18,7 +18,7 @@ import numpy as np
 
 from edgellm.engine.memory import Placed, aligned
 from edgellm.errors import EdgeLLMError
-from edgellm.process.origin import Origin
+from edgellm.origin import Origin
 from kquants.layout import (
     CLOCK,
     CLOCK_ID,
