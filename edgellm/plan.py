@@ -19,7 +19,7 @@ from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions
 from edgellm.speeds import MEMORY
 from edgellm.traffic import Traffic, decode_tps
-from kquants.layout import MOST_TOKENS, PAGE
+from kquants.layout import PAGE
 
 PARTS = ("weights", "kv_cache", "activations", "scratch")
 """What memory is taken for; the names of these figures of a plan."""
@@ -125,7 +125,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     ctx = context(file, model, options.ctx)
     rows = batch_rows(build(model, options.kv_type), ctx)
     placement, gpu, notes = _offload(model, rows, ctx, options)
-    program, buffered = build(model, options.kv_type, placement), rows + MOST_TOKENS
+    program = build(model, options.kv_type, placement)
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     devices = device_figures(model, placement, weights, gpu.name if gpu else None)
@@ -138,8 +138,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         traffic=Traffic.of(model, options.kv_type),
         weights=devices[0]["bytes"],
         kv_cache=-(-ctx // PAGE) * program.page_bytes,
-        activations=sum((b.rows or buffered) * b.row_bytes for b in program.buffers if b != program.logits)
-        + table_bytes(model.rope, ctx),
+        activations=program.activation_bytes(rows) + table_bytes(model.rope, ctx),
         scratch=threads * program.scratch_bytes + logits,
         available=available_memory(),
         devices=devices,

@@ -5,11 +5,14 @@ from edgellm.gguf import GGUFFile
 
 _LIMITS = {
     "embedding_length": 1 << 20,
-    "feed_forward_length": 1 << 22,
+    "feed_forward_length": 1 << 20,
     "attention.head_count": 1 << 12,
     "block_count": 1 << 12,
     "context_length": 1 << 31,
 }
+
+_MOST_VALUES = 1 << 20
+"""Values that all heads together have of a token at most: sixty times as many as those of a model of 405B."""
 
 
 def read_sizes(file: GGUFFile) -> Sizes:
@@ -23,6 +26,10 @@ def read_sizes(file: GGUFFile) -> Sizes:
     if not 0 < head_dim <= 1024 or file.get_int(prefix + "value_length", head_dim) != head_dim:
         model = f"a {file.architecture} model's"
         file.fail(f"heads whose keys and values differ in size, or are empty, or above 1024, are not {model}")
+    if heads * head_dim > _MOST_VALUES:
+        file.fail(
+            f"{heads} heads of {head_dim} values are more than a model has; get another conversion of it"
+        )
     return Sizes(
         width=width,
         heads=heads,

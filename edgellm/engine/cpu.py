@@ -17,20 +17,35 @@ from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.engine.turnout import Moment, Turnout
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import Tensor
+from edgellm.gguf.printable import size
+from edgellm.machine import available_memory
 from kquants import jit
 from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import FEW_ROWS, MOST_TOKENS
 from kquants.records import FIRST_ARGUMENT, FOLLOWING, OP_WORDS, OpHead, record_of_op
+
+_ORDINARY = 512 << 20
+"""Bytes of activations and scratch that are taken unasked: more than those of any usual model, of some 100 MB."""
 
 
 def _row_bytes(buffer: Buffer) -> int:
     return buffer.row_bytes + (buffer.shorts_bytes if has_matrix_tiles() else 0)
 
 
+def _check_memory(needed: int) -> None:
+    """Raises EdgeLLMError where a model whose sizes are out of the ordinary takes more memory than there is."""
+    if needed > _ORDINARY and needed > (free := available_memory()):
+        raise EdgeLLMError(
+            f"to compute this model takes {size(needed)} of memory beside its weights and KV cache, but only "
+            f"{size(free)} are free: choose a smaller model or fewer threads, or close other programs"
+        )
+
+
 class CPUDevice:
     """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads with the caller.
 
-    Raises EdgeLLMError where a kernel cannot be compiled or memory is short.
+    Raises EdgeLLMError where a kernel cannot be compiled or memory is short: beforehand, as Linux gives more memory
+    than there is, and ends processes when it is used.
     """
 
     name = "CPU"
@@ -38,6 +53,7 @@ class CPUDevice:
     def __init__(
         self, program: Program, vocab: int, rows: int, threads: int, cache: Path, progress: jit.Progress | None
     ) -> None:
+        _check_memory(program.activation_bytes(rows) + threads * program.scratch_bytes)
         lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.

@@ -14,6 +14,7 @@ from kquants.layout import (
     MOST_PARTS,
     MOST_SHARED_ROWS,
     MOST_SHARES,
+    MOST_TOKENS,
     PIECE,
     TILE_ROWS,
     attention_scratch,
@@ -114,6 +115,10 @@ class Program:
     def row_bytes(self) -> int:
         """Bytes of activations for each row of a batch; logits are apart, as few rows have any."""
         return sum(buffer.row_bytes for buffer in self.buffers if buffer != self.logits and not buffer.rows)
+
+    def activation_bytes(self, rows: int) -> int:
+        """Bytes of all buffers but logits, for batches of up to so many rows."""
+        return sum((b.rows or rows + MOST_TOKENS) * b.row_bytes for b in self.buffers if b != self.logits)
 
     @property
     def products(self) -> list[int]:

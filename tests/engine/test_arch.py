@@ -54,6 +54,11 @@ KEYS: list[tuple[dict[str, Any], str]] = [
     ({"llama.attention.key_length": 0, "llama.attention.value_length": 0}, "keys and values"),
     ({"llama.attention.key_length": 4096, "llama.attention.value_length": 4096}, "1024"),
     ({"llama.attention.value_length": 8}, "keys and values differ"),
+    (
+        {"llama.attention.head_count": 4096, "llama.attention.key_length": 512, "llama.attention.value_length": 512},
+        "4096 heads of 512 values are more than a model has",
+    ),
+    ({"llama.feed_forward_length": 1 << 21}, "llama.feed_forward_length is 2097152"),
     ({"llama.attention.key_length": 24, "llama.attention.value_length": 24}, "blk.0.attn_q.weight has shape [32, 32]"),
     ({"llama.rope.dimension_count": 0}, "llama.rope.dimension_count is 0"),
     ({"llama.rope.dimension_count": 18}, "llama.rope.dimension_count is 18, but a head has 16"),

@@ -14,11 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from numpy.typing import NDArray
 
 from edgellm import ContextOverflowError, EdgeLLMError, OptionError
+from edgellm.engine import cpu
 from edgellm.engine.engine import Engine
 from edgellm.engine.pages import Sequence
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
+from edgellm.options import LoadOptions
+from edgellm.plan import make_plan
 from kquants import jit
 from kquants.layout import PAGE
 from support import ROOT
@@ -228,6 +231,23 @@ def test_wide_models_take_fewer_rows_at_once(model_file: ModelFile) -> None:
         engine = Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
         assert 16 <= engine.max_rows < 128
         engine.close()
+
+
+@pytest.mark.parametrize(("free", "fits"), [(1 << 30, False), (64 << 30, True)])
+def test_a_model_that_takes_more_memory_than_there_is(
+    free: int, fits: bool, model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux would give it, and end the process when it is used: 8 MB of a file ask for 1.5 GB of activations."""
+    wide = {**TINY, "width": 1, "heads": 1024, "head_dim": 1024, "ffn": 1}
+    monkeypatch.setattr(cpu, "available_memory", lambda: free)
+    with GGUFFile.open(model_file(**wide)) as file:
+        planned = make_plan(file, LoadOptions(threads=1))
+        assert planned.activations + planned.scratch > 1 << 30
+        if fits:
+            Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder()).close()
+            return
+        with pytest.raises(EdgeLLMError, match=r"^to compute this model takes 1\.\d+ GB .* only 1\.07 GB are free"):
+            Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
 
 
 def test_trimming_below_nothing_leaves_nothing(engine: Engine) -> None:
