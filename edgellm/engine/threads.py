@@ -146,7 +146,9 @@ class ThreadPool:
         """Let the threads end. Nothing may be running. After a fork there are none."""
         if not self._origin.is_here():
             return
-        self.settle()
+        # A job for the caller alone: the others no longer look out for one. Each of them would yield thousands of times
+        # before it sleeps, and beside busy programs a yield may take milliseconds.
+        self.run(0, 0, 0, threads=1)
         for calls in self._calls:
             calls.put(False)
         for thread in self._servers:

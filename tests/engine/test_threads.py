@@ -39,6 +39,24 @@ def test_threads_without_futex_give_the_same(monkeypatch: pytest.MonkeyPatch) ->
     pool.close()
 
 
+def test_threads_that_look_out_for_a_program_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside busy programs each yield may take milliseconds: they do not yield thousands of times first."""
+    yields: list[int] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int)
+    def give_way() -> int:
+        yields.append(threading.get_ident())
+        time.sleep(0.001)
+        return 0
+
+    address = ctypes.cast(give_way, ctypes.c_void_p).value
+    monkeypatch.setattr(module, "_waiting", lambda: (address, 0, 0))
+    pool = new_pool(2)
+    Chain().check(pool)
+    pool.close()
+    assert len(yields) < 1000
+
+
 def test_each_program_has_as_many_of_the_threads_as_it_asks_for() -> None:
     # Each waits until so many are there, so that nobody does the work without the others.
     there: set[tuple[int, int]] = set()
