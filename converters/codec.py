@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from converters.tensors import Planned
 from edgellm.errors import EdgeLLMError, ModelFileError, UnsupportedModelError
+from edgellm.gguf.finite import FLOATS
 from edgellm.gguf.printable import printable
 from edgellm.home import cache_folder
 from kquants import FLOAT_FORMATS, FORMATS, jit
@@ -42,6 +43,7 @@ class Codec:
         Raises ModelFileError for NaN, Inf and what is too large for the new type.
         """
         if is_kept(tensor):
+            _check_finite(tensor, first, data)
             return Encoded(data, 0.0, 0.0)
         weights = dequantize(NAMED_TYPES[tensor.source.type], data.reshape(-1), self._folder)
         return self.encode(tensor, first, weights.reshape(len(data), tensor.source.columns))
@@ -55,8 +57,22 @@ class Codec:
 
 
 def is_kept(tensor: Planned) -> bool:
-    """Whether the blocks of a tensor stay as they are; floats are read all the same, to find NaN and Inf."""
-    return tensor.source.type == tensor.type.name and tensor.type.name not in FLOAT_FORMATS
+    """Whether the blocks of a tensor stay as they are."""
+    return tensor.source.type == tensor.type.name
+
+
+def _check_finite(tensor: Planned, first: int, data: NDArray[np.uint8]) -> None:
+    """Refuse floats that stay as they are and hold NaN or Inf, as the encoders do; in blocks nobody looks for them."""
+    if tensor.type.name not in FLOAT_FORMATS:
+        return
+    unsigned, exponent = FLOATS[tensor.type.name]
+    bits = data.reshape(-1).view(unsigned)
+    flags = bits & exponent == exponent
+    if flags.any():
+        index = int(flags.argmax())
+        lowest = exponent & -exponent  # of its bits; below lies the mantissa, above the sign
+        value = np.nan if bits[index] & (lowest - 1) else -np.inf if bits[index] & (exponent + lowest) else np.inf
+        _refuse(tensor, first, NotEncodableError(tensor.type, index, value))
 
 
 def _refuse(tensor: Planned, first: int, error: NotEncodableError) -> NoReturn:

@@ -27,9 +27,7 @@ def read_sizes(file: GGUFFile) -> Sizes:
         model = f"a {file.architecture} model's"
         file.fail(f"heads whose keys and values differ in size, or are empty, or above 1024, are not {model}")
     if heads * head_dim > _MOST_VALUES:
-        file.fail(
-            f"{heads} heads of {head_dim} values are more than a model has; get another conversion of it"
-        )
+        file.fail(f"{heads} heads of {head_dim} values are more than a model has; get another conversion of it")
     return Sizes(
         width=width,
         heads=heads,

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from edgellm.gguf.tensors import Tensor
 from kquants.ggml import GGMLType
 
-# A float is NaN or Inf when all bits of its exponent are set: (unsigned type of its width, those bits).
 _HALF = (np.uint16, 0x7C00)
-_FLOATS = {
+FLOATS = {
     "F16": _HALF,
     "BF16": (np.uint16, 0x7F80),
     "F32": (np.uint32, 0x7F80_0000),
     "F64": (np.uint64, 0x7FF0_0000_0000_0000),
 }
+"""A float is NaN or Inf when all bits of its exponent are set: unsigned type of its width, and those bits."""
+
 # Of 1 MiB: the slab and what is computed from it stay in the cache.
 _SLAB = 1 << 20
 
@@ -59,8 +60,8 @@ def _slabs(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
 
 def _exponents(kind: GGMLType) -> tuple[int, np.dtype[np.void]]:
     """The exponent bits, and a block as a record whose fields are the numbers that have them."""
-    number, mask = _FLOATS.get(kind.name, _HALF)
-    offsets = (0,) if kind.name in _FLOATS else kind.scales
+    number, mask = FLOATS.get(kind.name, _HALF)
+    offsets = (0,) if kind.name in FLOATS else kind.scales
     return mask, np.dtype(
         {
             "names": [str(offset) for offset in offsets],

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
+from converters import codec
 from converters.codec import Codec
 from converters.header import lay_out
 from converters.job import Job, prepare
@@ -83,9 +84,29 @@ def test_a_bad_weight_is_named_by_its_place_and_no_file_is_left(tmp_path: Path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_floats_that_stay_floats_are_looked_at_too(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="row 0, column 1"):
-        job(tmp_path / "out.gguf", planned("norm", np.array([1, np.nan], np.float32), "F32")).run()
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("kind", "shift"), [("F32", 0), ("BF16", 16), ("F16", 0)])
+def test_floats_that_stay_floats_are_looked_at_too(tmp_path: Path, kind: str, shift: int, bad: float) -> None:
+    values = np.array([[1, -65504, 0], [2, bad, bad]], np.float16 if kind == "F16" else np.float32)
+    stored = (values.view(np.uint32) >> shift).astype(np.uint16) if kind == "BF16" else values
+    rows = Planned(Source("w", (2, 3), kind, lambda a, b: stored[a:b].copy().view(np.uint8)), TYPES[kind])
+    word = f"{abs(bad) if np.isnan(bad) else bad}"
+    with pytest.raises(ModelFileError, match=rf"tensor w, row 1, column 1: holds {word} instead of a number"):
+        job(tmp_path / "out.gguf", rows).run()
+
+
+def test_what_stays_as_it_is_needs_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(codec.jit, "load", lambda names, *rest: loaded.extend(names))
+    given = {"a": weights(300, 512), "b": weights(7), "c": weights(2, 40, 32).astype(np.float16)}
+    tensors = [
+        planned(name, some, {"float32": "F32", "float16": "F16"}[some.dtype.name]) for name, some in given.items()
+    ]
+    report = job(tmp_path / "out.gguf", *tensors).run()
+    assert not loaded
+    assert [tensor.error for tensor in report.tensors] == [0, 0, 0]
+    for tensor in gguf.GGUFReader(tmp_path / "out.gguf").tensors:
+        assert np.array_equal(tensor.data, given[tensor.name])
 
 
 def test_an_error_while_reading_is_raised_here_and_no_file_is_left(tmp_path: Path) -> None:
