@@ -139,6 +139,17 @@ def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
     assert len(model.asked) == 1
 
 
+def test_want_of_memory_is_told_in_the_words_of_the_commands(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(desk.backend, "open", fail)
+    desk.worker.open("fake", no_options)
+    failed = desk.next()
+    assert isinstance(failed, ModelFailed)
+    assert failed.problem.startswith("there is not enough memory: ")
+
+
 def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None:
     desk.backend.model.replies = [["some ", "BREAK"], ["fine"]]
     desk.worker.open("fake", no_options)
