@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-    pytest.mark.skipif(sys.version_info >= (3, 14), reason="a warning of Python's may come between"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+PYTHON = [sys.executable, "-W", "ignore::DeprecationWarning", "-c"]
+"""From 3.12 on, Python warns of a fork beside threads."""
 
 # A thread generates without end while the main one forks a process for each try; what it tells, or raises, is printed.
 PROGRAM = """
@@ -84,7 +84,7 @@ model.close()
 
 def tried(engine: str, names: Sequence[str]) -> dict[str, str]:
     """What each try told."""
-    command = [sys.executable, "-c", PROGRAM, engine, *names]
+    command = [*PYTHON, PROGRAM, engine, *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(": ", 1) for line in done.stdout.splitlines()]
@@ -143,6 +143,6 @@ print(ours._process.returncode, flush=True)
 os.close(over[1])
 os.wait()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([*PYTHON, code], capture_output=True, text=True, timeout=60, check=True)
     words = ["1", "it belongs to the process from which this one was forked", "1", "0"]
     assert (done.stdout.splitlines(), done.stderr) == (words, "")
