@@ -1,6 +1,5 @@
 """A GGUF file as what is converted: its tensors as sources, its metadata bit for bit."""
 
-import mmap
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from converters.reading import read_bytes
 from converters.tensors import Rows, Source
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.cursor import Cursor
+from edgellm.gguf.mapped import MappedFile
 from edgellm.gguf.values import read_value
 
 _OF_ONE_PART = {"split.no", "split.count", "split.tensors.count"}
@@ -36,8 +36,11 @@ def raw_pairs(path: Path) -> dict[str, bytes]:
     Raises ModelFileError.
     """
     with path.open("rb") as opened:
-        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    return _read_pairs(Cursor(memoryview(mapped), path))
+        mapped = MappedFile(path, opened)
+    try:
+        return _read_pairs(Cursor(memoryview(mapped), path))
+    finally:
+        mapped.check()
 
 
 def _read_pairs(cursor: Cursor) -> dict[str, bytes]:

@@ -94,7 +94,9 @@ class Model:
         try:
             for remark in _remarks(file, chosen):
                 warnings.warn(remark, EdgeLLMWarning, stacklevel=2)
-            return cls(file, chosen, progress, uploading)
+            model = cls(file, chosen, progress, uploading)
+            file.check()
+            return model
         except BaseException:
             file.close()
             raise

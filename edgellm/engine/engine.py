@@ -78,7 +78,7 @@ class Engine:
         self.vocab = model.vocab
         self.max_rows = batch_rows(build(model, kv_type), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
-        self._options |= {"cache": cache, "progress": progress}
+        self._options |= {"cache": cache, "progress": progress, "check": file.check}
         self._opening = Opening.of(file, Sizes(self.max_rows, self.ctx, kv_type), offload)
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
@@ -147,7 +147,8 @@ class Engine:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
-        ids that the model does not have; in each case the sequences hold what they held before.
+        ids that the model does not have, or where its file was cut short; in each case the sequences hold what they held
+        before.
         """
         self._origin.check("the engine")
         if self._closed:

@@ -1,5 +1,6 @@
 """A model on its devices: batches go from one to the next as the placement says."""
 
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +20,8 @@ from kquants.jit import Progress
 class Runner:
     """The CPU and perhaps a GPU, with the pages that sequences share on them. Raises EdgeLLMError.
 
-    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch.
+    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and raises
+    what should keep its logits from being used.
     """
 
     def __init__(
@@ -34,8 +36,9 @@ class Runner:
         threads: int,
         cache: Path,
         progress: Progress | None,
+        check: Callable[[], None],
     ) -> None:
-        self.placement, self.gpu, self._model = placement, gpu, model
+        self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
         program = build(model, kv_type, placement)
         self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
@@ -44,7 +47,9 @@ class Runner:
         self._rotations = Rotations(model.rope, ctx)
 
     def run(self, segments: Ids[Segment[Sequence]]) -> Logits:
-        """The logits that segments want; their sequences then hold their tokens. Raises Stopped and DeviceFault.
+        """The logits that segments want; their sequences then hold their tokens.
+
+        Raises Stopped and DeviceFault, and ModelFileError where weights were lost while they were read.
 
         In each case but success the sequences hold what they held before.
         """
@@ -56,6 +61,7 @@ class Runner:
             started = perf_counter()
             logits = self.devices[device].run(blocks, batch, hidden)
             self.devices[device].work.seconds += perf_counter() - started
+        self._check()
         assert logits is not None, "the output head is the last block"
         for segment in segments:
             segment.sequence.append(segment.tokens)
@@ -65,4 +71,4 @@ class Runner:
         """Let go of all memory, and of what holds tensors. Nothing may be running."""
         for device in self.devices:
             device.close()
-        del self.devices[1:], self.gpu, self._model, self._rotations
+        del self.devices[1:], self.gpu, self._model, self._rotations, self._check

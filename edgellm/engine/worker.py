@@ -26,6 +26,7 @@ class Server:
     def __init__(self) -> None:
         self._device: Device | None = None
         self._open: Callable[[Uploading], Device]
+        self._check: Callable[[], None]
         self._batch: Batch | None = None
         self._stopped = False
         self._news: Callable[[bytes], None] = lambda payload: None
@@ -63,7 +64,7 @@ class Server:
         own, model = kind(name), describe(file)
         choice = own.choose(model, opening.sizes, opening.offload)
         if choice:
-            self._open = partial(own.open, model, opening.sizes, choice)
+            self._open, self._check = partial(own.open, model, opening.sizes, choice), file.check
         return choice and replace(choice, handle=None)
 
     def _upload(self) -> None:
@@ -73,6 +74,7 @@ class Server:
             self._news(packed((done, total)))
 
         self._device = self._open(uploading)
+        self._check()
 
     def _run(self, blocks: range, batch: Batch | None, hidden: Any) -> tuple[Logits | None, Any]:
         self._batch = batch or self._batch

@@ -20,7 +20,10 @@ _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
 
 
 def find_problems(file: GGUFFile) -> Iterator[str]:
-    """Every problem in an open file as a line of text, found while iterating; weights are read in slabs."""
+    """Every problem in an open file as a line of text, found while iterating; weights are read in slabs.
+
+    Raises ModelFileError if the file is cut short meanwhile.
+    """
     yield from _architecture(file)
     yield from _metadata_numbers(file)
     yield from _tokenizer(file)
@@ -28,6 +31,7 @@ def find_problems(file: GGUFFile) -> Iterator[str]:
     yield from _embedding(file)
     for tensor in file.tensors.values():
         yield from _weights(tensor)
+        file.check()
 
 
 def _architecture(file: GGUFFile) -> Iterator[str]:

@@ -50,6 +50,14 @@ class GGUFFile:
         """
         return cls(open_parts(Path(path)))
 
+    def check(self) -> None:
+        """Raise ModelFileError if the file was cut short since it was opened, or its disk failed.
+
+        What was read of it before may then be zeros in place of weights.
+        """
+        for part in self._parts:
+            part.map.check()
+
     def close(self) -> None:
         """Forget the tensors and metadata, and unmap what nobody holds a view of."""
         self.tensors.clear()

@@ -1,0 +1,54 @@
+"""Files in memory that other programs may cut short."""
+
+import mmap
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import numpy as np
+
+from edgellm.errors import ModelFileError
+from edgellm.gguf import sigbus
+from edgellm.gguf.printable import printable, size
+
+
+class MappedFile(mmap.mmap):
+    """An open file of at least one byte as a read-only map. Raises OSError and ValueError, as `mmap.mmap` does.
+
+    Where the file is cut short or its disk fails, what is lost reads as zeros, and `check` tells.
+    """
+
+    def __new__(cls, path: Path, file: BinaryIO) -> Self:
+        """A map of the file, whose path is for messages."""
+        return super().__new__(cls, file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path, self._nbytes = path, len(self)
+        address = np.frombuffer(self, np.uint8).ctypes.data
+        self._slot = sigbus.watch(int(address), self._nbytes)
+
+    def check(self) -> None:
+        """Raise ModelFileError where something of the file is lost: zeros may have been read in its place."""
+        left = self._nbytes
+        with suppress(OSError):  # of a server that does not answer just now
+            left = self.size()
+        if left < self._nbytes:
+            what = f"was cut short while it was in use: {size(left)} of {size(self._nbytes)} are left"
+            raise ModelFileError(f"{printable(str(self._path), 400)}: {what}; get it again, then open it anew")
+        if self._slot is not None and sigbus.faults(self._slot):
+            what = "could not be read while it was in use: its disk failed, or another program wrote to it"
+            raise ModelFileError(f"{printable(str(self._path), 400)}: {what}; check it, then open it anew")
+
+    def close(self) -> None:
+        """Unmap. Raises BufferError while there are views."""
+        super().close()
+        self._unwatch()
+
+    def _unwatch(self) -> None:
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            sigbus.unwatch(slot)
+
+    def __del__(self) -> None:  # before Python unmaps it
+        with suppress(AttributeError):  # of one that could not be made
+            self._unwatch()
