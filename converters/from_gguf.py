@@ -14,7 +14,7 @@ from converters.report import Report
 from converters.target import check_target
 from converters.tensors import Planned
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
-from edgellm.gguf import GGUFFile
+from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.printable import printable
 from kquants import FLOAT_FORMATS
 
@@ -60,6 +60,7 @@ def prepare_quantize(
 ) -> Job:
     """Check everything that `quantize` needs, and read no weight; arguments and errors are those of `quantize`."""
     recipe, overrides = recipe_name(type), [parse_override(given) for given in tensor_types]
+    sigbus.install()
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")

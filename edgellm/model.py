@@ -20,7 +20,7 @@ from edgellm.engine.offload import Offload, Uploading
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.gauge import Gauge
 from edgellm.generation import Completion, Generation
-from edgellm.gguf import GGUFFile
+from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.printable import printable, size
 from edgellm.home import cache_folder
 from edgellm.machine import available_memory, default_threads, usable_cpus
@@ -90,6 +90,7 @@ class Model:
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         if chosen.engine == "llama.cpp" and (chosen.gpu is not None or chosen.gpu_layers not in ("auto", 0)):
             raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
+        sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
             for remark in _remarks(file, chosen):

@@ -147,7 +147,7 @@ class Engine:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
-        ids that the model does not have, or where its file was cut short; in each case the sequences hold what they held
+        ids that the model does not have, or if its file was cut short; in each case the sequences hold what they held
         before.
         """
         self._origin.check("the engine")

@@ -20,8 +20,8 @@ from kquants.jit import Progress
 class Runner:
     """The CPU and perhaps a GPU, with the pages that sequences share on them. Raises EdgeLLMError.
 
-    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and raises
-    what should keep its logits from being used.
+    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and
+    raises what should keep its logits from being used.
     """
 
     def __init__(

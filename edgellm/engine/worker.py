@@ -15,7 +15,7 @@ from edgellm.engine.offload import Opening, Uploading, stamp
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.remote import DONE, RAISED, packed, unpacked
 from edgellm.errors import EdgeLLMError, ModelFileError
-from edgellm.gguf import GGUFFile
+from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.printable import printable
 from edgellm.process.serve import serve
 
@@ -55,6 +55,7 @@ class Server:
             (self._device.stop if stop else self._device.clear)()
 
     def _choose(self, name: str, opening: Opening) -> Choice | None:
+        sigbus.install()
         try:
             file = GGUFFile.open(opening.path)
         except ModelFileError as error:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgellm.errors import ModelFileError
+from edgellm.gguf import sigbus
 from edgellm.gguf.file import GGUFFile
 from edgellm.gguf.finite import find_not_finite
 from edgellm.gguf.printable import printable
@@ -24,6 +25,7 @@ def find_problems(file: GGUFFile) -> Iterator[str]:
 
     Raises ModelFileError if the file is cut short meanwhile.
     """
+    sigbus.install()
     yield from _architecture(file)
     yield from _metadata_numbers(file)
     yield from _tokenizer(file)

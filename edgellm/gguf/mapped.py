@@ -15,7 +15,8 @@ from edgellm.gguf.printable import printable, size
 class MappedFile(mmap.mmap):
     """An open file of at least one byte as a read-only map. Raises OSError and ValueError, as `mmap.mmap` does.
 
-    Where the file is cut short or its disk fails, what is lost reads as zeros, and `check` tells.
+    Where the file is cut short or its disk fails, `check` tells. After `sigbus.install` what is lost reads as zeros;
+    without it, to touch that ends the process.
     """
 
     def __new__(cls, path: Path, file: BinaryIO) -> Self:

@@ -17,6 +17,7 @@ import ctypes
 import mmap
 import platform
 import signal
+import struct
 import sys
 from collections import deque
 from contextlib import suppress
@@ -112,10 +113,14 @@ _installing = Lock()
 
 
 def watch(address: int, nbytes: int) -> int | None:
-    """Have zeros take the place of what is lost of a map; the number of its slot. None where that cannot be."""
-    if not _install() or not _FREE:
+    """Have zeros take the place of what is lost of a map, once `install` was called; the number of its slot.
+
+    None where all slots are taken.
+    """
+    try:
+        slot = _FREE.popleft()
+    except IndexError:
         return None
-    slot = _FREE.popleft()
     _TABLE[slot + _FAULTS] = 0
     _TABLE[slot + _START] = address  # first: with the end, which is 0, the slot holds no address
     _TABLE[slot + _END] = address + -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -134,18 +139,16 @@ def faults(slot: int) -> int:
     return _TABLE[slot + _FAULTS]
 
 
-def _install() -> bool:
-    """Make sure that a handler of ours gets the signal first; False where that cannot be."""
+def install() -> None:
+    """Make sure that a handler of ours gets the signal first, where there can be one. Brings LLVM."""
     if _SYSTEM is None:
-        return False
+        return
     with _installing, suppress(OSError):
         libc = ctypes.CDLL(None, use_errno=True)
         current = ctypes.create_string_buffer(_SYSTEM.nbytes)
         _sigaction(libc, None, current)
         if _word(current) not in _installed:
             _put_before(libc, _SYSTEM, current)
-        return True
-    return False
 
 
 def _sigaction(libc: Any, new: Any, old: Any) -> None:
@@ -155,15 +158,15 @@ def _sigaction(libc: Any, new: Any, old: Any) -> None:
 
 def _word(action: Any) -> int:
     """The handler in a struct sigaction."""
-    return int.from_bytes(action.raw[:8], sys.byteorder)
+    return int(struct.unpack_from("=Q", action)[0])
 
 
 def _put_before(libc: Any, system: _System, previous: Any) -> None:
     """Install a new handler that passes on to a previous one."""
     address, code = _compiled(libc, system, previous)
     action = ctypes.create_string_buffer(system.nbytes)
-    action[:8] = address.to_bytes(8, sys.byteorder)
-    action[system.flags_at : system.flags_at + 4] = system.flags.to_bytes(4, sys.byteorder)
+    struct.pack_into("=Q", action, 0, address)
+    struct.pack_into("=i", action, system.flags_at, system.flags)
     _installed[address] = code, previous
     _sigaction(libc, action, None)
 
