@@ -25,6 +25,14 @@ def cpu_quotas(root: Path) -> Iterator[float]:
             yield int(quota) / int(period)
 
 
+def memory_limits(root: Path) -> Iterator[int]:
+    """The limit in bytes of each level that has one."""
+    for level in _levels(root, "memory"):
+        limit = read(level / "memory.max") or read(level / "memory.limit_in_bytes")
+        if limit.isdigit():
+            yield int(limit)
+
+
 def free_memory(root: Path) -> Iterator[int]:
     """Bytes left at each level that has a limit; file pages count as left, as the kernel can drop them."""
     for level in _levels(root, "memory"):

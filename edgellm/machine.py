@@ -25,6 +25,8 @@ SMALL = 8 << 20
 """Bytes of a model that one thread is done with before a second is awake: measured on 2 cores, a model of 1 MB gave
 3,000 tokens/s with one thread and 1,600 with two."""
 
+_KEPT_FREE = 256 << 20
+
 
 def default_threads(model_bytes: int = SMALL) -> int:
     """How many threads compute a model best: one per physical performance core this process may use, at least 1."""
@@ -55,6 +57,17 @@ def cpu_name() -> str:
 def available_memory() -> int:
     """Bytes of memory that can still be taken without swapping, within the limits of the cgroup."""
     return min([psutil.virtual_memory().available, *cgroup.free_memory(Path("/"))])
+
+
+def spare_memory() -> int:
+    """Bytes that may be taken before Linux ends a process for want of memory; other systems say when there is none.
+
+    A sixteenth of all memory, or 256 MiB, stays free: others take some meanwhile, and what is free is estimated.
+    """
+    if sys.platform != "linux":
+        return sys.maxsize
+    total = min([psutil.virtual_memory().total, *cgroup.memory_limits(Path("/"))])
+    return max(0, available_memory() - min(total // 16, _KEPT_FREE))
 
 
 def linux_threads(root: Path, allowed: set[int]) -> int:

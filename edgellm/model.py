@@ -15,6 +15,7 @@ from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.branches import Branches
 from edgellm.decoding import Prompt
 from edgellm.engine import protocol
+from edgellm.engine.budget import KVBudget, check_memory
 from edgellm.engine.engine import Engine
 from edgellm.engine.offload import Offload, Uploading
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
@@ -77,9 +78,10 @@ class Model:
         """Open a GGUF file for generation: a path or, as text, also what commands take as MODEL.
 
         Options (all of them: `edgellm.options.LoadOptions`):
-        `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `gpu_layers`,
-        `gpu`, `gpu_memory`, `gpu_strict`, `cpu_ffn`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while
-        kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes go to a GPU.
+        `threads` (physical performance cores), `ctx` (the model's), `kv_type` ("f16", "f32" or "q8_0"), `kv_memory`
+        (the GB that keys and values may take; else what is free), `gpu_layers`, `gpu`, `gpu_memory`, `gpu_strict`,
+        `cpu_ffn`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels are compiled, which
+        happens once per machine, `uploading(done, total)` while bytes go to a GPU.
 
         Warns (EdgeLLMWarning) where the file is larger than the free memory, `threads` more than the CPUs, or the GPU
         cannot do what is asked.
@@ -90,6 +92,9 @@ class Model:
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         if chosen.engine == "llama.cpp" and (chosen.gpu is not None or chosen.gpu_layers not in ("auto", 0)):
             raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
+        if chosen.engine == "llama.cpp" and chosen.kv_memory is not None:
+            advice = "leave --kv-memory out, and choose a smaller --ctx instead"
+            raise EdgeLLMError(f"engine llama.cpp takes the KV cache of a full context at once; {advice}")
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
@@ -160,7 +165,7 @@ class Model:
         """The logits of every position: float32 [n_tokens, n_vocab]. Leaves no state behind.
 
         `chunk` is how many tokens are computed at once, and with our engine changes no bit. Raises EdgeLLMError
-        for an unknown token id or no tokens, ContextOverflowError, OptionError for a `chunk` below 1.
+        for an unknown token id or no tokens, ContextOverflowError, NoMemoryError, OptionError for a `chunk` below 1.
         """
         if chunk is not None and chunk < 1:
             raise OptionError(f"option chunk cannot be {chunk}: give a whole number from 1 on")
@@ -169,6 +174,7 @@ class Model:
         session.check_fits(ids)
         engine = session.engine
         step = min(engine.max_rows, chunk or max(1, _LOGITS_BYTES // (4 * engine.vocab)))
+        check_memory(4 * len(ids) * engine.vocab, "logits", "ask for those of fewer tokens at once")
         out = np.empty((len(ids), engine.vocab), np.float32)
         state = engine.new_sequence()
         for start in range(0, len(ids), step):
@@ -229,6 +235,7 @@ def _engine(
         ctx=options.ctx,
         kv_type=options.kv_type,
         cache=cache_folder(),
+        budget=KVBudget.of(options.kv_memory),
         progress=progress,
         offload=Offload.of(options),
         uploading=uploading,

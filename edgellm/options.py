@@ -110,6 +110,7 @@ def check_text(name: str, value: object) -> None:
 class LoadOptions(_Options):
     """How a model is opened. None: found out from the machine or the file.
 
+    `kv_memory`: GB that the KV cache may take on the CPU, whatever is free; if not given, what is free when it grows.
     `gpu_layers`: how many of the last layers the GPU computes, `all` for the output head, too. `gpu`: which one, by a
     part of its name or its number in `edgellm devices`. `gpu_memory`: GB that may be used there. `gpu_strict`: what the
     GPU cannot do is an error, and not left to the CPU. `cpu_ffn`: the feed-forwards of these layers stay on the CPU.
@@ -123,6 +124,7 @@ class LoadOptions(_Options):
     gpu_strict: bool = _option(flag, False)
     cpu_ffn: bool = _option(flag, False)
     kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
+    kv_memory: float | None = _option(real(0, 1_000_000, above=True), None)
     engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
     tokenizer_pre: str | None = _option(text, None)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
+from edgellm.engine.budget import KVBudget
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import batch_rows, context
 from edgellm.engine.kinds import kind, worth_asking
@@ -48,8 +49,8 @@ class Plan:
     What is on a GPU is in `gpu` alone; `notes` are lines about why not more is there.
 
     `weights` are pages of the mapped file, which the system can take back and read again; `kv_cache` grows with the
-    tokens in it; `scratch` is that of all threads, with the logits of one token. `available` is what the machine has
-    left. `devices` are as in `Stats`.
+    tokens in it, up to `kv_memory`, which `kv_tokens` fill; `scratch` is that of all threads, with the logits of one
+    token. `available` is what the machine has left. `devices` are as in `Stats`.
     """
 
     ctx: int
@@ -59,6 +60,8 @@ class Plan:
     traffic: Traffic
     weights: int
     kv_cache: int
+    kv_memory: int
+    kv_tokens: int
     activations: int
     scratch: int
     available: int
@@ -74,7 +77,7 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether all of it has room, with a full context."""
-        return self.total <= self.available
+        return self.total <= self.available and self.kv_cache <= self.kv_memory
 
     @property
     def from_disk(self) -> bool:
@@ -105,6 +108,8 @@ class Plan:
             "kv_type": self.kv_type,
             "threads": self.threads,
             "memory": parts,
+            "kv_memory": self.kv_memory,
+            "kv_tokens": self.kv_tokens,
             "fits": self.fits,
             "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
             "notes": self.notes,
@@ -130,6 +135,10 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     devices = device_figures(model, placement, weights, gpu.name if gpu else None)
     logits = program.logits.row_bytes if program.logits in program.buffers else 0
+    activations = program.activation_bytes(rows) + table_bytes(model.rope, ctx)
+    scratch, kv_cache = threads * program.scratch_bytes + logits, -(-ctx // PAGE) * program.page_bytes
+    others = activations + scratch if options.kv_memory is None else 0
+    kv_memory = max(0, KVBudget.of(options.kv_memory).room(0) - others)
     return Plan(
         ctx=ctx,
         kv_type=options.kv_type,
@@ -137,9 +146,11 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         layers=len(model.layers),
         traffic=Traffic.of(model, options.kv_type),
         weights=devices[0]["bytes"],
-        kv_cache=-(-ctx // PAGE) * program.page_bytes,
-        activations=program.activation_bytes(rows) + table_bytes(model.rope, ctx),
-        scratch=threads * program.scratch_bytes + logits,
+        kv_cache=kv_cache,
+        kv_memory=kv_memory,
+        kv_tokens=min(ctx, kv_memory // max(1, program.page_bytes) * PAGE),
+        activations=activations,
+        scratch=scratch,
         available=available_memory(),
         devices=devices,
         gpu=gpu,

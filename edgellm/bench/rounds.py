@@ -192,6 +192,7 @@ def opened(path: Path, setting: Setting, threads: int, compiling: Progress, say:
     """
     with ExitStack() as stack:
         options: dict[str, Any] = {"threads": threads, "kv_type": setting.kv_type, "gpu_layers": setting.gpu_layers}
+        options["kv_memory"] = setting.kv_memory
         model = stack.enter_context(Model.open(path, progress=compiling, **options))
         described = describe(model.file)
         traffic = Traffic.of(described, setting.kv_type)

@@ -23,6 +23,7 @@ class Setting:
     parallel: int = 1
     rounds: int = 5
     kv_type: str = LoadOptions().kv_type
+    kv_memory: float | None = LoadOptions().kv_memory
     gpu_layers: int | str = LoadOptions().gpu_layers
     against: str | None = None
 

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
-from edgellm.cli.options import KV_TYPES, number
+from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, number
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.options import LoadOptions
@@ -51,6 +51,7 @@ def _number(short: str, name: str, least: int, what: str, most: float = math.inf
 @_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}", _MOST_AT_ONCE)
 @_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
 @click.option("--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
+@click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP)
 @click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")
 @click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -62,8 +63,8 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     machine give in the same run. MBU is the share of the memory's bandwidth that decoding used. Ctrl-C shows the rounds
     that are complete, and exits with 130.
     """
-    load = LoadOptions.from_kwargs(kv_type=given.pop("kv_type"), gpu_layers=given.pop("gpu_layers"))
-    setting = Setting(**given, kv_type=load.kv_type, gpu_layers=load.gpu_layers)
+    load = LoadOptions.from_kwargs(**{name: given.pop(name) for name in ("kv_type", "kv_memory", "gpu_layers")})
+    setting = Setting(**given, kv_type=load.kv_type, kv_memory=load.kv_memory, gpu_layers=load.gpu_layers)
     chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     if setting.against:
         from edgellm.bench.peer import check_peer

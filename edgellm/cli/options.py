@@ -17,6 +17,7 @@ KV_TYPES = one_of(*LoadOptions.choices("kv_type"))
 ENGINES = one_of(*LoadOptions.choices("engine"))
 """What completes options of these names."""
 
+KV_MEMORY_HELP = "Memory that the KV cache may take; else what is free."
 F = TypeVar("F", bound=Callable[..., Any])
 
 TOO_LONG = "give a text that fits the context"
@@ -125,6 +126,7 @@ def load_options(function: F) -> F:
             help="What computes: edgellm (the default) or llama.cpp.",
         ),
         gpu_options,
+        click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP),
         click.option(
             "--kv-type",
             metavar="TYPE",

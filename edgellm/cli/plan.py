@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import KV_TYPES, gpu_options
+from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, gpu_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{LoadOptions().kv_type}]."
 )
+@click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP)
 @click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
@@ -89,7 +90,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
     where = f"{plan.devices[0]['blocks']} blocks{'' if gpu else ', all'} on the CPU"
     rows = [
         ("weights", size(plan.weights), f"mapped from the file; {where}"),
-        ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}"),
+        ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
         ("activations", size(plan.activations), "of a part of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
         ("total", size(plan.total), f"of {size(plan.available)} that are free{_verdict(plan)}"),
@@ -127,7 +128,15 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
     ]
 
 
+def _kv_verdict(plan: "Plan") -> str:
+    from edgellm.gguf.printable import counted, size
+
+    if plan.kv_cache <= plan.kv_memory:
+        return ""
+    return f"; it may take {size(plan.kv_memory)}, enough for {counted(plan.kv_tokens, 'token')}"
+
+
 def _verdict(plan: "Plan") -> str:
     if plan.from_disk:
         return ": too little, it would run at the speed of the disk; choose a smaller quantization"
-    return "" if plan.fits else ": too little for a full context; choose a smaller --ctx"
+    return "" if plan.total <= plan.available else ": too little for a full context; choose a smaller --ctx"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
+from edgellm.engine.budget import WHAT_IS_FREE, KVBudget, check_memory
 from edgellm.engine.device import Logits, Work
 from edgellm.engine.hostpages import HostPages
 from edgellm.engine.memory import aligned
@@ -51,7 +52,14 @@ class CPUDevice:
     name = "CPU"
 
     def __init__(
-        self, program: Program, vocab: int, rows: int, threads: int, cache: Path, progress: jit.Progress | None
+        self,
+        program: Program,
+        vocab: int,
+        rows: int,
+        threads: int,
+        cache: Path,
+        progress: jit.Progress | None,
+        budget: KVBudget = WHAT_IS_FREE,
     ) -> None:
         _check_memory(program.activation_bytes(rows) + threads * program.scratch_bytes)
         lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
@@ -69,7 +77,7 @@ class CPUDevice:
         self._turnout = Turnout(threads)
         self.work = Work()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
-        self._pages = HostPages(program.page_bytes)
+        self._pages = HostPages(program.page_bytes, budget)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
         self._program_at = int(self._ops.ctypes.data)
         products = program.products
@@ -118,6 +126,7 @@ class CPUDevice:
         if not self._logits_at:
             return None
         row_bytes = self._program.logits.row_bytes
+        check_memory(outputs * row_bytes, "logits", "ask for fewer, or close other programs")
         try:
             logits = np.empty((outputs, row_bytes // 4), np.float32)
         except MemoryError:

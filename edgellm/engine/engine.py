@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
+from edgellm.engine.budget import WHAT_IS_FREE, KVBudget
 from edgellm.engine.device import Device, DeviceFault, Work
 from edgellm.engine.offload import NO_OFFLOAD, Offload, Opening, Sizes, Uploading, device_figures
 from edgellm.engine.opening import open_gpu
@@ -64,6 +65,7 @@ class Engine:
         ctx: int | None,
         kv_type: str,
         cache: Path,
+        budget: KVBudget = WHAT_IS_FREE,
         progress: Progress | None = None,
         offload: Offload = NO_OFFLOAD,
         uploading: Uploading | None = None,
@@ -78,7 +80,7 @@ class Engine:
         self.vocab = model.vocab
         self.max_rows = batch_rows(build(model, kv_type), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
-        self._options |= {"cache": cache, "progress": progress, "check": file.check}
+        self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
         self._opening = Opening.of(file, Sizes(self.max_rows, self.ctx, kv_type), offload)
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []

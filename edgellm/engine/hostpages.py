@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine.budget import KVBudget
 from edgellm.engine.memory import Placed, huge
-from edgellm.errors import NoMemoryError
 from kquants.layout import PAGE
 
 CHUNK = 32 << 20
@@ -12,10 +12,10 @@ CHUNK = 32 << 20
 
 
 class HostPages:
-    """Pages of `page_bytes` in this machine's memory; `addresses` int64 has where each lies."""
+    """Pages of `page_bytes` in this machine's memory, within a budget; `addresses` int64 has where each lies."""
 
-    def __init__(self, page_bytes: int) -> None:
-        self.page_bytes = page_bytes
+    def __init__(self, page_bytes: int, budget: KVBudget) -> None:
+        self.page_bytes, self._budget = page_bytes, budget
         self.addresses = Placed.of(np.zeros(64, np.int64))
         self._pages: list[NDArray[np.uint8]] = []
 
@@ -24,19 +24,24 @@ class HostPages:
         held = len(self._pages)
         if pages <= held or not self.page_bytes:
             return
-        count = max(pages - held, CHUNK // self.page_bytes)
-        chunk = count * self.page_bytes
-        try:
-            new = huge(chunk).reshape(count, self.page_bytes)
-        except MemoryError:
-            raise NoMemoryError(
-                f"no memory for another {chunk >> 20} MiB of KV cache after {held * PAGE} tokens; "
-                "shorten the conversation or choose a smaller --ctx"
-            ) from None
+        new = self._make(pages - held)
+        count = len(new)
         if held + count > len(self.addresses.array):
             self.addresses = Placed.of(np.concatenate([self.addresses.array, np.zeros(held + count, np.int64)]))
         self.addresses.array[held : held + count] = [page.ctypes.data for page in new]
         self._pages.extend(new)
+
+    def _make(self, needed: int) -> NDArray[np.uint8]:
+        """So many new pages or, if there is room, more: uint8 [pages, page_bytes]. Raises NoMemoryError."""
+        held = len(self._pages)
+        room = self._budget.room(held * self.page_bytes) // self.page_bytes
+        try:
+            if room >= needed:
+                count = min(max(needed, CHUNK // self.page_bytes), room)
+                return huge(count * self.page_bytes).reshape(count, self.page_bytes)
+        except MemoryError:  # of a system that promises no more memory than it has
+            pass
+        return self._budget.refuse(needed * self.page_bytes, held * PAGE)
 
     def copy(self, source: int, target: int) -> None:
         """See `edgellm.engine.pages.PageStore`."""

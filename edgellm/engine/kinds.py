@@ -17,8 +17,9 @@ KINDS = ("webgpu",)
 class Choice:
     """The blocks that a GPU gets, the bytes that they take there by part, and what a person should know about that.
 
-    `available` bytes of its memory are free, or may be used; None where nobody tells. If it does not answer for
-    `patience_s` it counts as hung. `handle` is for its kind.
+    `available` bytes of its memory are free, or may be used; None where nobody tells. `kv_limit` is the most bytes that
+    KV pages may take there; None where nobody set a limit. If it does not answer for `patience_s` it counts as hung.
+    `handle` is for its kind.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Choice:
     notes: list[str]
     patience_s: float
     handle: Any
+    kv_limit: int | None = None
 
 
 class Kind(Protocol):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgellm.arch.description import Rope
+from edgellm.engine.budget import check_memory
 from edgellm.engine.memory import Placed
 from edgellm.errors import EdgeLLMError
 from kquants.layout import PAGE
@@ -49,4 +50,5 @@ class Rotations:
         self._known = known
 
     def _make(self, room: int) -> Placed:
+        check_memory(8 * room * len(self._rope.frequencies), "rotations", "choose a smaller --ctx")
         return Placed.of(np.empty((room, len(self._rope.frequencies), 2), np.float32))

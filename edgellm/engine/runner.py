@@ -7,6 +7,7 @@ from time import perf_counter
 
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
+from edgellm.engine.budget import KVBudget
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.pages import PagePool, Sequence
@@ -37,10 +38,11 @@ class Runner:
         cache: Path,
         progress: Progress | None,
         check: Callable[[], None],
+        budget: KVBudget,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
         program = build(model, kv_type, placement)
-        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress)
+        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._parts = parts(placement)
         self.pool = PagePool(self.devices)

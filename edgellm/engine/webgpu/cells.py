@@ -1,5 +1,6 @@
 """KV pages on a GPU: for each layer buffers, in which page after page lies; layouts are in `shaders/cells_*.wgsl`."""
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -7,6 +8,8 @@ from edgellm.arch.description import Description
 from edgellm.engine.offload import Sizes
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
+from edgellm.errors import NoMemoryError
+from edgellm.gguf.printable import counted, size
 from kquants.layout import PAGE
 
 LEAST_PAGES = 8
@@ -32,22 +35,43 @@ class Piece(NamedTuple):
 class Cells:
     """The pages of layers, known by the numbers of their blocks; room for them grows as it is asked for.
 
-    Those of a layer are in as many pieces as bindings ask for.
+    Those of a layer are in as many pieces as bindings ask for. All together they take `limit` bytes at most.
     """
 
-    def __init__(self, gpu: GPU, model: Description, sizes: Sizes, blocks: Sequence[int]) -> None:
+    def __init__(
+        self, gpu: GPU, model: Description, sizes: Sizes, blocks: Sequence[int], limit: int | None = None
+    ) -> None:
         self._gpu, self._page_bytes = gpu, page_bytes(model, sizes.kv_type)
         self._most = max(1, gpu.binding // self._page_bytes)
         self._full = -(-sizes.ctx // PAGE)
+        self._limit, self._layers = limit, len(blocks)
         self.pages = min(LEAST_PAGES, self._full)
         self._between = gpu.buffer(self._page_bytes, "a KV page")  # WebGPU copies nothing within a buffer
         self.pieces: dict[int, list[Piece]] = {block: [] for block in blocks}
         self._make(self.pages)
 
     def hold(self, pages: int) -> None:
-        """Have room for so many pages. One full sequence gets no more than it was planned with."""
-        more = min(2 * self.pages, self.pages + self._most)
+        """Have room for so many pages. One full sequence gets no more than it was planned with.
+
+        Raises NoMemoryError beyond the limit.
+        """
+        self._check(pages)
+        more = min(2 * self.pages, self.pages + self._most, self._allowed)
         self._make(max(pages, min(more, self._full) if self.pages < self._full else more))
+
+    @property
+    def _allowed(self) -> int:
+        """The most pages that there may be."""
+        all_layers = self._page_bytes * self._layers
+        return sys.maxsize if self._limit is None or not all_layers else self._limit // all_layers
+
+    def _check(self, pages: int) -> None:
+        if self._limit is not None and pages > self._allowed:
+            left = f"{size(max(0, self._limit))} that the weights leave of --gpu-memory"
+            full = f"the KV cache on {self._gpu.name} may not grow beyond the {left}"
+            after = f"which are full after {counted(self.pages * PAGE, 'token')}"
+            advice = "allow more, shorten the conversation, or choose a smaller --ctx or fewer --gpu-layers"
+            raise NoMemoryError(f"{full}, {after}; {advice}")
 
     def copy(self, source: int, target: int) -> None:
         """Copy a page of all layers."""

@@ -36,14 +36,16 @@ class _Fitting:
             obstacle(self.model, block, self.sizes.kv_type) if on == GPU else None for block, on in enumerate(wanted)
         ]
         placement = tuple(CPU if why else on for on, why in zip(wanted, obstacles, strict=True))
+        memory, limit = gpu_memory(self.model, placement, self.sizes), self.offload.memory
         return Choice(
             self.adapter.name,
             placement,
-            gpu_memory(self.model, placement, self.sizes),
+            memory,
             self.offload.memory or self.free,
             list(dict.fromkeys(why for why in obstacles if why)),
             _SOFTWARE_PATIENCE_S if self.adapter.kind == "software" else _PATIENCE_S,
             self.adapter,
+            None if limit is None else limit - memory["weights"] - memory["activations"],
         )
 
     def within(self, asked: int, room: int) -> Choice:

@@ -30,7 +30,7 @@ class GPUDevice:
     """The blocks that a placement puts on the GPU, made ready for batches.
 
     `uploaded` is told the bytes of each step of the upload, and later 0 after some blocks of a large batch, as a sign
-    of life. Raises DeviceFault, as all methods do.
+    of life. `kv_limit` is the most bytes that KV pages may take. Raises DeviceFault, as all methods do.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class GPUDevice:
         placement: Placement,
         sizes: Sizes,
         uploaded: Callable[[int], None],
+        kv_limit: int | None = None,
     ) -> None:
         self.gpu, self.name, self.work, self._model = gpu, gpu.name, gpu.work, model
         self._own = [block for block, device in enumerate(placement) if device == ON_GPU]
@@ -54,7 +55,7 @@ class GPUDevice:
             if feed_forward(i) in self._own:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
         self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
-        self._cells = Cells(gpu, model, sizes, list(self._mixers))
+        self._cells = Cells(gpu, model, sizes, list(self._mixers), kv_limit)
         self._made: dict[tuple[int, HowMany], list[Dispatch]] = {}
         self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None

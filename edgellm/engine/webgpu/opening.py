@@ -21,7 +21,7 @@ def open_gpu(model: Description, sizes: Sizes, choice: Choice, uploading: Upload
 
     gpu = Connected(choice.handle)
     try:
-        return GPUDevice(gpu, model, choice.placement, sizes, uploaded)
+        return GPUDevice(gpu, model, choice.placement, sizes, uploaded, choice.kv_limit)
     except BaseException:
         gpu.close()
         raise

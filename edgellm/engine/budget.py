@@ -1,0 +1,46 @@
+"""How much memory may be taken: Linux ends a process that takes too much, and gives it no error first."""
+
+from typing import NamedTuple, NoReturn
+
+from edgellm.errors import NoMemoryError
+from edgellm.gguf.printable import counted, size
+from edgellm.machine import spare_memory
+
+_UNASKED = 16 << 20
+"""Bytes that are taken without a look at what is free, which takes half a millisecond."""
+
+
+def check_memory(nbytes: int, what: str, advice: str) -> None:
+    """Raise NoMemoryError if so many bytes cannot be taken now."""
+    if nbytes > _UNASKED and nbytes > (spare := spare_memory()):
+        raise NoMemoryError(f"no memory for {size(nbytes)} of {what}, as {size(spare)} are free; {advice}")
+
+
+class KVBudget(NamedTuple):
+    """What the KV pages of one model may take: `limit` bytes, or, if that is None, what is free when they are made."""
+
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, kv_memory: float | None) -> "KVBudget":
+        """That of an option in GB."""
+        return cls(None if kv_memory is None else int(kv_memory * 1e9))
+
+    def room(self, held: int) -> int:
+        """Bytes that may be taken beside those that are held."""
+        return spare_memory() if self.limit is None else max(0, self.limit - held)
+
+    def refuse(self, nbytes: int, tokens: int) -> NoReturn:
+        """Raise NoMemoryError: there are pages for so many tokens, and no room for `nbytes` more."""
+        ways = "shorten the conversation, or choose a smaller --ctx or --kv-type q8_0"
+        after = f"after {counted(tokens, 'token')}"
+        if self.limit is None:
+            spare = f"{size(spare_memory())} are free"
+            what = f"no memory for another {size(nbytes)} of KV cache {after}, as {spare}"
+            raise NoMemoryError(f"{what}; close other programs, {ways}")
+        what = f"the KV cache may not grow beyond {size(self.limit)} (--kv-memory), which are full {after}"
+        raise NoMemoryError(f"{what}; allow more, {ways}")
+
+
+WHAT_IS_FREE = KVBudget()
+"""No limit that a person set."""

@@ -1,0 +1,177 @@
+"""The memory that KV pages, logits and rotations may take: one clear line comes before the system is out of it."""
+
+import sys
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from edgellm import EdgeLLMError, Model, OptionError, machine
+from edgellm.arch import describe
+from edgellm.engine.budget import KVBudget, check_memory
+from edgellm.engine.engine import Engine
+from edgellm.engine.hostpages import CHUNK, HostPages
+from edgellm.engine.offload import Offload
+from edgellm.engine.protocol import Segment
+from edgellm.errors import NoMemoryError
+from edgellm.gguf import GGUFFile
+from edgellm.home import cache_folder
+from edgellm.options import LoadOptions
+from edgellm.plan import make_plan
+from kquants.layout import PAGE
+from support.chat_model import write_chat_model
+from support.gpus import TINY, adapter, some_ids
+from support.model_file import ModelFile
+from tui.core.backend import EdgeBackend
+from tui.core.events import ModelOpened
+from tui.core.worker import Request, Worker
+
+CELL = 2 * 2 * 1 * 32 * 2
+"""Bytes of a token of a chat model: keys and values of 2 layers, one head of 32, f16."""
+
+EIGHT_PAGES = 8 * PAGE * CELL / 1e9
+ASKED = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_chat_model(tmp_path / "model.gguf")
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes that are free, as tests say."""
+    bytes_free = [1 << 40]
+    monkeypatch.setattr("edgellm.engine.budget.spare_memory", lambda: bytes_free[0])
+    return bytes_free
+
+
+def test_pages_stay_within_the_limit() -> None:
+    pages = HostPages(1 << 20, KVBudget(10 << 20))
+    pages.hold(1)
+    assert np.count_nonzero(pages.addresses.array) == 10, "many at once, and no more than there may be"
+    pages.hold(10)
+    with pytest.raises(NoMemoryError, match=r"may not grow beyond 10.5 MB \(--kv-memory\), .* full after 640 tokens"):
+        pages.hold(11)
+    pages.hold(10)
+
+
+def test_pages_stay_within_what_is_free(free: list[int]) -> None:
+    pages = HostPages(1 << 20, KVBudget())
+    pages.hold(1)
+    assert np.count_nonzero(pages.addresses.array) == CHUNK >> 20
+    free[0] = 3 << 20
+    pages.hold(33)
+    assert np.count_nonzero(pages.addresses.array) == 35
+    free[0] = 1 << 19
+    told = "no memory for another 1.05 MB of KV cache after 2,240 tokens, as 524 kB are free; close other programs"
+    with pytest.raises(NoMemoryError, match=told):
+        pages.hold(36)
+
+
+def test_a_limit_that_a_person_set_counts_whatever_is_free(free: list[int]) -> None:
+    free[0] = 0
+    HostPages(1 << 20, KVBudget(1 << 20)).hold(1)
+
+
+def test_what_is_small_is_taken_without_a_look(free: list[int]) -> None:
+    free[0] = 0
+    check_memory(1 << 20, "logits", "ask for fewer")
+    with pytest.raises(NoMemoryError, match="no memory for 105 MB of logits, as 0 bytes are free; ask for fewer"):
+        check_memory(105_000_000, "logits", "ask for fewer")
+
+
+def test_logits_of_many_tokens_are_refused_before_they_are_computed(path: Path, free: list[int]) -> None:
+    with Model.open(path) as model:
+        free[0] = 20 << 20
+        with pytest.raises(NoMemoryError, match=r"of logits.*ask for those of fewer tokens"):
+            model.logits([5] * 6000)
+        assert model.logits([5] * 100).shape == (100, 1024)
+
+
+def test_a_reply_that_fills_the_memory_ends_and_the_next_one_goes_on(path: Path) -> None:
+    with Model.open(path, kv_memory=EIGHT_PAGES) as model:
+        reply = model.stream("hello", temp=0)
+        with pytest.raises(NoMemoryError, match=r"full after 512 tokens; allow more, .*--ctx or --kv-type q8_0"):
+            list(reply)
+        assert 480 < len(reply.tokens) <= 513
+        assert len(model.generate("other words", max_tokens=300, temp=0).tokens) == 300
+
+
+def test_what_nothing_uses_is_let_go_of_first(path: Path) -> None:
+    """Conversations that are kept fill the memory; each new one takes the room of the oldest."""
+    with Model.open(path) as whole, Model.open(path, kv_memory=EIGHT_PAGES) as model:
+        for system in ("one", "two", "three", "four", "five"):
+            texts = [each.chat(system=system).send("hello", max_tokens=200, temp=0).text for each in (whole, model)]
+            assert texts[0] == texts[1]
+        chat = model.chat(system="again")
+        for asked in ("one", "two", "three", "four"):
+            messages = [{"role": "user", "content": asked * 40}]
+            assert len(chat.reply(messages, max_tokens=60).completion().tokens) == 60
+
+
+def test_the_chat_stays_open(path: Path) -> None:
+    told = Queue[Any]()
+    worker = Worker(EdgeBackend(), told.put)
+    try:
+        worker.open(str(path), lambda name: {"kv_memory": EIGHT_PAGES})
+        assert isinstance(told.get(timeout=60), ModelOpened)
+        worker.reply(Request(1, ASKED, {"temp": 0.0}))
+        ended = told.get(timeout=60)
+        assert (ended.finish_reason, bool(ended.text)) == ("error", True)
+        assert "--kv-memory" in ended.problem
+        worker.reply(Request(2, ASKED, {"max_tokens": 5}))
+        assert told.get(timeout=60).finish_reason == "length"
+    finally:
+        worker.close()
+
+
+def test_the_plan_says_how_many_tokens_fit(path: Path, free: list[int]) -> None:
+    with GGUFFile.open(path) as file:
+        plan = make_plan(file, LoadOptions(kv_memory=EIGHT_PAGES))
+        assert (plan.kv_memory, plan.kv_tokens, plan.fits) == (8 * PAGE * CELL, 8 * PAGE, False)
+        assert make_plan(file, LoadOptions(kv_memory=1)).kv_tokens == 8192
+        free[0] = 0
+        assert make_plan(file, LoadOptions()).kv_tokens == 0
+
+
+def test_what_cannot_be_is_refused(path: Path) -> None:
+    with pytest.raises(OptionError, match="option kv_memory cannot be 0"):
+        Model.open(path, kv_memory=0)
+    with pytest.raises(EdgeLLMError, match="llama.cpp takes .* at once; leave --kv-memory out"):
+        Model.open(path, kv_memory=1, engine="llama.cpp")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes for want of memory")
+def test_some_memory_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    total = psutil.virtual_memory().total
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
+    monkeypatch.setattr(machine.cgroup, "memory_limits", lambda root: [1 << 50])
+    assert (1 << 40) - machine.spare_memory() == min(total // 16, 256 << 20)
+    monkeypatch.setattr(machine.cgroup, "memory_limits", lambda root: [1 << 50, 320 << 20])
+    assert (1 << 40) - machine.spare_memory() == 20 << 20
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
+    assert machine.spare_memory() == 0
+
+
+@pytest.mark.gpu
+def test_pages_on_a_gpu_stay_within_its_memory(model_file: ModelFile) -> None:
+    """Weights fit with the KV cache of one full context: a second sequence gets what is left, and no more."""
+    adapter()
+    with GGUFFile.open(model_file(**TINY)) as file:
+        sizes: dict[str, Any] = {"threads": 1, "ctx": 256, "kv_type": "f32", "cache": cache_folder()}
+        needed = make_plan(file, LoadOptions(ctx=256, kv_type="f32", gpu_layers="all", gpu="0")).gpu
+        assert needed and describe(file).kv_heads == 2
+        engine = Engine(file, **sizes, offload=Offload("all", "0", needed.total, strict=True))
+        first, second = engine.new_sequence(), engine.new_sequence()
+        ids = some_ids(200)
+        expected = engine.forward([Segment(first, ids, [199])])
+        with pytest.raises(NoMemoryError, match=r"KV cache on .* may not grow beyond the .* leave of --gpu-memory"):
+            engine.forward([Segment(second, ids, [199])])
+        assert len(second) == 0
+        del first
+        np.testing.assert_allclose(engine.forward([Segment(second, ids, [199])]), expected, atol=1e-4)
+        engine.close()
