@@ -141,7 +141,7 @@ def test_the_plan_says_how_many_tokens_fit(path: Path, free: list[int]) -> None:
 def test_what_cannot_be_is_refused(path: Path) -> None:
     with pytest.raises(OptionError, match="option kv_memory cannot be 0"):
         Model.open(path, kv_memory=0)
-    with pytest.raises(EdgeLLMError, match="llama.cpp takes .* at once; leave --kv-memory out"):
+    with pytest.raises(EdgeLLMError, match=r"llama\.cpp takes .* at once; leave --kv-memory out"):
         Model.open(path, kv_memory=1, engine="llama.cpp")
 
 

@@ -54,6 +54,7 @@ SETTINGS = (
     Setting("ctx", Group.LOAD, "Most tokens of conversation and reply; empty: as many as the model can"),
     Setting("kv_type", Group.LOAD, "How keys and values are kept: f16, f32, or q8_0 at half the memory",
             ("f16", "f32", "q8_0")),
+    Setting("kv_memory", Group.LOAD, "GB that keys and values may take; empty: what is free"),
     Setting("threads", Group.LOAD, "Threads that compute; empty: one for each performance core"),
     Setting("gpu_layers", Group.LOAD, "Layers on the GPU: a number, all, or auto"),
 )  # fmt: skip
