@@ -1,6 +1,7 @@
 """The file of chats: killed programs, several at once, other versions, damage, no place."""
 
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -292,6 +293,42 @@ def test_nothing_is_half_saved_where_it_cannot_be(path: Path, pragma: str, told:
             change()
     assert store.load(chat).tree.path() == [first]
     store.close()
+
+
+FULL = """
+mount -t tmpfs -o size=400k tmpfs "$1" && {
+    "$2" -c 'import pathlib, sys; from tui.core.store import Store; Store(pathlib.Path(sys.argv[1]))' "$1/chats.db"
+    head -c 1000000 /dev/zero > "$1/fill"
+    "$2" -m edgellm chat --plain < /dev/null
+}
+"""
+
+
+def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
+    """SQLite says that it cannot read or write, which is no reason to move the chats away."""
+    home, alone = tmp_path / "home", ["unshare", "--map-root-user", "--mount"]
+    home.mkdir()
+    if not shutil.which("unshare") or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs a disk of its own, which Linux lets a user have who may unshare")
+    environment = with_support() | {"EDGELLM_HOME": str(home)}
+    command = [*alone, "sh", "-c", FULL, "sh", str(home), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    told = f"edgellm: {home}/chats.db: the disk is full, and changes are not saved; make room on it"
+    assert done.stderr.splitlines()[-1] == told
+
+
+def test_a_disk_that_fails_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = sqlite3.OperationalError("disk I/O error")
+    failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(database, "migrate", fail)
+    with pytest.raises(EdgeLLMError, match=r"cannot be read or written \(disk I/O error\); check the disk") as error:
+        Store(path)
+    assert "move" not in str(error.value)
 
 
 def test_a_file_that_is_locked_for_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

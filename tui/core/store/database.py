@@ -1,7 +1,9 @@
 """The file: opened, locked for each change, and every failure told in one line."""
 
+import errno
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,16 +23,25 @@ _PATIENCE_S = 5.0
 _DAMAGED = "damaged, or no database; move it away, with -wal and -shm beside it, to begin a new one"
 _LOCKED = "another program has it locked; close that one and try again"
 _READ_ONLY = "cannot be written; check the permissions of the file and its folder, or set EDGELLM_HOME to another one"
+_FULL = "the disk is full, and changes are not saved; make room on it"
 _FAILURES = {
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: _READ_ONLY,
-    sqlite3.SQLITE_FULL: "the disk is full, and the last change is not saved; make room on it",
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: "cannot be read or written (disk I/O error); check the disk that it is on",
     sqlite3.SQLITE_NOTADB: _DAMAGED,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_CONSTRAINT: "the chat or message is no longer there; open the chat again",
 }
+
+
+_OF_A_FULL_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""What SQLite says of a disk that has no room for the files beside a database, as of other failures."""
+
+_PROBE = bytes(1 << 16)
+"""More than the least that SQLite puts beside a database."""
 
 
 class Database:
@@ -90,11 +101,22 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest tells more than anyone can act on
-            raise EdgeLLMError(f"{self.path}: {_FAILURES.get(code) or _other(error)}") from error
+            told = _FULL if code in _OF_A_FULL_DISK and _is_full(self.path.parent) else _FAILURES.get(code)
+            raise EdgeLLMError(f"{self.path}: {told or _other(error)}") from error
         except OSError as error:
             raise EdgeLLMError(f"{self.path}: {error.strerror or error}; set EDGELLM_HOME to another folder") from error
         except (InvalidError, UnicodeDecodeError) as error:  # the latter where SQLite quotes the damage
             raise EdgeLLMError(f"{self.path}: {_DAMAGED} ({error})") from error
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether nothing can be written in a folder for want of room on its disk, or of a quota."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(_PROBE)
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+    return False
 
 
 def _other(error: Exception) -> str:
