@@ -3,7 +3,7 @@
 import mmap
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, NoReturn, Self
 
 import numpy as np
 
@@ -30,15 +30,21 @@ class MappedFile(mmap.mmap):
 
     def check(self) -> None:
         """Raise ModelFileError where something of the file is lost: zeros may have been read in its place."""
-        left = self._nbytes
-        with suppress(OSError):  # of a server that does not answer just now
+        try:  # not suppress: each token asks this, and it takes 0.3 us less so
             left = self.size()
+        except OSError:  # of a server that does not answer just now
+            left = self._nbytes
         if left < self._nbytes:
-            what = f"was cut short while it was in use: {size(left)} of {size(self._nbytes)} are left"
-            raise ModelFileError(f"{printable(str(self._path), 400)}: {what}; get it again, then open it anew")
+            self._fail(
+                f"was cut short while it was in use: {size(left)} of {size(self._nbytes)} are left; get it again"
+            )
         if self._slot is not None and sigbus.faults(self._slot):
-            what = "could not be read while it was in use: its disk failed, or another program wrote to it"
-            raise ModelFileError(f"{printable(str(self._path), 400)}: {what}; check it, then open it anew")
+            self._fail(
+                "could not be read while it was in use: its disk failed, or another program wrote to it; check it"
+            )
+
+    def _fail(self, problem: str) -> NoReturn:
+        raise ModelFileError(f"{printable(str(self._path), 400)}: {problem}, then open it anew")
 
     def close(self) -> None:
         """Unmap. Raises BufferError while there are views."""
