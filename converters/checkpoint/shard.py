@@ -1,6 +1,10 @@
 """One safetensors file: its header, read and checked."""
 
+import os
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -55,7 +59,7 @@ def read_shard(path: Path) -> dict[str, StoredTensor]:
     if _LONGEST_HEADER < at <= nbytes:
         fail(path, f"has a header of {size(at)}, longer than that of any model; download it again")
     tensors = {}
-    for name, dtype, shape in _read_by_library(path, head):
+    for name, dtype, shape in _read_by_library(path, head, at, nbytes):
         if dtype not in _WIDTHS:
             what = f"tensor {printable(name)} has the dtype {printable(dtype)}"
             fail(path, f"{what}, which is not supported; get a checkpoint in BF16")
@@ -80,12 +84,27 @@ def _head(path: Path) -> tuple[int, bytes]:
         fail(path, f"cannot be read ({error.strerror}); check its permissions and disk")
 
 
-def _read_by_library(path: Path, head: bytes) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Name, dtype and shape of each tensor, in the order of their bytes."""
+@contextmanager
+def _safe_to_map(path: Path, header: int, nbytes: int) -> Iterator[Path]:
+    """A file with the same header and of the same size that no other program can cut short, all else in it a hole.
+
+    The library maps what it reads: to touch what is lost would end the process.
+    """
+    if os.name != "posix":
+        yield path
+        return
+    with tempfile.TemporaryFile() as copy, path.open("rb") as file:
+        copy.write(file.read(min(header, nbytes)))
+        copy.truncate(nbytes)
+        yield Path(f"/dev/fd/{copy.fileno()}")
+
+
+def _read_by_library(path: Path, head: bytes, header: int, nbytes: int) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, dtype and shape of each tensor, in the order of their bytes. So many bytes of the file are its header."""
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="numpy") as opened:
+        with _safe_to_map(path, header, nbytes) as safe, safe_open(safe, framework="numpy") as opened:
             slices = [(name, opened.get_slice(name)) for name in opened.offset_keys()]
             return [(name, found.get_dtype(), tuple(found.get_shape())) for name, found in slices]
     except (SafetensorError, OSError) as error:

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from converters.checkpoint import Checkpoint
+from converters.checkpoint.shard import read_shard
+from converters.reading import read_bytes
 from edgellm.errors import ModelFileError
 from support.make_checkpoint import Stored, write_checkpoint, write_safetensors
 
@@ -188,6 +191,21 @@ def test_a_shard_cut_short_while_it_is_read(whole: Path) -> None:
     assert "become shorter" in error_of(whole, lambda: source.rows(300, 320))
     (whole / SECOND).unlink()
     assert "cannot be read" in error_of(whole, lambda: source.rows(0, 1))
+
+
+def test_a_shard_cut_short_while_its_header_is_read(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library maps files, and to touch what is lost of a map would end the process: it gets none that others cut."""
+    opened = safetensors.safe_open
+
+    def cut_then_open(path: Path, **options: str) -> Any:
+        os.truncate(whole / SECOND, 0)
+        return opened(path, **options)
+
+    monkeypatch.setattr(safetensors, "safe_open", cut_then_open)
+    tensors = read_shard(whole / SECOND)
+    assert "lm_head.weight" in tensors
+    last = tensors["lm_head.weight"]
+    assert "become shorter" in error_of(whole, lambda: read_bytes(last.file, last.offset, last.nbytes))
 
 
 def test_tensors_that_cannot_be_sources(tmp_path: Path) -> None:
