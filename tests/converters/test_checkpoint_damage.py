@@ -194,7 +194,7 @@ def test_a_shard_cut_short_while_it_is_read(whole: Path) -> None:
 
 
 def test_a_shard_cut_short_while_its_header_is_read(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library maps files, and to touch what is lost of a map would end the process: it gets none that others cut."""
+    """The library maps files, and what is lost of a map ends the process: it gets a copy."""
     opened = safetensors.safe_open
 
     def cut_then_open(path: Path, **options: str) -> Any:
