@@ -13,8 +13,8 @@ def read_bytes(path: Path, offset: int, nbytes: int) -> NDArray[np.uint8]:
     """Bytes offset … offset + nbytes - 1 of a file, in an array of their own. Any thread may call it.
 
     Read, not mapped: pages of a map count as memory of the process, and where a disk fails or another program cuts
-    the file short, a map kills the process (SIGBUS). Of pieces as small as a core's cache, reading costs 0.16 s/GB
-    of what the system has in memory, and a map 0.09. Raises ModelFileError.
+    the file short, reading tells at once. Of pieces as small as a core's cache, reading costs 0.16 s/GB of what the
+    system has in memory, and a map 0.09. Raises ModelFileError.
     """
     data = np.empty(nbytes, np.uint8)
     name = printable(str(path), 400)

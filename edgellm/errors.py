@@ -5,7 +5,7 @@
     ├── UnsupportedModelError     the file is whole, but asks for what this version cannot do
     ├── PromptError               a prompt that cannot be computed, such as one without any token
     │   └── ContextOverflowError  the prompt does not fit the context
-    ├── NoMemoryError             the KV cache cannot grow
+    ├── NoMemoryError             there is no memory for more of the KV cache, or for logits
     └── OptionError               an option is unknown or has an impossible value
 
 Each message names the file or option, what is wrong and where, and what to do next. The command line
@@ -54,7 +54,7 @@ class ContextOverflowError(PromptError):
 
 
 class NoMemoryError(EdgeLLMError):
-    """There is no memory for more tokens in the KV cache."""
+    """There is no memory, or none that may be taken, for more tokens in the KV cache, or for logits."""
 
 
 class OptionError(EdgeLLMError, TypeError, ValueError):

@@ -63,6 +63,8 @@ class CPUDevice:
     ) -> None:
         _check_memory(program.activation_bytes(rows) + threads * program.scratch_bytes)
         lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
+        needed = sum((b.rows or rows) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
+        check_memory(needed, "activations", "close other programs")
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
@@ -72,7 +74,6 @@ class CPUDevice:
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            needed = sum((b.rows or rows) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
             raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
         self._turnout = Turnout(threads)
         self.work = Work()

@@ -16,6 +16,7 @@ from edgellm.engine.engine import Engine
 from edgellm.engine.hostpages import CHUNK, HostPages
 from edgellm.engine.offload import Offload
 from edgellm.engine.protocol import Segment
+from edgellm.engine.rotations import Rotations
 from edgellm.errors import NoMemoryError
 from edgellm.gguf import GGUFFile
 from edgellm.home import cache_folder
@@ -90,6 +91,24 @@ def test_logits_of_many_tokens_are_refused_before_they_are_computed(path: Path, 
         with pytest.raises(NoMemoryError, match=r"of logits.*ask for those of fewer tokens"):
             model.logits([5] * 6000)
         assert model.logits([5] * 100).shape == (100, 1024)
+
+
+def test_a_model_that_has_no_room_is_not_opened(path: Path, monkeypatch: pytest.MonkeyPatch, free: list[int]) -> None:
+    monkeypatch.setattr("edgellm.engine.budget._UNASKED", 0)
+    free[0] = 10_000
+    with pytest.raises(
+        NoMemoryError, match=r"no memory for .* of activations, as 10 kB are free; close other programs"
+    ):
+        Model.open(path)
+
+
+def test_a_table_of_rotations_that_has_no_room_is_not_made(path: Path, free: list[int]) -> None:
+    with GGUFFile.open(path) as file:
+        table = Rotations(describe(file).rope, 1 << 22)
+    free[0] = 20 << 20
+    table.reach(1 << 17)
+    with pytest.raises(NoMemoryError, match=r"no memory for .* of rotations, .*; choose a smaller --ctx"):
+        table.reach(1 << 20)
 
 
 def test_a_reply_that_fills_the_memory_ends_and_the_next_one_goes_on(path: Path) -> None:
