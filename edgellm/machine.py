@@ -59,8 +59,13 @@ def available_memory() -> int:
     return min([psutil.virtual_memory().available, *cgroup.free_memory(Path("/"))])
 
 
+def obtainable_memory() -> int:
+    """Bytes that may be taken before Linux ends a process for want of memory; other systems say when there is none."""
+    return available_memory() if sys.platform == "linux" else sys.maxsize
+
+
 def spare_memory() -> int:
-    """Bytes that may be taken before Linux ends a process for want of memory; other systems say when there is none.
+    """Bytes of that for what grows step by step.
 
     A sixteenth of all memory, or 256 MiB, stays free: others take some meanwhile, and what is free is estimated.
     """

@@ -4,7 +4,7 @@ from typing import NamedTuple, NoReturn
 
 from edgellm.errors import NoMemoryError
 from edgellm.gguf.printable import counted, size
-from edgellm.machine import spare_memory
+from edgellm.machine import obtainable_memory, spare_memory
 
 _UNASKED = 16 << 20
 """Bytes that are taken without a look at what is free, which takes half a millisecond."""
@@ -12,8 +12,8 @@ _UNASKED = 16 << 20
 
 def check_memory(nbytes: int, what: str, advice: str) -> None:
     """Raise NoMemoryError if so many bytes cannot be taken now."""
-    if nbytes > _UNASKED and nbytes > (spare := spare_memory()):
-        raise NoMemoryError(f"no memory for {size(nbytes)} of {what}, as {size(spare)} are free; {advice}")
+    if nbytes > _UNASKED and nbytes > (free := obtainable_memory()):
+        raise NoMemoryError(f"no memory for {size(nbytes)} of {what}, as {size(free)} are free; {advice}")
 
 
 class KVBudget(NamedTuple):
@@ -37,7 +37,7 @@ class KVBudget(NamedTuple):
         if self.limit is None:
             spare = f"{size(spare_memory())} are free"
             what = f"no memory for another {size(nbytes)} of KV cache {after}, as {spare}"
-            raise NoMemoryError(f"{what}; close other programs, {ways}")
+            raise NoMemoryError(f"{what}; close other programs, allow it all the same with --kv-memory, {ways}")
         what = f"the KV cache may not grow beyond {size(self.limit)} (--kv-memory), which are full {after}"
         raise NoMemoryError(f"{what}; allow more, {ways}")
 

@@ -46,7 +46,8 @@ def path(tmp_path: Path) -> Path:
 def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes that are free, as tests say."""
     bytes_free = [1 << 40]
-    monkeypatch.setattr("edgellm.engine.budget.spare_memory", lambda: bytes_free[0])
+    for name in ("spare_memory", "obtainable_memory"):
+        monkeypatch.setattr(f"edgellm.engine.budget.{name}", lambda: bytes_free[0])
     return bytes_free
 
 
@@ -173,7 +174,9 @@ def test_some_memory_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.cgroup, "memory_limits", lambda root: [1 << 50, 320 << 20])
     assert (1 << 40) - machine.spare_memory() == 20 << 20
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
-    assert machine.spare_memory() == 0
+    assert (machine.spare_memory(), machine.obtainable_memory()) == (0, 1 << 20)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert machine.spare_memory() == machine.obtainable_memory() == sys.maxsize
 
 
 @pytest.mark.gpu

@@ -102,6 +102,7 @@ def test_a_memory_limit_of_version_2_counts_file_pages_as_free(tmp_path: Path) -
     limits = {f"{APP}/memory.max": 1000, f"{APP}/memory.current": 900, f"{APP}/memory.stat": stat}
     above = {"sys/fs/cgroup/user.slice/memory.max": "max", "sys/fs/cgroup/user.slice/memory.current": 10**6}
     assert list(cgroup.free_memory(lay(tmp_path, VERSION_2 | limits | above))) == [300]
+    assert list(cgroup.memory_limits(tmp_path)) == [1000]
 
 
 def test_a_memory_limit_of_version_1_counts_those_of_all_children(tmp_path: Path) -> None:
@@ -110,6 +111,7 @@ def test_a_memory_limit_of_version_1_counts_those_of_all_children(tmp_path: Path
     limits = {"limit_in_bytes": 500, "usage_in_bytes": 510, "stat": stat}
     lay(tmp_path, VERSION_1 | {f"{folder}/memory.{name}": value for name, value in limits.items()})
     assert list(cgroup.free_memory(tmp_path)) == [15]
+    assert list(cgroup.memory_limits(tmp_path)) == [500]
 
 
 def test_a_group_over_its_limit_has_nothing_left(tmp_path: Path) -> None:
