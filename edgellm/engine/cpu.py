@@ -16,30 +16,19 @@ from edgellm.engine.program import Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
 from edgellm.engine.turnout import Moment, Turnout
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.gguf import Tensor
 from edgellm.gguf.printable import size
-from edgellm.machine import available_memory
 from kquants import jit
 from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import FEW_ROWS, MOST_TOKENS
 from kquants.records import FIRST_ARGUMENT, FOLLOWING, OP_WORDS, OpHead, record_of_op
 
-_ORDINARY = 512 << 20
-"""Bytes of activations and scratch that are taken unasked: more than those of any usual model, of some 100 MB."""
+_ADVICE = "choose a smaller model or fewer threads, or close other programs"
 
 
 def _row_bytes(buffer: Buffer) -> int:
     return buffer.row_bytes + (buffer.shorts_bytes if has_matrix_tiles() else 0)
-
-
-def _check_memory(needed: int) -> None:
-    """Raises EdgeLLMError where a model whose sizes are out of the ordinary takes more memory than there is."""
-    if needed > _ORDINARY and needed > (free := available_memory()):
-        raise EdgeLLMError(
-            f"to compute this model takes {size(needed)} of memory beside its weights and KV cache, but only "
-            f"{size(free)} are free: choose a smaller model or fewer threads, or close other programs"
-        )
 
 
 class CPUDevice:
@@ -61,10 +50,9 @@ class CPUDevice:
         progress: jit.Progress | None,
         budget: KVBudget = WHAT_IS_FREE,
     ) -> None:
-        _check_memory(program.activation_bytes(rows) + threads * program.scratch_bytes)
         lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
-        needed = sum((b.rows or rows) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
-        check_memory(needed, "activations", "close other programs")
+        needed = sum((b.rows or rows + MOST_TOKENS) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
+        check_memory(needed, "activations", _ADVICE)
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
             self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
@@ -74,7 +62,7 @@ class CPUDevice:
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
-            raise EdgeLLMError(f"no memory for {needed >> 20} MiB of activations; close other programs") from None
+            raise NoMemoryError(f"no memory for {size(needed)} of activations; {_ADVICE}") from None
         self._turnout = Turnout(threads)
         self.work = Work()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map

@@ -98,7 +98,7 @@ def test_a_model_that_has_no_room_is_not_opened(path: Path, monkeypatch: pytest.
     monkeypatch.setattr("edgellm.engine.budget._UNASKED", 0)
     free[0] = 10_000
     with pytest.raises(
-        NoMemoryError, match=r"no memory for .* of activations, as 10 kB are free; close other programs"
+        NoMemoryError, match=r"no memory for .* of activations, as 10 kB are free; choose a smaller model or"
     ):
         Model.open(path)
 

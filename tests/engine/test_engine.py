@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from numpy.typing import NDArray
 
 from edgellm import ContextOverflowError, EdgeLLMError, OptionError
-from edgellm.engine import cpu
+from edgellm.engine import budget
 from edgellm.engine.engine import Engine
 from edgellm.engine.pages import Sequence
 from edgellm.engine.protocol import Segment, Stopped
@@ -239,14 +239,14 @@ def test_a_model_that_takes_more_memory_than_there_is(
 ) -> None:
     """Linux would give it, and end the process when it is used: 8 MB of a file ask for 1.5 GB of activations."""
     wide = {**TINY, "width": 1, "heads": 1024, "head_dim": 1024, "ffn": 1}
-    monkeypatch.setattr(cpu, "available_memory", lambda: free)
+    monkeypatch.setattr(budget, "obtainable_memory", lambda: free)
     with GGUFFile.open(model_file(**wide)) as file:
         planned = make_plan(file, LoadOptions(threads=1))
         assert planned.activations + planned.scratch > 1 << 30
         if fits:
             Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder()).close()
             return
-        with pytest.raises(EdgeLLMError, match=r"^to compute this model takes 1\.\d+ GB .* only 1\.07 GB are free"):
+        with pytest.raises(EdgeLLMError, match=r"^no memory for 1\.\d+ GB of activations, as 1\.07 GB are free"):
             Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
 
 
