@@ -105,6 +105,12 @@ class ChatApp(NoticingApp):
             if isinstance(screen, ChatScreen):
                 screen.leave()
 
+    def keep(self) -> None:
+        """Keep what is typed."""
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.keep()
+
     def on_chat_app_heard(self, message: Heard) -> None:
         """Let the desk take note, then show it, unless the screens come or go just now."""
         self.desk.heard(message.event)

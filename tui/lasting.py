@@ -4,11 +4,13 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import ClassVar
 
 from rich.console import RenderableType
 from textual.app import App
+from textual.driver import Driver
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +36,27 @@ class LastingApp(App[None]):
 
     def _end(self, number: signal.Signals) -> None:
         self.signalled = number
+        self.end()
+
+    def end(self) -> None:
+        """Leave at once, with nobody to ask."""
+        self.keep()
         self.exit()
+
+    def on_input_ended(self) -> None:
+        """Leave: the terminal is gone."""
+        self.end()
+
+    def keep(self) -> None:
+        """Save what is not saved yet."""
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's driver, but for one that knows when the terminal is gone."""
+        if sys.platform == "win32":
+            return super().get_driver_class()
+        from tui.driver import TerminalDriver
+
+        return TerminalDriver
 
     def die_as_asked(self) -> None:
         """End the process by the signal that ended the app, so that whoever sent it sees that it did.

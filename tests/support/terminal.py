@@ -53,10 +53,18 @@ class _Screen(pyte.Screen):
 
 
 class Terminal:
-    """A program in a terminal of its own, as its session's leader."""
+    """A program in a terminal of its own, as its session's leader.
+
+    Of one that does not control the program no signal comes when it goes.
+    """
 
     def __init__(
-        self, command: Sequence[str | Path], env: Mapping[str, str], columns: int = 100, rows: int = 30
+        self,
+        command: Sequence[str | Path],
+        env: Mapping[str, str],
+        columns: int = 100,
+        rows: int = 30,
+        controls: bool = True,
     ) -> None:
         self.master, slave = os.openpty()
         termios.tcsetwinsize(slave, (rows, columns))
@@ -69,7 +77,8 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             env=os.environ | {"TERM": "xterm-256color"} | dict(env),
-            preexec_fn=lambda: os.login_tty(slave),
+            preexec_fn=(lambda: os.login_tty(slave)) if controls else None,
+            start_new_session=not controls,
         )
         self.written = b""
         self._slave = slave  # kept, so that what is left of the terminal can be looked at
@@ -160,11 +169,12 @@ def chat_in_terminal(
     columns: int = 100,
     rows: int = 30,
     program: Sequence[str] = ("-m", "edgellm"),
+    controls: bool = True,
     **env: str,
 ) -> Iterator[Terminal]:
     """`edgellm chat` with these arguments, keeping what it keeps in `home`; `program` is what Python runs for it."""
     command = [sys.executable, *program, "chat", *arguments]
-    terminal = Terminal(command, {"EDGELLM_HOME": str(home), **env}, columns, rows)
+    terminal = Terminal(command, {"EDGELLM_HOME": str(home), **env}, columns, rows, controls)
     try:
         yield terminal
     finally:

@@ -132,6 +132,30 @@ def test_a_window_that_is_closed_ends_it(chat: Terminal, home: Path) -> None:
     assert [role for role, text in stored(home) if text] == ["user", "assistant"]
 
 
+def test_a_terminal_that_goes_without_a_signal_ends_it(home: Path) -> None:
+    with chat_in_terminal("one", home=home, controls=False) as chat:
+        chat.until("● ready")
+        chat.say("hello")
+        chat.until("▼ writing")
+        chat.type("half a thou")
+        chat.until("half a thou")
+        chat.hang_up()
+        assert chat.process.wait(20) == 0
+    assert [role for role, text in stored(home) if text] == ["user", "assistant"]
+    with chat_in_terminal("one", "--continue", home=home) as chat:
+        chat.until("half a thou")
+
+
+def test_lines_end_where_their_terminal_goes_without_a_signal(home: Path) -> None:
+    with chat_in_terminal("--plain", "one", home=home, controls=False) as chat:
+        chat.until("is ready")
+        chat.say("hello")
+        chat.until(" w")
+        chat.hang_up()
+        chat.process.wait(20)
+    assert [role for role, text in stored(home) if text] == ["user", "assistant"]
+
+
 def test_it_can_be_put_aside_and_taken_up_again(chat: Terminal) -> None:
     chat.say("hello")
     chat.until("▼ writing")

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 from textual import events
-from textual._xterm_parser import XTermParser
-from textual.drivers import linux_driver
 from textual.pilot import Pilot
 
 from support.composer_app import ComposerApp, drive, shown, type_text
@@ -213,9 +211,3 @@ def test_what_was_typed_before_comes_first() -> None:
     terminal = TerminalInput()
     assert keys(terminal.tick()) == ["a"]
     assert keys(terminal.tick()) == keys(TerminalInput().tick()) == []
-
-
-def test_the_driver_reads_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linux_driver, "XTermParser", XTermParser)
-    use_terminal_input()
-    assert linux_driver.XTermParser is TerminalInput

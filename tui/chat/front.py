@@ -82,10 +82,14 @@ class FrontScreen(Screen[None]):
         if model:
             self.desk.open_model(model)
 
+    def keep(self) -> bool:
+        """Save what is typed. False if it could not be."""
+        typed = self.query_one(Composer).unsent
+        return self.attempt(lambda: self.desk.save_draft(typed))
+
     def leave(self) -> None:
         """End the program; what is typed is there again the next time. Where it would not be, say so first."""
-        typed = self.query_one(Composer).unsent
-        if self.attempt(lambda: self.desk.save_draft(typed)) or not typed or self._warned:
+        if self.keep() or not self.query_one(Composer).unsent or self._warned:
             self.app.exit()
         else:
             self._warned = True

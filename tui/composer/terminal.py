@@ -64,13 +64,13 @@ class TerminalInput(XTermParser):
 
 
 def use_terminal_input(typed: str = "") -> None:
-    """Have Textual's driver read the terminal with `TerminalInput`; to be called before the app runs.
+    """Have the terminal read with `TerminalInput`; to be called before the app runs.
 
-    `typed` is what was read of the terminal before.
+    `typed` is what was read of the terminal before. On Windows the driver is Textual's own, and gets another parser;
+    elsewhere `tui.driver` has it.
     """
     TerminalInput.typed = typed
     if sys.platform == "win32":
         from textual.drivers import win32 as driver
-    else:
-        from textual.drivers import linux_driver as driver
-    driver.XTermParser = TerminalInput  # type: ignore[attr-defined]
+
+        driver.XTermParser = TerminalInput  # type: ignore[attr-defined]
