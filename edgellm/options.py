@@ -173,6 +173,13 @@ class ChatOptions(_Options):
     overflow: str = _option(one_of("stop", "drop", "window"), "stop")
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateOptions(_Options):
+    """How messages become the text that a model reads. `template` None: as the model's own template says."""
+
+    template: str | None = _option(text, None)
+
+
 def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
     """What a model file says about its sampling: defaults for `GenerationOptions.from_kwargs`, and notices.
 

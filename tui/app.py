@@ -16,6 +16,7 @@ from tui.chat.screen import ChatScreen
 from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
+from tui.core.given import NOTHING, Given
 from tui.core.store import Store
 from tui.notices import NoticingApp
 from tui.views.keymap import read_keys, remarks
@@ -54,9 +55,11 @@ class ChatApp(NoticingApp):
             super().__init__()
             self.event = event
 
-    def __init__(self, store: Store, backend: Backend, model: str, chat: int | None = None) -> None:
+    def __init__(
+        self, store: Store, backend: Backend, model: str, chat: int | None = None, given: Given = NOTHING
+    ) -> None:
         super().__init__()
-        self.desk = Desk(store, backend, self._tell)
+        self.desk = Desk(store, backend, self._tell, given)
         self.desk.first, self._chat = model, chat
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):
@@ -83,7 +86,7 @@ class ChatApp(NoticingApp):
 
     def _open_chat(self, chat: int) -> None:
         try:
-            self.desk.open_chat(chat)
+            self.desk.go_on_with(chat)
         except EdgeLLMError as error:
             self.notify(str(error), severity="error")
 

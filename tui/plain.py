@@ -8,11 +8,12 @@ from time import monotonic
 from edgellm.errors import EdgeLLMError
 from edgellm.home import log_file
 from tui.commands import COMMANDS, run
-from tui.composer.slash import command_of, message_of
+from tui.composer.slash import command_of, message_of, typed_for
 from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded, Weighed
 from tui.core.files import with_files
+from tui.core.given import NOTHING, Given
 from tui.core.reading import Phase
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
@@ -26,10 +27,11 @@ _LOOK_S, _PATIENCE_S = 0.03, 2.0
 class Plain:
     """A front of lines: what is asked for is waited for, and only then the next line is read."""
 
-    def __init__(self, store: Store, backend: Backend) -> None:
+    def __init__(self, store: Store, backend: Backend, given: Given = NOTHING) -> None:
         self._told: Queue[Event] = Queue()
-        self.desk = Desk(store, backend, self._told.put)
+        self.desk = Desk(store, backend, self._told.put, given)
         self._input = Input(store.history())
+        self.desk.tuning.keeps = self._input.live
         self._attached: list[tuple[str, str]] = []
         self._output = Output()
         self._since, self._doing = monotonic(), ""
@@ -42,6 +44,8 @@ class Plain:
         """
         try:
             if self._start(model, chat):
+                if self.desk.given.message:
+                    self._take(typed_for(self.desk.given.message))
                 while not self._leaving and (text := self._input.read()) is not None:
                     self._take(text)
         finally:
@@ -51,7 +55,7 @@ class Plain:
 
     def _start(self, model: str, chat: int | None) -> bool:
         if chat is not None:
-            self.desk.open_chat(chat)
+            self.desk.go_on_with(chat)
         self.desk.open_model(model)
         self._attend()
         if chat is not None and self.desk.opened:

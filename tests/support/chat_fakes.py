@@ -94,6 +94,7 @@ class FakeModel:
     options: list[Mapping[str, Any]] = field(default_factory=list)
     closed: bool = False
     inspection: Any = None
+    path: str = "fake"
 
     @property
     def devices(self) -> list[dict[str, Any]]:
@@ -127,13 +128,14 @@ class FakeModel:
 class FakeBackend:
     """Opens `model` under any name but `missing`; with `wait` it loads until that is set.
 
-    `named` are the names that paths have in lists; `find` looks for all names.
+    `named` are the names that paths have in lists, `paths` where names lead; `find` looks for all names.
     """
 
     model: FakeModel = field(default_factory=FakeModel)
     wait: Event | None = None
     opened: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     named: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
     find: Callable[[], list[str]] = list
 
     def open(self, model: str, options: Options, say: Say) -> FakeModel:
@@ -143,14 +145,15 @@ class FakeBackend:
         if model == "missing":
             raise EdgeLLMError("missing: there is no such model; `edgellm list` shows all")
         name = self.named.get(model, model)
-        self.opened.append((name, options(name)))
-        self.model.name, self.model.closed = name, False
+        path = self.paths.get(model, model)
+        self.opened.append((name, options(name, path)))
+        self.model.name, self.model.path, self.model.closed = name, path, False
         return self.model
 
     def check(self, model: str, options: Options) -> None:
         if model == "no-such":
             raise EdgeLLMError("no-such: there is no such model; `edgellm list` shows all")
-        if options(model).get("ctx", 0) > 8192:
+        if options(model, model).get("ctx", 0) > 8192:
             raise EdgeLLMError("option ctx cannot be so large")
 
     def names(self) -> list[str]:

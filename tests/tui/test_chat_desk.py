@@ -171,13 +171,13 @@ def test_a_deleted_chat_comes_back(make_front: MakeFront) -> None:
 def test_a_draft_is_kept_before_and_after_the_first_message(make_front: MakeFront) -> None:
     front = make_front()
     front.desk.save_draft("half a thou")
-    assert make_front().desk.draft() == "half a thou"
+    assert make_front().desk.draft().text == "half a thou"
     front.open()
     front.say("one")
     front.desk.save_draft("and then")
     again = make_front()
     again.desk.open_chat(front.desk.chat.id)
-    assert again.desk.draft() == "and then"
+    assert again.desk.draft().text == "and then"
 
 
 def test_export_never_replaces_a_file(make_front: MakeFront, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The desk: models, and their settings."""
 
+from pathlib import Path
 from threading import Event as Flag
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from edgellm.errors import EdgeLLMError, OptionError
 from support.desk_front import MakeFront
 from tui.core.events import ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.store import Chat
+from tui.core.store.export import to_json
 from tui.core.worker import Worker
 
 
@@ -151,8 +154,78 @@ def test_what_is_set_while_a_model_is_opened_by_its_path_is_kept_under_its_name(
     front.until(ModelOpened)
     assert front.desk.tuning.values == {"top_k": 5, "temp": 0.5, "ctx": 512}
     assert front.backend.opened[-1] == ("model", {"ctx": 512})
-    assert front.desk.store.settings("model") == {"top_k": 5, "temp": 0.5, "ctx": 512}
-    assert front.desk.store.settings("/there/model.gguf") == {}
+    assert front.desk.store.settings("/there/model.gguf") == {"top_k": 5, "temp": 0.5, "ctx": 512}
+    assert front.desk.store.settings("model") == {}
+
+
+def test_files_of_the_same_name_have_settings_of_their_own(make_front: MakeFront) -> None:
+    """What version 1 kept under their name is that of the first one that is opened."""
+    front = make_front()
+    front.desk.store.save_settings("m", {"ctx": 512, "thinking": False})
+    front.backend.named = {"/one/m.gguf": "m", "/two/m.gguf": "m"}
+    front.open("/one/m.gguf")
+    front.desk.set("temp", "0.5")
+    assert (front.desk.tuning.values, front.desk.tuning.thinking) == ({"ctx": 512, "temp": 0.5}, False)
+    front.open("/two/m.gguf")
+    assert (front.desk.tuning.values, front.desk.tuning.thinking) == ({}, None)
+    front.desk.set("temp", "0.7")
+    front.open("/one/m.gguf")
+    assert front.desk.tuning.values == {"ctx": 512, "temp": 0.5}
+    assert [options for _, options in front.backend.opened] == [{"ctx": 512}, {}, {"ctx": 512}]
+
+
+def test_a_path_means_the_same_from_every_folder(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    front = make_front()
+    monkeypatch.chdir(tmp_path)
+    front.open("models/m.gguf")
+    front.desk.set("temp", "0.5")
+    front.say("hello")
+    chat = front.desk.chat.id
+    assert front.desk.store.load(chat).path == f"{tmp_path}/models/m.gguf"
+    assert front.desk.store.preference("model", "") == f"{tmp_path}/models/m.gguf"
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    front.desk.new_chat()
+    front.open("models/m.gguf")
+    assert front.desk.tuning.values == {}
+    front.desk.open_chat(chat)
+    front.until(ModelOpened)
+    assert front.desk.place == f"{tmp_path}/models/m.gguf"
+    assert front.desk.tuning.values == {"temp": 0.5}
+
+
+def test_a_chat_opens_with_its_own_model(make_front: MakeFront) -> None:
+    front = make_front()
+    front.backend.paths = {"one": "/there/one.gguf", "two": "/there/two.gguf"}
+    front.open("one")
+    front.say("hello")
+    first = front.desk.chat.id
+    front.desk.new_chat()
+    front.open("two")
+    front.say("hello")
+    front.desk.open_chat(first)
+    assert front.desk.place == "/there/one.gguf"
+    front.until(ModelOpened)
+    front.desk.open_chat(first)  # which is open already
+    assert [path for path, _ in front.backend.opened] == ["one", "two", "/there/one.gguf"]
+
+
+def test_a_chat_whose_model_is_gone_goes_on_with_the_one_that_is_open(make_front: MakeFront) -> None:
+    front = make_front()
+    front.open()
+    chat = front.desk.store.new_chat("old", None, "old", "no-such")
+    front.desk.open_chat(chat)
+    front.until(ModelFailed)
+    assert front.desk.place == "fake"
+    front.desk.import_chat(to_json(Chat(0, "from elsewhere", model="no-such")))  # which names a model of elsewhere
+    front.say("hello")
+    assert front.texts == ["hello", "You said: hello"]
+    front.desk.open_chat(chat)
+    front.until(ModelFailed)
+    front.say("and now?")
+    assert front.desk.store.load(chat).path == "fake"  # what has replied last
 
 
 def test_of_two_models_asked_for_the_first_does_not_cost_the_one_that_is_open(make_front: MakeFront) -> None:

@@ -29,10 +29,10 @@ def test_whatever_the_store_refuses_the_chat_goes_on(
     monkeypatch.setattr(front.desk.store, call, refusing(call))
     front.say("hello")
     assert front.texts == ["hello", "You said: hello"]
-    front.desk.heard(ModelOpened("fake", 4096, True, asked="fake"))
+    front.desk.heard(ModelOpened("fake", 4096, True, asked="fake", path="/fake.gguf"))
     front.desk.walk(front.desk.path[0].id, 1)
     front.desk.new_chat()
-    assert front.desk.draft() == ""
+    assert front.desk.draft().text == ""
     while not front.told.empty():
         if isinstance(event := front.told.get(), Notice):
             front.notices.append(event.text)

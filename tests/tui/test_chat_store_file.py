@@ -144,7 +144,32 @@ def test_a_step_to_the_next_version_keeps_what_is_there(path: Path, monkeypatch:
     assert store.load(chat).title == "old"
     store.close()
     assert sqlite(path, "SELECT pinned FROM chats") == [(7,)]
-    assert sqlite(path, "PRAGMA user_version") == [(2,)]
+    assert sqlite(path, "PRAGMA user_version") == [(3,)]
+
+
+def test_chats_and_settings_of_version_1_are_kept(path: Path) -> None:
+    """As version 1 made the file; of a model it knew a name, or the path of one that was in no list."""
+    models = ("qwen3", "/there/m.gguf", "C:\\there\\m.gguf", "builtin", None)
+    with sqlite3.connect(path) as db:
+        for statement in schema.MIGRATIONS[0].split(";"):
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        for model in models:
+            db.execute("INSERT INTO chats (title, model, draft, updated) VALUES ('a', ?, 'half', 5)", [model])
+        db.execute("INSERT INTO messages VALUES (7, 1, NULL, 'user', 'hello', 5, NULL, NULL, NULL, 0, 0)")
+        db.execute("INSERT INTO settings VALUES ('qwen3', '{\"temp\": 0.5}')")
+        db.execute("INSERT INTO preferences VALUES ('model', '\"qwen3\"')")
+        db.execute("INSERT INTO preferences VALUES ('draft', '\"a thought\"')")
+    db.close()
+    before = {table: sqlite(path, f"SELECT * FROM {table}") for table in ("messages", "settings", "preferences")}
+    store = Store(path)
+    chats = [store.load(chat.id) for chat in reversed(store.chats())]
+    assert [chat.model for chat in chats] == list(models)
+    assert [chat.path for chat in chats] == [None, "/there/m.gguf", "C:\\there\\m.gguf", "builtin", None]
+    assert {(chat.title, chat.draft, chat.files) for chat in chats} == {("a", "half", ())}
+    assert [message.text for message in chats[0].tree.path()] == ["hello"]
+    store.close()
+    assert {table: sqlite(path, f"SELECT * FROM {table}") for table in before} == before
 
 
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +189,7 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
 def test_a_newer_version_is_refused(path: Path) -> None:
     Store(path).close()
     sqlite(path, "PRAGMA user_version = 99")
-    assert "has version 99, and this edgellm knows 1; update edgellm" in refused(path)
+    assert "has version 99, and this edgellm knows 2; update edgellm" in refused(path)
 
 
 def test_the_database_of_another_program_is_refused(path: Path) -> None:
@@ -219,7 +244,7 @@ def test_a_conversation_that_another_program_broke_is_told(path: Path) -> None:
 
 
 COLUMNS = {
-    "chats": ("title", "system", "model", "leaf", "draft", "updated", "deleted"),
+    "chats": ("title", "system", "model", "leaf", "draft", "updated", "deleted", "path", "files"),
     "messages": (
         "parent",
         "role",

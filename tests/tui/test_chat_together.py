@@ -83,16 +83,16 @@ def test_a_chat_that_is_open_elsewhere_says_so_until_that_program_is_gone(
     told(front)
     front.desk.open_chat(chat)
     assert ["open elsewhere" in line for line in told(front)] == [True]
-    assert front.desk.draft() == ""
+    assert front.desk.draft().text == ""
     front.desk.save_draft("mine")
     assert front.desk.store.load(chat).draft == "theirs"
     front.desk.new_chat()
-    assert front.desk.draft() == "mine"
+    assert front.desk.draft().text == "mine"
     elsewhere.kill()
     elsewhere.wait()
     front.desk.open_chat(chat)
     assert told(front) == []
-    assert front.desk.draft() == "theirs"
+    assert front.desk.draft().text == "theirs"
 
 
 def test_each_program_has_its_own_draft_and_finds_those_of_programs_that_are_gone(
@@ -100,13 +100,13 @@ def test_each_program_has_its_own_draft_and_finds_those_of_programs_that_are_gon
 ) -> None:
     elsewhere = other(0, "theirs")
     front = make()
-    assert front.desk.draft() == ""
+    assert front.desk.draft().text == ""
     front.desk.save_draft("mine")
-    assert make().desk.draft() == "mine"
+    assert make().desk.draft().text == "mine"
     elsewhere.kill()
     elsewhere.wait()
     front.desk.save_draft("")
-    assert make().desk.draft() == "theirs"
+    assert make().desk.draft().text == "theirs"
 
 
 def test_what_another_program_says_in_a_chat_becomes_other_versions(make: Callable[[], Front]) -> None:

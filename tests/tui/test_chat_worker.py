@@ -21,7 +21,7 @@ from tui.core.worker import Request, Worker
 ASKED = [{"role": "user", "content": "hello"}]
 
 
-def no_options(name: str) -> dict[str, object]:
+def no_options(name: str, path: str) -> dict[str, object]:
     return {}
 
 
@@ -45,8 +45,8 @@ def desk() -> Iterator[Desk]:
 
 
 def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
-    desk.worker.open("fake", lambda name: {"ctx": 512} if name == "fake" else {})
-    assert desk.next() == ModelOpened("fake", 4096, True, asked="fake")
+    desk.worker.open("fake", lambda name, path: {"ctx": 512} if name == "fake" else {})
+    assert desk.next() == ModelOpened("fake", 4096, True, asked="fake", path="fake")
     assert desk.backend.opened == [("fake", {"ctx": 512})]
     desk.worker.reply(Request(7, ASKED, {"temp": 0.0}))
     ended = desk.next()
@@ -76,7 +76,7 @@ def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() ->
     told: list[tuple[type[Event], Phase]] = []
     begun, asked = Flag(), Flag()
 
-    def fails(name: str) -> dict[str, object]:
+    def fails(name: str, path: str) -> dict[str, object]:
         begun.set()
         assert asked.wait(20)
         raise EdgeLLMError("no such option")
@@ -170,8 +170,10 @@ def test_blocks_on_the_gpu_are_those_of_now(desk: Desk, monkeypatch: pytest.Monk
     on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
     engine = SimpleNamespace(threads=2, devices=on_gpu)
     chat = SimpleNamespace(thinking=False)
-    opened: Any = SimpleNamespace(ctx=512, engine=engine, chat=lambda: chat, sampling_defaults={}, close=lambda: None)
-    monkeypatch.setattr(desk.backend, "open", lambda *_: EdgeModel("real", opened))
+    opened: Any = SimpleNamespace(
+        ctx=512, engine=engine, chat=lambda template: chat, sampling_defaults={}, close=lambda: None
+    )
+    monkeypatch.setattr(desk.backend, "open", lambda *_: EdgeModel("real", "/real.gguf", opened, None))
     desk.worker.open("real", no_options)
     assert isinstance(desk.next(), ModelOpened)
     assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (30, 33)
@@ -197,7 +199,7 @@ def test_a_file_that_cannot_chat_is_refused_before_the_open_model_goes(
 def test_a_file_that_cannot_chat_is_closed_again(model_file: ModelFile) -> None:
     before = active_count()
     with pytest.raises(EdgeLLMError, match="has no chat template"):
-        EdgeBackend().open(str(model_file(types="Q8_0")), lambda name: {"threads": 3}, lambda progress: None)
+        EdgeBackend().open(str(model_file(types="Q8_0")), lambda name, path: {"threads": 3}, lambda progress: None)
     assert active_count() == before
 
 
@@ -220,7 +222,7 @@ def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
     desk.next()
     desk.backend.model = FakeModel()
     desk.worker.open("second", no_options)
-    assert desk.next() == ModelOpened("second", 4096, True, asked="second")
+    assert desk.next() == ModelOpened("second", 4096, True, asked="second", path="second")
     assert first.closed
 
 

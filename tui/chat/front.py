@@ -1,13 +1,13 @@
 """What the slash commands ask of the screen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.screen import Screen
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.views import VIEWS, view
 from tui.commands import COMMANDS, run
-from tui.composer import Composer
+from tui.composer import Attachment, Composer
 from tui.core.desk import Desk
 from tui.instruments import Panel
 
@@ -47,11 +47,11 @@ class FrontScreen(Screen[None]):
 
         False if it could not be done.
         """
-        composer, left = self.query_one(Composer), self.desk.chat.id
-        self.attempt(lambda: self.desk.save_draft(composer.unsent))
+        left = self.desk.chat.id
+        self.keep()
         done = self.attempt(act)
         if self.desk.chat.id != left:
-            composer.begin(self.desk.draft())
+            self.begin_draft()
         return done
 
     def say(self, text: str, severity: str = "information") -> None:
@@ -83,9 +83,18 @@ class FrontScreen(Screen[None]):
             self.desk.open_model(model)
 
     def keep(self) -> bool:
-        """Save what is typed. False if it could not be."""
-        typed = self.query_one(Composer).unsent
-        return self.attempt(lambda: self.desk.save_draft(typed))
+        """Save what is typed, and the files that go with it. False if it could not be."""
+        composer = self.query_one(Composer)
+        return self.attempt(lambda: self.save_draft(composer.unsent, composer.unsent_files))
+
+    def save_draft(self, text: str, files: Sequence[Attachment]) -> None:
+        """Save a draft. Raises EdgeLLMError if it cannot be."""
+        self.desk.save_draft(text, tuple((each.name, each.text) for each in files))
+
+    def begin_draft(self) -> None:
+        """Go on with what was typed in this chat, and the files that went with it."""
+        draft = self.desk.draft()
+        self.query_one(Composer).begin(draft.text, [Attachment(*file) for file in draft.files])
 
     def leave(self) -> None:
         """End the program; what is typed is there again the next time. Where it would not be, say so first."""

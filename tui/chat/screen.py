@@ -85,7 +85,7 @@ class ChatScreen(BrowsingScreen):
         composer = self.query_one(Composer)
         self.attempt(lambda: composer.set_history(self.desk.store.history()))
         composer.set_completer(lambda line, cursor: complete(line, cursor, self.desk.known.names))
-        composer.text = self.desk.draft()
+        self.begin_draft()
         self._ticker = self.set_interval(SHORTEST_S, self._look_if_due)
         self.set_interval(_MEMORY_S, self._look_at_memory)
         self._show_path()
@@ -177,7 +177,7 @@ class ChatScreen(BrowsingScreen):
         self.desk.begin()  # what was typed ahead may be sent before the screen stands
         if message.editing is None and (self.desk.busy or composer.waiting):
             composer.wait(message)
-            self.attempt(lambda: self.desk.save_draft(composer.unsent))
+            self.keep()
         else:
             composer.take_back()  # an edit leads to another branch
             self._say(message)
@@ -194,7 +194,7 @@ class ChatScreen(BrowsingScreen):
             self.say(str(error), "error")
             composer.take_back()
             composer.give_back(message)
-        self.attempt(lambda: self.desk.save_draft(composer.unsent))
+        self.keep()
 
     def _go_on(self, ended: ReplyEnded) -> None:
         """After a reply that came to its end, send what waits for that; after another, the person decides."""
@@ -232,7 +232,7 @@ class ChatScreen(BrowsingScreen):
     def _changed(self, message: Composer.Changed) -> None:
         problem = ""
         try:
-            self.desk.save_draft(message.text)
+            self.save_draft(message.text, message.files)
         except EdgeLLMError as error:
             problem = str(error)
         if problem not in ("", self._unsaved):  # said once, not for each key

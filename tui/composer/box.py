@@ -87,10 +87,10 @@ class Box(Widget):
     def text(self, text: str) -> None:
         self._put(text, self._chips.files)
 
-    def begin(self, draft: str) -> None:
-        """Leave what is edited, and go on with a draft; files stay."""
+    def begin(self, draft: str, files: Sequence[Attachment] = ()) -> None:
+        """Leave what is edited, and go on with a draft and its files."""
         self._leave_edit()
-        self.text = draft
+        self._put(draft, files)
 
     @property
     def typed(self) -> str:
@@ -102,6 +102,12 @@ class Box(Widget):
         """All that is typed here: what is in the box, and what was in it before a message was edited."""
         before = join(self._edited.typed, self._edited.attachments) if self._edited else ""
         return paragraphs(join(self.typed, self._chips.pasted), before)
+
+    @property
+    def unsent_files(self) -> tuple[Attachment, ...]:
+        """The files that go with what is typed here."""
+        before = self._edited.attachments if self._edited else ()
+        return (*self._chips.files, *(each for each in before if each.name))
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

@@ -84,12 +84,13 @@ class Composer(Box):
 
     @dataclass
     class Changed(Message):
-        """The text changed within the last half second: `text` is a draft to save.
+        """The text changed within the last half second: `text` and `files` are a draft to save.
 
-        Whoever puts in another text, or ends the app, saves what `unsent` is then.
+        Whoever puts in another text, or ends the app, saves what `unsent` and `unsent_files` are then.
         """
 
         text: str
+        files: tuple[Attachment, ...]
 
     class Attached(Message):
         """What is attached is another: `weights` are to be told."""
@@ -136,13 +137,16 @@ class Composer(Box):
         """All that is typed here: what waits, what is in the box, and what was in it before a message was edited."""
         return typed_with(super().unsent, *(sent.text for sent in self._waiting))
 
-    def begin(self, draft: str) -> None:
-        """Leave what is edited and what waits, and go on with a draft; files stay."""
-        files = [file for sent in self._waiting for file in sent.attachments]
+    @property
+    def unsent_files(self) -> tuple[Attachment, ...]:
+        """The files that go with what is typed here, and with what waits."""
+        return (*(file for sent in self._waiting for file in sent.attachments), *super().unsent_files)
+
+    def begin(self, draft: str, files: Sequence[Attachment] = ()) -> None:
+        """Leave what is edited and what waits, and go on with a draft and its files."""
         self._wait_for([])
-        super().begin(draft)
+        super().begin(draft, files)
         self._history.restart()
-        self.put_first("", files)
 
     def edit(self, text: str, key: int, what: str = "message") -> None:
         """Begin to edit a message. What was typed comes back afterwards."""
@@ -267,4 +271,4 @@ class Composer(Box):
     def _save(self) -> None:
         self._saving = None
         if not self._history.recalls(self._editor.text):
-            self.post_message(self.Changed(self.unsent))
+            self.post_message(self.Changed(self.unsent, self.unsent_files))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from edgellm.errors import EdgeLLMError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgellm.chat import Chat
     from edgellm.model import Model
     from edgellm.stats import Live, Stats
@@ -17,8 +21,8 @@ Messages = Sequence[Mapping[str, str]]
 Say = Callable[[str], None]
 """Is told what is being done, in a few words. Raises when that is not wanted any more."""
 
-Options = Callable[[str], Mapping[str, Any]]
-"""The fields of `LoadOptions` for a model, by the name that it has in lists."""
+Options = Callable[[str, str], Mapping[str, Any]]
+"""The fields of `LoadOptions` for a model, by the name that it has in lists and its path."""
 
 
 class Reply(Protocol):
@@ -55,6 +59,7 @@ class OpenModel(Protocol):
     """
 
     name: str
+    path: str
     ctx: int
     threads: int
     thinking: bool
@@ -87,7 +92,7 @@ class Backend(Protocol):
     """Finds models and opens them."""
 
     def open(self, model: str, options: Options, say: Say) -> OpenModel:
-        """Open what MODEL means, with the fields of `LoadOptions` for its name. Raises EdgeLLMError."""
+        """Open what MODEL means, with the fields of `LoadOptions` that are for it. Raises EdgeLLMError."""
 
     def check(self, model: str, options: Options) -> None:
         """Look whether a model could be opened so, as far as that takes no time. Raises EdgeLLMError."""
@@ -99,11 +104,11 @@ class Backend(Protocol):
 class EdgeModel:
     """A model of edgellm's, with one chat for all conversations: it keeps what it has read of the last ones."""
 
-    def __init__(self, name: str, model: Model) -> None:
-        self.name, self._model = name, model
+    def __init__(self, name: str, path: str, model: Model, template: str | None) -> None:
+        self.name, self.path, self._model = name, path, model
         self.ctx = model.ctx
         self.threads = model.engine.threads
-        self._chat: Chat = model.chat()
+        self._chat: Chat = model.chat(template=template)
         self.thinking, self.defaults = self._chat.thinking, model.sampling_defaults
 
     @property
@@ -154,9 +159,11 @@ class EdgeBackend:
         path = resolve(model)
         name = name_of(path.absolute())
         say(f"opening {path.name}")
-        opened = Model.open(path, progress=compiling, **options(name))
+        load, template = _parted(options(name, place_of(path)))
+        opened = Model.open(path, progress=compiling, **load)
         try:
-            return EdgeModel(name, opened)
+            source = _source(path, opened.tokenizer.chat_template, template)
+            return EdgeModel(name, place_of(path), opened, source if template else None)
         except BaseException:
             opened.close()
             raise
@@ -164,17 +171,16 @@ class EdgeBackend:
     def check(self, model: str, options: Options) -> None:
         """Read the header of its file, plan but for a GPU, and read its chat template."""
         from edgellm.gguf import GGUFFile
-        from edgellm.gguf.printable import printable
         from edgellm.models import name_of, resolve
         from edgellm.options import LoadOptions
         from edgellm.plan import make_plan
-        from edgellm.text.prompts import own_template
         from edgellm.text.template import ChatTemplate
 
         path = resolve(model)
+        load, template = _parted(options(name_of(path.absolute()), place_of(path)))
         with GGUFFile.open(path) as file:
-            make_plan(file, LoadOptions.from_kwargs(**{**options(name_of(path.absolute())), "gpu_layers": 0}))
-            source = own_template(printable(str(path), 400), file.get_str("tokenizer.chat_template", None))
+            make_plan(file, LoadOptions.from_kwargs(**{**load, "gpu_layers": 0}))
+            source = _source(path, file.get_str("tokenizer.chat_template", None), template)
             ChatTemplate(source, bos="", eos="")  # whether it is valid does not depend on these
 
     def names(self) -> Sequence[str]:
@@ -183,3 +189,32 @@ class EdgeBackend:
         from edgellm.models.stores import stored_models
 
         return labels(stored_models())
+
+
+def place_of(path: Path) -> str:
+    """What opens a model again, whichever folder is the current one then, and wherever edgellm is installed."""
+    from edgellm import builtin
+
+    return builtin.NAME if path == builtin.PATH else str(path.absolute())
+
+
+def _parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The fields of `LoadOptions`, and the template that is set."""
+    return {name: value for name, value in options.items() if name != "template"}, options.get("template")
+
+
+def _source(path: Path, own: str | None, chosen: str | None) -> str:
+    """The template that is set, or else the model's own. Raises EdgeLLMError where there is neither."""
+    from edgellm.gguf.printable import printable
+    from edgellm.text.template import template_source
+
+    if chosen is not None:
+        try:
+            return template_source(chosen)
+        except EdgeLLMError as error:
+            raise EdgeLLMError(f"/set template: {str(error).removeprefix('--template: ')}") from None
+    if own is None:
+        name = printable(str(path), 400)
+        advice = "/set template chatml, or another one, lets it talk all the same"
+        raise EdgeLLMError(f"{name} has no chat template, so that it may not be a chat model: {advice}")
+    return own

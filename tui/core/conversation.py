@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
-from tui.core.drafts import Drafts
+from tui.core.drafts import Draft, Drafts
 from tui.core.events import ChatsChanged, Event, ModelOpened, Notice, PathChanged, ReplyEnded
-from tui.core.store import Chat, Store
+from tui.core.given import NOTHING, Given
+from tui.core.store import Chat, Files, Store
 from tui.core.tree import Message
 from tui.core.tuning import Tuning
 from tui.core.worker import Request, Worker
@@ -18,16 +19,20 @@ _TITLE = 48
 class Conversation:
     """One chat at a time, the worker that replies in it, and what replies are asked for with."""
 
-    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
-        self.store, self._tell = store, tell
+    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None], given: Given = NOTHING) -> None:
+        self.store, self._tell, self.given = store, tell, given
         self.worker = Worker(backend, tell)
-        self.tuning, self.drafts = Tuning(store), Drafts(store)
-        self.model: str | None = None
+        self.tuning, self.drafts = Tuning(store, given), Drafts(store)
+        self.model: str | None = None  # what it is called; until it is open, what was asked for
+        self.place: str | None = None  # what opens it again, from any folder
         self.opened: ModelOpened | None = None
-        self.chat = Chat(0)
+        self.chat = self._new()
         self._pending: dict[int, Message] = {}
         self._stopped: set[int] = set()
         self.problems: dict[int, str] = {}
+
+    def _new(self) -> Chat:
+        return Chat(0, system=self.given.system or None)
 
     @property
     def path(self) -> list[Message]:
@@ -137,6 +142,7 @@ class Conversation:
         self._reply(asked.id)
 
     def _reply(self, to: int) -> None:
+        self._keep(self._note_own_model)
         reply = self.store.add(self.chat.id, to, "assistant", "", self.model)
         self._pending[reply.id] = reply
         self.chat.tree.put(reply)
@@ -146,6 +152,12 @@ class Conversation:
             Request(reply.id, self.messages(to), self.tuning.for_replies(), self._save_text, self._save_end)
         )
         self._tell(ChatsChanged())
+
+    def _note_own_model(self) -> None:
+        """A chat's own model is the one that has replied in it last."""
+        if self.chat.id and self.place and self.chat.path != self.place:
+            self.store.set_model(self.chat.id, self.model, self.place)
+            self.chat = replace(self.chat, model=self.model, path=self.place)
 
     # These are called by the worker, in its thread: what is written is saved however busy the screen is, or gone.
 
@@ -205,15 +217,15 @@ class Conversation:
         """Keep a choice of the person's."""
         self._keep(lambda: self.store.set_preference(name, value))
 
-    def draft(self) -> str:
+    def draft(self) -> Draft:
         """What was typed in this chat and not sent."""
-        kept: list[str] = []
+        kept: list[Draft] = []
         self._keep(lambda: kept.append(self.drafts.read(self.chat)))
-        return kept[0] if kept else ""
+        return kept[0] if kept else Draft()
 
-    def save_draft(self, text: str) -> None:
-        """Keep what is typed and not yet sent."""
-        self.drafts.save(text)
+    def save_draft(self, text: str, files: Files = ()) -> None:
+        """Keep what is typed and not yet sent, with the files that go with it."""
+        self.drafts.save(Draft(text, files))
 
     def _retitle(self, title: str) -> None:
         self.store.rename(self.chat.id, title)
@@ -224,8 +236,8 @@ class Conversation:
         """Store the chat if it is a new one."""
         line = " ".join(title.split())[:_TITLE]
         if not self.chat.id:
-            self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model))
-            self._keep(lambda: self.drafts.save(""))
+            self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model, self.place))
+            self._keep(lambda: self.drafts.save(Draft()))
             self.drafts.enter(self.chat.id)
         elif line and not self.chat.title:
             self._keep(lambda: self._retitle(line))

@@ -1,5 +1,6 @@
 """The one object that a front calls: conversations, the model, settings. What changes it tells as events."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,12 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.files import write_new
+from tui.core.given import NOTHING, Given
 from tui.core.known import Known
 from tui.core.looks import Looks
-from tui.core.settings import Group, Setting, setting
-from tui.core.store import Chat, ChatRow, Store
+from tui.core.naming import called
+from tui.core.settings import Setting, setting
+from tui.core.store import ChatRow, Store
 
 _ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
 
@@ -34,52 +37,57 @@ class Desk(Looks):
     EdgeLLMError, in one line, for what cannot be done.
     """
 
-    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None]) -> None:
-        super().__init__(store, backend, tell)
+    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None], given: Given = NOTHING) -> None:
+        super().__init__(store, backend, tell, given)
         self.first: str | None = None
         self.refused: str | None = None  # why no model is open, if one was wanted last that could not be opened
         self.known = Known(backend.names)
         self._last: ModelOpened | None = None
-        self._loaded: dict[str, Any] = {}
+        self._loaded = self.tuning.state()
 
     # Models and settings
 
     def begin(self) -> None:
-        """Open the model of the beginning, unless one was asked for already."""
-        if self.model is None and self.first:
+        """Open the model of the beginning, unless one was asked for already, and say what is to be said first."""
+        if self.place is None and self.first:
             self.open_model(self.first)
+            if message := self.given.message:
+                self._keep(lambda: self.send(message))
+
+    def go_on_with(self, chat: int) -> None:
+        """Open the chat of the beginning, with the system prompt that was given for this run."""
+        self.open_chat(chat)
+        if self.given.system is not None:
+            self.chat = replace(self.chat, system=self.given.system or None)
 
     def open_model(self, name: str) -> None:
         """Open a model in place of the one that is open; the conversation goes on with it, and what waits is for it."""
-        self._keep(lambda: self.tuning.recall(name))
-        self.model, self.opened, self.refused = name, None, None
-        self.worker.open(name, lambda found: self._loading(found, name))
+        asked = _from_anywhere(name)
+        self._keep(lambda: self.tuning.recall(asked))
+        self.model = self.place = asked
+        self.opened = self.refused = None
+        self.worker.open(asked, lambda found, path: self._loading(asked, found, path))
         self._tell(SettingsChanged())
 
-    def _loading(self, *names: str) -> dict[str, Any]:
-        """What is set for loading a model: under its name, and while it is opened under what was asked for."""
+    def _loading(self, asked: str, name: str, path: str) -> dict[str, Any]:
+        """What is set for loading a model."""
         found: dict[str, Any] = {}
-
-        def recall() -> None:
-            for name in names:
-                found.update(self.tuning.loading(name))
-
-        self._keep(recall)
+        self._keep(lambda: found.update(self.tuning.loading(asked, name, path)))
         return found
 
     def set(self, name: str, text: str) -> None:
         """Set something for this model, and keep it; empty text goes back to the default."""
-        if self.keep(name, text).group is Group.LOAD:
+        if self.keep(name, text).loads:
             self.reopen()
 
     def value(self, name: str) -> str:
         """What a setting of this model is, in words. Raises OptionError for one that there is not."""
         asked = setting(name)
         if asked.name in self.tuning.values:
-            return str(self.tuning.values[asked.name])
+            return asked.words(self.tuning.values[asked.name])
         brought = self.opened.defaults.get(asked.name) if self.opened else None
         default = asked.default if brought is None else brought
-        return "automatic" if default is None else f"{default} (default)"
+        return "automatic" if default is None else f"{asked.words(default) or 'none'} (default)"
 
     def keep(self, name: str, text: str) -> Setting:
         """Set something as `set` does, but settings of loading wait for `reopen`."""
@@ -125,8 +133,8 @@ class Desk(Looks):
 
     def reopen(self) -> None:
         """Open the model anew, with what is set now."""
-        if self.model:
-            self.open_model(self.model)
+        if self.place:
+            self.open_model(self.place)
 
     def heard(self, event: Event) -> None:
         """Take note of what the worker told. The front passes each event on, in its own thread."""
@@ -135,34 +143,33 @@ class Desk(Looks):
             self.note_figures(event)
         elif isinstance(event, Counted):
             self.note_count(event)
-        elif isinstance(event, ModelOpened) and event.asked == self.model:  # and no other is wanted by now
+        elif isinstance(event, ModelOpened) and event.asked == self.place:  # and no other is wanted by now
             self._note_model(event)
         elif isinstance(event, ModelFailed):
             self._note_failure(event)
 
     def _note_failure(self, event: ModelFailed) -> None:
         """Go on with the model before, as it was opened, if it is still open and no other is wanted by now."""
-        if event.kept and event.name == self.model and (before := self._last):
-            self.opened, self.model = before, before.name
-            self._keep(lambda: self.tuning.recall(before.name))
-            self._keep(lambda: self.tuning.load_with(self._loaded))
+        stays = ""
+        if event.kept and event.name == self.place and (before := self._last):
+            self.opened, self.model, self.place = before, before.name, before.path
+            self._keep(lambda: self.tuning.recall(before.path))
+            self._keep(lambda: self.tuning.go_back(self._loaded))
             self._tell(SettingsChanged())
-        if not event.kept and event.name == self.model:
+            stays = f"; {called(before.name)} stays open"
+        if not event.kept and event.name == self.place:
             self.refused = event.problem
-        self._tell(Notice(event.problem, "error"))
+        self._tell(Notice(event.problem + stays, "error"))
 
     def _note_model(self, event: ModelOpened) -> None:
-        """A model may be opened by a path; its settings are kept under the name that it has in lists."""
-        self.opened, self.model = event, event.name
+        """However a model was asked for, what is set for it is kept under its path."""
+        self.opened, self.model, self.place = event, event.name, event.path
         self._last = event
-        if event.asked not in ("", event.name):  # what was set while it was loaded
-            self._keep(lambda: self.tuning.move(event.asked, event.name))
-        self._keep(lambda: self.tuning.recall(event.name))
-        self._loaded = self.tuning.for_loading()
-        self.prefer("model", event.name)
+        self._keep(lambda: self.tuning.found(event.asked, event.name, event.path))
+        self._loaded = self.tuning.state()
+        self.prefer("model", event.path)
         self.recount()
-        if self.chat.id:
-            self._keep(lambda: self.store.set_model(self.chat.id, event.name))
+        self._keep(self._note_own_model)
 
     # Chats
 
@@ -173,12 +180,18 @@ class Desk(Looks):
     def new_chat(self) -> None:
         """An empty conversation; it is stored when something is said in it."""
         self.stop()
-        self.chat = Chat(0)
+        self.chat = self._new()
         self.drafts.enter(0)
         self._opened_chat()
 
     def open_chat(self, chat: int) -> None:
-        """Go on with a stored conversation."""
+        """Go on with a stored conversation, and with its own model; that of the beginning is opened by `begin`."""
+        self._open_chat(chat)
+        own = self.chat.path or self.chat.model
+        if own and self.place and own not in (self.place, self.model):
+            self.open_model(own)
+
+    def _open_chat(self, chat: int) -> None:
         self.stop()
         self.chat = self.store.load(chat)
         if not self.drafts.enter(chat):
@@ -228,7 +241,7 @@ class Desk(Looks):
         """Open a chat that was exported as JSON. Raises EdgeLLMError for anything else."""
         from tui.core.store.export import from_json
 
-        self.open_chat(from_json(self.store, text))
+        self._open_chat(from_json(self.store, text))
 
     def close(self) -> None:
         """End the model and the store; a reply that is being written is kept as far as it has come."""
@@ -242,3 +255,10 @@ class Desk(Looks):
         self._tell(PathChanged())
         self._tell(ChatsChanged())
         self._tell(SettingsChanged())
+
+
+def _from_anywhere(name: str) -> str:
+    """What was asked for as a model, by its whole path if it is a path: it then means the same from every folder."""
+    if name.startswith((".", "~")) or name.lower().endswith(".gguf"):
+        return os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 (those may raise)
+    return name

@@ -18,7 +18,7 @@ class ModelOpened(Event):
     """A model is ready. `ctx` is in tokens; `thinking`: its template can switch thinking on and off.
 
     `defaults` are the options of replies for which its file brings values of its own. `asked` is what was to be
-    opened: a path, or a name.
+    opened: a path, or a name. `path` opens it again, from any folder.
     """
 
     name: str
@@ -26,6 +26,7 @@ class ModelOpened(Event):
     thinking: bool
     defaults: Mapping[str, Any] = field(default_factory=dict)
     asked: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,31 +3,39 @@
 Defaults and checks are those of `edgellm.options`; nothing here has one of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
 from edgellm.errors import OptionError
-from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
+from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
+from tui.core.values import number_or_text, read_stops, read_template, words
 
 
 class Group(Enum):
-    """What a setting belongs to; those of LOAD open the model anew."""
+    """What a setting belongs to."""
 
     GENERATION = GenerationOptions
     CHAT = ChatOptions
     LOAD = LoadOptions
+    TEMPLATE = TemplateOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that can be set. `choices` are its only values where it has such."""
+    """One thing that can be set. `choices` are its only values where it has such, `read` makes one of what is typed."""
 
     name: str
     group: Group
     help: str
     choices: tuple[str, ...] = ()
+    read: Callable[[str], Any] = number_or_text
+
+    @property
+    def loads(self) -> bool:
+        """Whether another value opens the model anew."""
+        return self.group in OPENING
 
     @property
     def default(self) -> Any:
@@ -36,7 +44,16 @@ class Setting:
 
     def parse(self, text: str) -> Any:
         """The value that a person typed. Raises OptionError, which says what it may be."""
-        return getattr(self.group.value.from_kwargs(**{self.name: _value(text)}), self.name)
+        return getattr(self.group.value.from_kwargs(**{self.name: self.read(text)}), self.name)
+
+    @staticmethod
+    def words(value: Any) -> str:
+        """A value as it is typed; nothing for None."""
+        return words(value)
+
+
+OPENING = (Group.LOAD, Group.TEMPLATE)
+"""What a model is opened with."""
 
 
 SETTINGS = (
@@ -49,6 +66,8 @@ SETTINGS = (
     Setting("frequency_penalty", Group.GENERATION, "Taken from a token's logit for each time that it came before"),
     Setting("max_tokens", Group.GENERATION, "Most tokens of a reply; empty: until the model ends"),
     Setting("seed", Group.GENERATION, "The same seed gives the same reply; empty: another each time"),
+    Setting("stop", Group.GENERATION, 'Text before which a reply ends, \\n for a line end; several as ["a", "b"]',
+            read=read_stops),
     Setting("overflow", Group.CHAT, "When the context is full: stop, drop the oldest turns, or a sliding window",
             ("stop", "drop", "window")),
     Setting("ctx", Group.LOAD, "Most tokens of conversation and reply; empty: as many as the model can"),
@@ -57,22 +76,50 @@ SETTINGS = (
     Setting("kv_memory", Group.LOAD, "GB that keys and values may take; empty: what is free"),
     Setting("threads", Group.LOAD, "Threads that compute; empty: one for each performance core"),
     Setting("gpu_layers", Group.LOAD, "Layers on the GPU: a number, all, or auto"),
+    Setting("engine", Group.LOAD, "What computes", ("edgellm", "llama.cpp")),
+    Setting("template", Group.TEMPLATE, "Another chat template: chatml, llama3, ... or a Jinja2 file; empty: its own",
+            read=read_template),
 )  # fmt: skip
 
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 
+_ALSO = {
+    "temperature": "temp",
+    "num_ctx": "ctx",
+    "ctx_size": "ctx",
+    "context": "ctx",
+    "num_predict": "max_tokens",
+    "n_predict": "max_tokens",
+    "num_gpu": "gpu_layers",
+    "n_gpu_layers": "gpu_layers",
+    "ngl": "gpu_layers",
+    "num_thread": "threads",
+    "repetition_penalty": "repeat_penalty",
+    "cache_type_k": "kv_type",
+    "chat_template": "template",
+}
+"""What settings are called in other programs."""
+
+
 def setting(name: str) -> Setting:
-    """The setting of a name, `-` as good as `_`. Raises OptionError, which lists them all."""
+    """The setting of a name, `-` as good as `_`, or of its name elsewhere. Raises OptionError, which lists them all."""
+    asked = name.replace("-", "_").casefold()
     try:
-        return BY_NAME[name.replace("-", "_").casefold()]
+        return BY_NAME[_ALSO.get(asked, asked)]
     except KeyError:
         raise OptionError(f"there is no setting {name}; there are {', '.join(BY_NAME)}") from None
 
 
 def chosen(values: Mapping[str, Any], *groups: Group) -> dict[str, Any]:
-    """Those of the values that belong to the groups."""
-    return {name: value for name, value in values.items() if BY_NAME[name].group in groups}
+    """Those of the values that are options of the groups, also where there is no setting for them; None is no value."""
+    names = {option.name for group in groups for option in fields(group.value)}
+    return {name: value for name, value in values.items() if name in names and value is not None}
+
+
+def rest(values: Mapping[str, Any], *groups: Group) -> dict[str, Any]:
+    """Those of the values that are none of the groups."""
+    return {name: value for name, value in values.items() if name not in chosen({name: 0}, *groups)}
 
 
 def valid(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,13 +131,3 @@ def valid(values: Mapping[str, Any]) -> dict[str, Any]:
         except (KeyError, OptionError):
             continue
     return found
-
-
-def _value(text: str) -> Any:
-    """A number where the text is one, or else the text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -174,7 +174,7 @@ class Worker:
         try:
             say("")
             self._model = model = self._backend.open(name, options, say)
-            told = ModelOpened(model.name, model.ctx, model.thinking, model.defaults, asked=name)
+            told = ModelOpened(model.name, model.ctx, model.thinking, model.defaults, name, model.path)
             self._phase, self._name = Phase.READY, model.name
         except _NotWantedError:
             self._phase = Phase.CLOSED

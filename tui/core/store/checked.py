@@ -101,6 +101,17 @@ _MESSAGE = having(
 )
 
 
+_PAIR = each(TEXT)
+
+
+def files(value: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of a name and a text."""
+    pairs = each(_PAIR)(value)
+    if any(len(pair) != 2 for pair in pairs):
+        _refuse("must be pairs of a name and a text")
+    return tuple((name, text) for name, text in pairs)
+
+
 def message(value: Any) -> Message:
     """A message out of its fields."""
     return Message(**_MESSAGE(value))

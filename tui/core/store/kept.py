@@ -6,6 +6,7 @@ from typing import Any
 
 from tui.core.store.checked import InvalidError, of
 from tui.core.store.database import Database
+from tui.core.store.search import Run
 
 _HISTORY = 1000
 
@@ -22,7 +23,7 @@ class Kept(Database):
     def save_settings(self, model: str, values: Mapping[str, Any]) -> None:
         """Keep all that is set for a model, values as JSON has them."""
         with self._change() as run:
-            run("INSERT OR REPLACE INTO settings VALUES (?, ?)", model, json.dumps(dict(values)))
+            _save(run, model, values)
 
     def change_settings(self, model: str, changes: Mapping[str, Any]) -> None:
         """Keep some of what is set for a model; None takes one away. The others stay, whichever program set them."""
@@ -30,7 +31,7 @@ class Kept(Database):
             found = run("SELECT value FROM settings WHERE model = ?", model).fetchone()
             before = of(dict, "the settings of a model")(decoded(found[0])) if found else {}
             values = {name: value for name, value in {**before, **changes}.items() if value is not None}
-            run("INSERT OR REPLACE INTO settings VALUES (?, ?)", model, json.dumps(values))
+            _save(run, model, values)
 
     def preference(self, name: str, default: object) -> object:
         """What was kept under a name, or else `default`."""
@@ -55,6 +56,13 @@ class Kept(Database):
             with self._change() as run:
                 run("INSERT OR REPLACE INTO history (text) VALUES (?)", text)
                 run("DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?", _HISTORY)
+
+
+def _save(run: Run, model: str, values: Mapping[str, Any]) -> None:
+    if values:
+        run("INSERT OR REPLACE INTO settings VALUES (?, ?)", model, json.dumps(dict(values)))
+    else:
+        run("DELETE FROM settings WHERE model = ?", model)
 
 
 def decoded(text: Any) -> Any:

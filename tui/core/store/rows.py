@@ -4,6 +4,9 @@ from dataclasses import dataclass, field, replace
 
 from tui.core.tree import Tree
 
+Files = tuple[tuple[str, str], ...]
+"""Texts that go with a message, each with its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
@@ -19,7 +22,10 @@ class ChatRow:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat with all its messages. `draft` is what was typed in it and not sent."""
+    """A chat with all its messages. `draft` is what was typed in it and not sent, with `files`: names and texts.
+
+    `model` is what its model is called, `path` where that is; None where nobody knows.
+    """
 
     id: int
     title: str = ""
@@ -27,8 +33,10 @@ class Chat:
     model: str | None = None
     tree: Tree = field(default_factory=Tree)
     draft: str = ""
+    path: str | None = None
+    files: Files = ()
 
     def up_to(self, message: int) -> "Chat":
         """Another chat, not stored yet, with the messages from the first one to this one."""
         tree = Tree(self.tree.path(message), message)
-        return replace(self, id=0, title=f"{self.title} (fork)".strip(), tree=tree, draft="")
+        return replace(self, id=0, title=f"{self.title} (fork)".strip(), tree=tree, draft="", files=())

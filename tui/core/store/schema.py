@@ -4,7 +4,12 @@ A chat's `leaf` is the last message shown, `deleted` the time since when it is h
 used twice: a parent is older than its children, so that no path can be a circle, and a program that still holds the id
 of a message that is gone for good cannot write to another one. `children` lets a chat be removed: without it, one of
 4,000 messages took 2 seconds. `unindexed` lists messages that the search has yet to learn. Times are seconds since the
-epoch, `value` and `stats` are JSON.
+epoch, `value`, `stats` and `files` are JSON.
+
+`model` is what a chat's model is called, and `path` where its file is, `builtin` for the one that comes with edgellm. A
+chat from elsewhere, or whose model was known by a name alone in version 1, has no path. Settings of a model are kept
+under its path; those under a name are from version 1, or of a model that has not been opened yet. `files` go with the
+draft: pairs of a name and a text.
 """
 
 import sqlite3
@@ -49,6 +54,12 @@ MIGRATIONS = (
     CREATE TABLE settings (model TEXT PRIMARY KEY, value TEXT NOT NULL);
     CREATE TABLE preferences (name TEXT PRIMARY KEY, value TEXT NOT NULL);
     CREATE TABLE history (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL UNIQUE)
+    """,
+    """
+    ALTER TABLE chats ADD COLUMN path TEXT;
+    ALTER TABLE chats ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
+    UPDATE chats SET path = model
+        WHERE model = 'builtin' OR substr(model, 1, 1) = '/' OR substr(model, 2, 2) = ':\\'
     """,
 )
 """Step n brings a database from version n - 1 to n. Statements end in `;`, which appears nowhere else."""

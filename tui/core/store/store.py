@@ -1,5 +1,6 @@
 """The chats: trees of messages, each change of which is saved before its method returns."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from time import time
@@ -7,13 +8,14 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.store import checked
-from tui.core.store.kept import Kept
+from tui.core.store.kept import Kept, decoded
 from tui.core.store.messages import insert_row, replace_row, select_rows
-from tui.core.store.rows import Chat, ChatRow
+from tui.core.store.rows import Chat, ChatRow, Files
 from tui.core.store.search import catch_up, find, forget
 from tui.core.tree import Message, Tree
 
 _KEPT_DAYS = 30
+_TEXTS = ("title", "system", "model", "draft", "path", "files")
 
 
 class Store(Kept):
@@ -44,15 +46,15 @@ class Store(Kept):
             snippets = find(run, search, {chat.id: chat.title for chat in chats})
             return [replace(chat, snippet=snippets[chat.id]) for chat in chats if chat.id in snippets]
 
-    def new_chat(self, title: str, system: str | None, model: str | None) -> int:
+    def new_chat(self, title: str, system: str | None, model: str | None, path: str | None = None) -> int:
         """Begin a chat; its id."""
-        return self.put(Chat(0, title, system, model))
+        return self.put(Chat(0, title, system, model, path=path))
 
     def put(self, chat: Chat) -> int:
         """Store a chat from elsewhere, all of it or nothing; its new id. Its messages get new ids, too."""
         with self._change() as run:
-            values = (chat.title, chat.system, chat.model, chat.draft, time())
-            statement = "INSERT INTO chats (title, system, model, draft, updated) VALUES (?, ?, ?, ?, ?)"
+            values = (chat.title, chat.system, chat.model, chat.path, chat.draft, time())
+            statement = "INSERT INTO chats (title, system, model, path, draft, updated) VALUES (?, ?, ?, ?, ?, ?)"
             new = run(statement, *values).lastrowid
             assert new is not None
             ids: dict[int | None, int | None] = {None: None}
@@ -65,15 +67,15 @@ class Store(Kept):
     def load(self, chat: int) -> Chat:
         """A chat with all its messages; deleted ones, too."""
         with self._look() as run:
-            texts = ", ".join(f"CAST({name} AS TEXT)" for name in ("title", "system", "model", "draft"))
+            texts = ", ".join(f"CAST({name} AS TEXT)" for name in _TEXTS)
             found = run(f"SELECT {texts}, leaf FROM chats WHERE id = ?", chat).fetchone()
             if not found:
                 raise self._gone()
-            title, system, model, draft, leaf = found
-            messages = checked.messages(select_rows(run, chat))
+            title, system, model, draft, path, files, leaf = found
+            messages, attached = checked.messages(select_rows(run, chat)), checked.files(decoded(files))
         if messages and leaf not in {message.id for message in messages}:
             leaf = messages[-1].id  # the program was killed before it showed its first message
-        return Chat(chat, title, system, model, Tree(messages, leaf), draft)
+        return Chat(chat, title, system, model, Tree(messages, leaf), draft, path, attached)
 
     def add(self, chat: int, parent: int | None, role: str, text: str, model: str | None = None) -> Message:
         """A new message after `parent`. A reply begins empty and grows by `update`."""
@@ -96,31 +98,35 @@ class Store(Kept):
 
     def show(self, chat: int, leaf: int | None) -> None:
         """Remember the last message that is shown."""
-        self._set(chat, "leaf", leaf)
+        self._set(chat, leaf=leaf)
 
     def rename(self, chat: int, title: str) -> None:
         """Give a chat another title."""
-        self._set(chat, "title", title)
+        self._set(chat, title=title)
 
     def set_system(self, chat: int, text: str | None) -> None:
         """Pin a system prompt to a chat, or none."""
-        self._set(chat, "system", text)
+        self._set(chat, system=text)
 
-    def set_model(self, chat: int, model: str | None) -> None:
-        """Remember the model that a chat goes on with."""
-        self._set(chat, "model", model)
+    def set_model(self, chat: int, model: str | None, path: str | None = None) -> None:
+        """Remember the model that a chat goes on with: what it is called, and where it is."""
+        self._set(chat, model=model, path=path)
 
     def set_draft(self, chat: int, text: str) -> None:
         """Keep what is typed in a chat and not sent."""
-        self._set(chat, "draft", text)
+        self._set(chat, draft=text)
+
+    def set_files(self, chat: int, files: Files) -> None:
+        """Keep the files that go with what is typed in a chat."""
+        self._set(chat, files=json.dumps(files))
 
     def delete(self, chat: int) -> None:
         """Hide a chat; `undelete` brings it back."""
-        self._set(chat, "deleted", time())
+        self._set(chat, deleted=time())
 
     def undelete(self, chat: int) -> None:
         """Bring a deleted chat back."""
-        self._set(chat, "deleted", None)
+        self._set(chat, deleted=None)
 
     def purge(self, days: float = 0) -> None:
         """Remove for good what was deleted so many days ago."""
@@ -129,9 +135,10 @@ class Store(Kept):
                 forget(run, chat)
                 run("DELETE FROM chats WHERE id = ?", chat)
 
-    def _set(self, chat: int, column: str, value: Any) -> None:
+    def _set(self, chat: int, **values: Any) -> None:
+        columns = ", ".join(f"{name} = ?" for name in values)
         with self._change() as run:
-            if not run(f"UPDATE chats SET {column} = ? WHERE id = ?", value, chat).rowcount:
+            if not run(f"UPDATE chats SET {columns} WHERE id = ?", *values.values(), chat).rowcount:
                 raise self._gone()
 
     def _gone(self) -> EdgeLLMError:

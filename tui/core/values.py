@@ -1,0 +1,50 @@
+"""What a person types as the value of a setting, and how a value is shown."""
+
+import json
+import os
+import re
+from typing import Any
+
+_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
+_ESCAPED = re.compile(r"\\[ntr\\]")
+_RAW = re.compile(r"[\n\t\r\\]")
+
+
+def number_or_text(text: str) -> Any:
+    """A number where the text is one, or else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def read_stops(text: str) -> Any:
+    """Stop strings: a JSON list of several, or one, with the escapes `\\n`, `\\t`, `\\r` and `\\\\`."""
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return [_ESCAPED.sub(lambda match: _ESCAPES[match.group()], text)]
+
+
+def read_template(text: str) -> str:
+    """The name of a template that is built in, or the whole path of a file, to be found from any folder."""
+    is_path = "." in text or any(separator in text for separator in ("/", os.sep))
+    return os.path.abspath(os.path.expanduser(text)) if is_path else text  # noqa: PTH100, PTH111 (those may raise)
+
+
+def words(value: Any) -> str:
+    """A value as it is typed; nothing for None."""
+    if isinstance(value, tuple | list):
+        return _stops_as_typed(value)
+    return "" if value is None else str(value)
+
+
+def _stops_as_typed(stops: tuple[str, ...] | list[str]) -> str:
+    if len(stops) == 1 and not stops[0].startswith("["):
+        names = {raw: typed for typed, raw in _ESCAPES.items()}
+        return _RAW.sub(lambda match: names[match.group()], stops[0])
+    return json.dumps(list(stops), ensure_ascii=False) if stops else ""
