@@ -5,33 +5,35 @@ from edgellm.gguf.printable import printable
 from edgellm.home import chats_file, log_file
 from tui.ahead import typed_ahead
 from tui.core.backend import EdgeBackend
+from tui.core.given import NOTHING, Given
 from tui.core.store import Store
 from tui.output import logged, recorded
 
 
-def start(model: str | None, plain: bool, resume: bool) -> None:
+def start(model: str | None, plain: bool, resume: bool, given: Given = NOTHING) -> None:
     """Run the chat until the person leaves. Raises EdgeLLMError where the stored chats cannot be opened."""
     store = Store(chats_file())
-    wanted = model or str(store.preference("model", "builtin"))
     last = store.chats()[:1] if resume else []
     chat = last[0].id if last else None
+    own = store.load(chat) if chat else None
+    wanted = model or (own and (own.path or own.model)) or str(store.preference("model", "builtin"))
     if plain:
         from tui.plain import Plain
 
         with recorded(log_file()):
-            Plain(store, EdgeBackend()).run(wanted, chat)
+            Plain(store, EdgeBackend(), given).run(wanted, chat)
         return
-    _show(store, wanted, chat)
+    _show(store, wanted, chat, given)
 
 
-def _show(store: Store, model: str, chat: int | None) -> None:
+def _show(store: Store, model: str, chat: int | None, given: Given) -> None:
     """The chat on the whole screen; the terminal is its person's again before the model has ended."""
     with typed_ahead() as typed:
         from tui.app import ChatApp
         from tui.composer.terminal import use_terminal_input
 
         use_terminal_input(typed)
-        app = ChatApp(store, EdgeBackend(), model, chat)
+        app = ChatApp(store, EdgeBackend(), model, chat, given)
     with logged(log_file()):
         try:
             app.run()

@@ -3,29 +3,69 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from edgellm.cli.options import generation_options, load_options, pairs, utf8
 from edgellm.cli.shell import model_names
 from edgellm.errors import ModelFileError
+from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 
 
 @click.command("chat")
 @click.argument("model", required=False, shell_complete=model_names)
+@click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="What is said first.")
 @click.option("--plain", is_flag=True, help="Lines instead of a screen: for pipes and screen readers.")
 @click.option("--continue", "resume", is_flag=True, help="Go on with the chat that was used last.")
-def command(model: str | None, plain: bool, resume: bool) -> None:
+@click.option("--system", metavar="TEXT", callback=utf8, help="The system prompt.")
+@click.option("--template", metavar="NAME|FILE", help="Another chat template: chatml, llama3, ..., or a Jinja2 file.")
+@click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
+@click.option("--overflow", metavar="POLICY", help="When it outgrows the context: stop (default), drop, window.")
+@generation_options
+@load_options
+def command(
+    model: str | None,
+    plain: bool,
+    resume: bool,
+    prompt: str | None,
+    system: str | None,
+    template: str | None,
+    template_arg: dict[str, Any],
+    **given: Any,
+) -> None:
     """Talk with MODEL: a GGUF file, a name in `edgellm list`, or `builtin`; without it, the one used last.
 
-    Everything that is said is kept, also when the program is killed. F1 shows the keys, /help the commands.
+    Everything that is said is kept, also when the program is killed. What options say holds for this run, over what is
+    set for the model. F1 shows the keys, /help the commands.
     """
     if not plain:
         _check_terminal()
+    options = _checked(given) | _template(template)
+    from tui.core.given import Given
     from tui.start import start  # the screen's modules take a while
 
     if model and model.lower().endswith(".gguf") and not Path(model).exists():
         raise ModelFileError(f"{model}: there is no such file; `edgellm list` shows the models on this machine")
-    start(model, plain, resume)
+    start(model, plain, resume, Given(options, template_arg, system, prompt or ""))
+
+
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given. Raises OptionError for wrong values, before there is a screen."""
+    options = {name: value for name, value in given.items() if value is not None}
+    for kind in (LoadOptions, GenerationOptions, ChatOptions):
+        kind.from_kwargs(**{name: value for name, value in options.items() if name in kind.names()})
+    return options
+
+
+def _template(name: str | None) -> dict[str, Any]:
+    """The template that was given. Raises OptionError if there is none of that name."""
+    if name is None:
+        return {}
+    from edgellm.text.template import template_source  # brings numpy and jinja2
+
+    template_source(name)
+    return {"template": name}
 
 
 def _check_terminal() -> None:

@@ -7,17 +7,18 @@ from queue import Queue
 from support.chat_fakes import FakeBackend, FakeModel
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
+from tui.core.given import NOTHING, Given
 from tui.core.store import Store
 
 
 class Front:
     """A desk, and somebody who passes on to it what its worker tells."""
 
-    def __init__(self, path: Path, model: FakeModel | None = None) -> None:
+    def __init__(self, path: Path, model: FakeModel | None = None, given: Given = NOTHING) -> None:
         self.told: Queue[Event] = Queue()
         self.notices: list[str] = []
         self.backend = FakeBackend(model or FakeModel())
-        self.desk = Desk(Store(path), self.backend, self.told.put)
+        self.desk = Desk(Store(path), self.backend, self.told.put, given)
 
     def until(self, kind: type[Event]) -> Event:
         while True:

@@ -121,13 +121,17 @@ def test_they_stay_with_their_chat_as_a_draft(tmp_path: Path, text: str) -> None
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+n"])
-def test_their_files_stay_though_they_have_one_name(tmp_path: Path, key: str) -> None:
+def test_their_files_stay_with_the_chat_though_they_have_one_name(tmp_path: Path, key: str) -> None:
     async def test() -> None:
         async with writing(tmp_path) as chat:
             for content in ("AAA", "BBB"):
                 chat.composer.attach("config.json", content)
                 await chat.type("see " + content)
+            left = chat.app.desk.chat.id
             await chat.press(key)
+            if chat.app.desk.chat.id != left:
+                assert chat.composer.attachments == ()
+                chat.screen.move(lambda: chat.app.desk.open_chat(left))
             files = [(file.name, file.text) for file in chat.composer.attachments]
             assert files == [("config.json", "AAA"), ("config.json", "BBB")]
             await end(chat)

@@ -38,7 +38,7 @@ async def with_focus(chat: Driven, name: str) -> None:
 
 def test_each_setting_has_its_line_and_says_where_its_default_is_from(tmp_path: Path) -> None:
     async def test() -> None:
-        async with chatting(tmp_path, FakeModel(defaults={"temp": 0.6, "top_k": 20}), SIZE) as chat:
+        async with chatting(tmp_path, FakeModel(defaults={"temp": 0.6, "top_k": 20}), (100, 32)) as chat:
             chat.app.desk.set("top_k", "7")
             await opened(chat)
             assert line(chat, "temp") == "temp 0.6 default 0.6, from the model"
@@ -66,7 +66,7 @@ def test_the_focused_setting_is_explained(tmp_path: Path) -> None:
 
 def test_on_a_high_screen_each_setting_is_explained(tmp_path: Path) -> None:
     async def test() -> None:
-        async with chatting(tmp_path, size=(120, 40)) as chat:
+        async with chatting(tmp_path, size=(120, 46)) as chat:
             await opened(chat)
             await chat.pilot.pause()
             assert [setting.name for setting in SETTINGS if setting.help not in chat.shown()] == []

@@ -2,7 +2,7 @@
 
 from tui.commands.command import Command, Front
 from tui.core.files import typed_path
-from tui.core.settings import SETTINGS, Group, setting
+from tui.core.settings import SETTINGS, setting
 
 
 def _model(front: Front, name: str) -> None:
@@ -26,7 +26,7 @@ def _set(front: Front, argument: str) -> None:
     loads = False
     if value := value.strip():
         front.desk.set(name, "" if value == "default" else value)
-        loads = setting(name).group is Group.LOAD
+        loads = setting(name).loads
     front.say(f"{name}: {front.desk.value(name)}{_anew(front, loads)}")
 
 

@@ -26,6 +26,7 @@ from tui.core.looks import Looks
 from tui.core.naming import called
 from tui.core.settings import Setting, setting
 from tui.core.store import ChatRow, Store
+from tui.core.values import words
 
 _ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
 
@@ -84,10 +85,10 @@ class Desk(Looks):
         """What a setting of this model is, in words. Raises OptionError for one that there is not."""
         asked = setting(name)
         if asked.name in self.tuning.values:
-            return asked.words(self.tuning.values[asked.name])
+            return words(self.tuning.values[asked.name])
         brought = self.opened.defaults.get(asked.name) if self.opened else None
         default = asked.default if brought is None else brought
-        return "automatic" if default is None else f"{asked.words(default) or 'none'} (default)"
+        return "automatic" if default is None else f"{words(default) or 'none'} (default)"
 
     def keep(self, name: str, text: str) -> Setting:
         """Set something as `set` does, but settings of loading wait for `reopen`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgellm.errors import OptionError
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
-from tui.core.values import number_or_text, read_stops, read_template, words
+from tui.core.values import number_or_text, read_stops, read_template
 
 
 class Group(Enum):
@@ -45,11 +45,6 @@ class Setting:
     def parse(self, text: str) -> Any:
         """The value that a person typed. Raises OptionError, which says what it may be."""
         return getattr(self.group.value.from_kwargs(**{self.name: self.read(text)}), self.name)
-
-    @staticmethod
-    def words(value: Any) -> str:
-        """A value as it is typed; nothing for None."""
-        return words(value)
 
 
 OPENING = (Group.LOAD, Group.TEMPLATE)

@@ -13,7 +13,8 @@ from tui.binding import bind
 from tui.core.desk import Desk
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
 from tui.core.naming import called
-from tui.core.settings import SETTINGS, Group, Setting
+from tui.core.settings import SETTINGS, Setting
+from tui.core.values import words
 from tui.views.row import Row
 from tui.views.view import View
 
@@ -27,7 +28,7 @@ class SettingsScreen(View):
 
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
     AUTO_FOCUS = "Row Input"
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (40, "-high")]  # noqa: RUF012 (an instance variable of its base)
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (46, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f4", "close", show=False),
         bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
@@ -68,15 +69,15 @@ class SettingsScreen(View):
         self._thinking.display = bool(desk.opened and desk.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
-            row.show(_text(desk.tuning.values.get(setting.name)), *self._default(setting))
+            row.show(words(desk.tuning.values.get(setting.name)), *self._default(setting))
 
     def _default(self, setting: Setting) -> tuple[str, str]:
         """What holds where nothing is set, and where it comes from."""
         brought = self._desk.opened.defaults if self._desk.opened else {}
         if setting.name in brought:
-            return _text(brought[setting.name]), "from the model"
+            return _shown(brought[setting.name]), "from the model"
         if setting.default is not None:
-            return _text(setting.default), "edgellm's"
+            return _shown(setting.default), "edgellm's"
         reading = self._desk.reading()
         found = {"ctx": reading.context, "threads": reading.threads}.get(setting.name)
         unset = setting.name not in self._desk.tuning.values
@@ -124,7 +125,7 @@ class SettingsScreen(View):
     def _take(self, row: Row) -> None:
         if row is self._thinking:
             self.attempt(lambda: self._desk.think({"on": True, "off": False}.get(row.text)))
-        elif not row.wrong and row.text != _text(self._desk.tuning.values.get(self._rows[row].name)):
+        elif not row.wrong and row.text != words(self._desk.tuning.values.get(self._rows[row].name)):
             self.attempt(lambda: self._desk.keep(self._rows[row].name, row.text))
 
     def _take_system(self) -> None:
@@ -137,8 +138,8 @@ class SettingsScreen(View):
 
 
 def _about(setting: Setting) -> str:
-    return f"{setting.help}; opens the model anew" if setting.group is Group.LOAD else setting.help
+    return f"{setting.help}; opens the model anew" if setting.loads else setting.help
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def _shown(default: Any) -> str:
+    return words(default) or "none"
