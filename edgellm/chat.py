@@ -92,12 +92,14 @@ class Chat:
         self,
         messages: Sequence[Message],
         *,
+        begun: str = "",
         progress: PrefillProgress | None = None,
         **options: Unpack[ReplyArguments],
     ) -> Generation:
         """The reply to any conversation, token by token; `self.messages` are neither read nor changed.
 
-        The last message is the user's, or a tool's. Options are those of `Model.stream`, and `template_args` and
+        The last message is the user's, or a tool's. `begun` is what the reply begins with: it goes on from there, and
+        its text is what follows. Options are those of `Model.stream`, and `template_args` and
         `overflow`, which go over those of the chat. A reply that is still being made ends first. Raises as
         `Model.stream`, and EdgeLLMError for messages that nobody can reply to.
         """
@@ -106,7 +108,7 @@ class Chat:
         if last not in ("user", "tool"):
             raise EdgeLLMError(f"the last message is from {printable(last)}: end with one from user or tool")
         self._end_running()
-        return self._start(messages, progress, **options)
+        return self._start(messages, progress, begun=begun, **options)
 
     def _start(
         self,
@@ -115,12 +117,14 @@ class Chat:
         on_end: Callable[[str], None] = lambda text: None,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
+        begun: str = "",
         **options: Unpack[GenerationArguments],
     ) -> Generation:
+        check_text("begun", begun)
         writer = self._writer
         self._prompts.template.resume()
         meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
-        prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow)
+        prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow, begun)
         self._running = writer.start(prompt, chosen, meter, self._branches, progress, on_end)
         return self._running
 
@@ -130,11 +134,12 @@ class Chat:
         max_tokens: int | None,
         template_args: Mapping[str, Any] | None,
         overflow: str | None,
+        begun: str = "",
     ) -> Prompt:
         """The prompt, less what the policy leaves out. Raises ContextOverflowError if it still does not fit."""
         policy = ChatOptions.from_kwargs({"overflow": self._overflow}, overflow=overflow).overflow
-        tokens = partial(self._prompts.ids, **self._with(template_args))
-        return Overflow(messages, tokens, self._writer.session, max_tokens).prompt(policy)
+        ids, reply = partial(self._prompts.ids, **self._with(template_args)), self._prompts.begun(begun)
+        return Overflow(messages, lambda said: ids(said) + reply, self._writer.session, max_tokens).prompt(policy)
 
     def _with(self, template_args: Mapping[str, Any] | None) -> dict[str, Any]:
         return {**self._args, **(template_args or {})}

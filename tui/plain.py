@@ -19,7 +19,7 @@ from tui.core.store import Store
 from tui.instruments.figures import figures_line
 from tui.plain_input import Input
 from tui.plain_output import Output
-from tui.plain_views import VIEWS, inspection_lines, place_lines
+from tui.plain_views import VIEWS, inspection_lines, message_lines, place_lines
 
 _LOOK_S, _PATIENCE_S = 0.03, 2.0
 
@@ -155,6 +155,10 @@ class Plain:
         self._attached.append((name, text))
         self.say(f"{name} will go with the next message")
         self.desk.weigh(name, text)
+
+    def point_at(self, message: int, words: str) -> None:
+        """Print a message."""
+        self._say_lines(message_lines(self.desk, self.desk.chat.tree.messages[message]))
 
     def edit(self, message: int) -> None:
         """Ask for other words in place of an earlier message; Ctrl-C leaves it as it is, and so does a command."""

@@ -11,6 +11,7 @@ from tui.core.desk import Desk
 from tui.core.machine import memory
 from tui.core.naming import called
 from tui.core.settings import SETTINGS
+from tui.core.tree import Message
 from tui.instruments.entries import SECTIONS
 from tui.instruments.figures import figures_line
 from tui.instruments.numbers import UNKNOWN
@@ -71,9 +72,14 @@ def place_lines(desk: Desk) -> Iterator[str]:
     path = desk.path
     yield f"{desk.chat.title or 'an empty chat'}, {len(path)} messages" if path else "a new chat"
     for message in path[-2:]:
-        versions = desk.chat.tree.versions(message.id)
-        number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
-        yield f"{'you' if message.role == 'user' else called(message.model or message.role)}{number}: {message.text}"
+        yield from message_lines(desk, message)
+
+
+def message_lines(desk: Desk, message: Message) -> Iterator[str]:
+    """Who said something, in which of several versions, and what."""
+    versions = desk.chat.tree.versions(message.id)
+    number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
+    yield f"{'you' if message.role == 'user' else called(message.model or message.role)}{number}: {message.text}"
 
 
 def inspection_lines(inspection: "Inspection") -> Iterator[str]:

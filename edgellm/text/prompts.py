@@ -53,6 +53,14 @@ class ChatPrompts:
         controls = self.tokenizer.control_texts
         return self.tokenizer.spans(rendered.text, controls, rendered.own(controls))
 
+    def begun(self, text: str) -> list[int]:
+        """The ids of a reply as far as it has been written; no text in it becomes a special token."""
+        return [
+            i
+            for part in self.tokenizer.split(text, {})
+            for i in ([part] if isinstance(part, int) else self._encoded(part))
+        ]
+
     def encode(self, text: str, spans: Sequence[Span]) -> list[int]:
         """The ids of a text that was cut, with one BOS if the model wants one."""
         ids: list[int] = []

@@ -44,8 +44,8 @@ def live(generated: int = 12) -> Live:
 class FakeReply:
     """Writes `pieces`; after `hold` of them it waits for `go`, or to be cancelled."""
 
-    def __init__(self, pieces: list[str], model: "FakeModel") -> None:
-        self.text, self.finish_reason = "", None
+    def __init__(self, pieces: list[str], model: "FakeModel", begun: str = "") -> None:
+        self.text, self.finish_reason = begun, None
         self.dropped_tokens, self.dropped_messages = model.dropped
         self._pieces, self._model = pieces, model
         self._cancelled = False
@@ -100,11 +100,11 @@ class FakeModel:
     def devices(self) -> list[dict[str, Any]]:
         return [{"name": "CPU", "blocks": 33, "bytes": 760_000_000}]
 
-    def reply(self, messages: Messages, options: Mapping[str, Any]) -> FakeReply:
+    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> FakeReply:
         self.asked.append(list(messages))
         self.options.append(options)
         pieces = self.replies.pop(0) if self.replies else ["You said: ", messages[-1]["content"]]
-        return FakeReply(pieces, self)
+        return FakeReply(pieces, self, begun)
 
     def cancel(self) -> None:
         pass

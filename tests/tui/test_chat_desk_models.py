@@ -219,7 +219,7 @@ def test_a_chat_whose_model_is_gone_goes_on_with_the_one_that_is_open(make_front
     front.desk.open_chat(chat)
     front.until(ModelFailed)
     assert front.desk.place == "fake"
-    front.desk.import_chat(to_json(Chat(0, "from elsewhere", model="no-such")))  # which names a model of elsewhere
+    front.desk.import_chats(to_json(Chat(0, "from elsewhere", model="no-such")))  # which names a model of elsewhere
     front.say("hello")
     assert front.texts == ["hello", "You said: hello"]
     front.desk.open_chat(chat)

@@ -42,6 +42,11 @@ class BrowsingScreen(ChatsScreen):
         else:
             self.command("/edit")
 
+    def action_go_on(self) -> None:
+        """Edit the marked reply, or the last one, for the model to go on from its end."""
+        marked = self.query_one(Transcript).selected or None
+        self.attempt(lambda: self.edit(self.desk.reply_to_edit(marked).id))
+
     def action_walk(self, step: int) -> None:
         """Show another version of the marked message, or of the last one that has several."""
         self.attempt(lambda: self.desk.walk(self.query_one(Transcript).selected or None, step))

@@ -55,7 +55,9 @@ class ChatsScreen(FrontScreen):
 
     @on(Sidebar.Open)
     def _open(self, message: Sidebar.Open) -> None:
-        self.move(lambda: self.desk.open_chat(message.chat))
+        self.move(lambda: self.desk.open_chat(message.chat, message.hit))
+        if message.hit is not None:
+            self.point_at(message.hit, self._searched)
         if self.size.width < ROOM_FOR_ALL:
             self.hide_sidebar()
         self.query_one(Composer).focus()

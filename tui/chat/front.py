@@ -10,6 +10,7 @@ from tui.commands import COMMANDS, run
 from tui.composer import Attachment, Composer
 from tui.core.desk import Desk
 from tui.instruments import Panel
+from tui.transcript import Transcript
 
 
 class FrontScreen(Screen[None]):
@@ -64,7 +65,17 @@ class FrontScreen(Screen[None]):
 
     def edit(self, message: int) -> None:
         """Let an earlier message be changed."""
-        self.query_one(Composer).focus().edit(self.desk.chat.tree.messages[message].text, message)
+        found = self.desk.chat.tree.messages[message]
+        what = "message" if found.role == "user" else "reply, from whose end the model goes on"
+        self.query_one(Composer).focus().edit(found.text, message, what)
+
+    def point_at(self, message: int, words: str) -> None:
+        """Mark a message and bring into view where it has one of the words."""
+        self.show_path()
+        self.query_one(Transcript).point_at(message, words)
+
+    def show_path(self) -> None:
+        """Show the conversation as it is now."""
 
     def show(self, name: str) -> None:
         """Open one of the views, each at most once."""

@@ -88,7 +88,7 @@ class ChatScreen(BrowsingScreen):
         self.begin_draft()
         self._ticker = self.set_interval(SHORTEST_S, self._look_if_due)
         self.set_interval(_MEMORY_S, self._look_at_memory)
-        self._show_path()
+        self.show_path()
 
     # What happens
 
@@ -101,7 +101,7 @@ class ChatScreen(BrowsingScreen):
         elif isinstance(event, PathChanged | SettingsChanged):
             if not self.desk.busy:  # another branch may be shown
                 self.query_one(Composer).take_back()
-            self._show_path()
+            self.show_path()
             self._judge()
         elif isinstance(event, ChatsChanged):
             self.show_chats()
@@ -127,7 +127,8 @@ class ChatScreen(BrowsingScreen):
             return "Type while the model loads: it is sent when that is ready"
         return "No model is open; F3 shows them"
 
-    def _show_path(self) -> None:
+    def show_path(self) -> None:
+        """Show the conversation as it is now."""
         if self.desk.running not in (None, self._ran):  # what was just said is looked at
             self.query_one(Transcript).following = True
         self._ran = self.desk.running
@@ -143,7 +144,7 @@ class ChatScreen(BrowsingScreen):
             self.query_one(Transcript).set_text(running, written.text)
         if reading.dropped_messages != self._dropped:  # what no reply sees is told of by other events
             self._dropped = reading.dropped_messages
-            self._show_path()
+            self.show_path()
         self._show_figures(reading)
         if (welcome := self.query_one(Welcome)).display:
             welcome.show(reading)
@@ -189,7 +190,7 @@ class ChatScreen(BrowsingScreen):
             if message.editing is None:
                 self.desk.send(text)
             else:
-                self.desk.edit(message.editing, text)
+                self.desk.say_instead(message.editing, text)
         except EdgeLLMError as error:
             self.say(str(error), "error")
             composer.take_back()
@@ -267,6 +268,10 @@ class ChatScreen(BrowsingScreen):
     def action_leave(self) -> None:
         """End the program."""
         self.leave()
+
+    def action_begin(self, line: str) -> None:
+        """Begin a command in the input box."""
+        self.begin(line)
 
     def action_clear(self) -> None:
         """Begin a new chat."""

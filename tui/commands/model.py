@@ -19,21 +19,27 @@ def _system(front: Front, text: str) -> None:
 
 
 def _set(front: Front, argument: str) -> None:
-    name, _, value = argument.partition(" ")
+    name, _, value = argument.removeprefix("parameter ").lstrip().partition(" ")
     if not name:
         front.show("settings")
-        return
-    loads = False
-    if value := value.strip():
-        front.desk.set(name, "" if value == "default" else value)
-        loads = setting(name).loads
-    front.say(f"{name}: {front.desk.value(name)}{_anew(front, loads)}")
+    elif name == "system":
+        _system(front, value.strip())
+    else:
+        loads = False
+        if value := value.strip():
+            front.desk.set(name, "" if value == "default" else value)
+            loads = setting(name).loads
+        front.say(f"{setting(name).name}: {front.desk.value(name)}{_anew(front, loads)}{_for_now(front, value)}")
 
 
 def _reset(front: Front, _: str) -> None:
     loads = bool(front.desk.tuning.for_loading())
     front.desk.reset()
     front.say(f"all settings of this model are as they come{_anew(front, loads)}")
+
+
+def _for_now(front: Front, value: str) -> str:
+    return "; for this run, /save keeps it" if value and not front.desk.tuning.keeps else ""
 
 
 def _anew(front: Front, loads: bool) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgellm.errors import EdgeLLMError
+from tui.core.continued import Continued
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +29,13 @@ Options = Callable[[str, str], Mapping[str, Any]]
 class Reply(Protocol):
     """A reply being written: iterate over it to write it. `edgellm.generation.Generation` is one."""
 
-    text: str
-    finish_reason: str | None
+    @property
+    def text(self) -> str:
+        """What has come so far."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why it ended; None until it has."""
 
     @property
     def dropped_tokens(self) -> int:
@@ -69,8 +75,8 @@ class OpenModel(Protocol):
     def devices(self) -> list[dict[str, Any]]:
         """What computes, as in `edgellm.stats.Stats`."""
 
-    def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
-        """Begin a reply. Raises EdgeLLMError."""
+    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> Reply:
+        """Begin a reply, or go on with one that has `begun` so. Raises EdgeLLMError."""
 
     def cancel(self) -> None:
         """Have a reply that is being begun fail at once; from any thread."""
@@ -116,9 +122,10 @@ class EdgeModel:
         """What computes now: a GPU may fail in mid-reply."""
         return self._model.engine.devices
 
-    def reply(self, messages: Messages, options: Mapping[str, Any]) -> Reply:
-        """Begin a reply. Raises EdgeLLMError."""
-        return self._chat.reply(messages, logprobs=False, **options)
+    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> Reply:
+        """Begin a reply, or go on with one that has `begun` so. Raises EdgeLLMError."""
+        reply = self._chat.reply(messages, begun=begun, logprobs=False, **options)
+        return Continued(begun, reply) if begun else reply
 
     def cancel(self) -> None:
         """Stop making a prompt, and the reply."""

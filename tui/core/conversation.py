@@ -88,6 +88,14 @@ class Conversation:
         self.stop()
         self._ask(edited.parent, text)
 
+    def say_instead(self, message: int, text: str) -> None:
+        """Have another text in place of a message: one of the person's is replied to, a reply gone on with."""
+        edited = self.chat.tree.messages.get(message)
+        if edited and edited.role == "assistant":
+            self.go_on(message, text)
+        else:
+            self.edit(message, text)
+
     def regenerate(self, message: int | None = None) -> None:
         """Another reply in place of `message`, or of the last one; that one stays, as another version."""
         self._check_model()
@@ -98,6 +106,25 @@ class Conversation:
         if not path:
             raise EdgeLLMError("there is no message yet to reply to")
         self._reply(path[-1].id)
+
+    def go_on(self, message: int | None = None, text: str | None = None) -> None:
+        """Let the model go on from the end of a reply, or of the last one, or of another `text` in its place.
+
+        The reply stays, as another version.
+        """
+        reply = self.reply_to_edit(message)
+        self._check_model()
+        self.stop()
+        assert reply.parent is not None
+        self._reply(reply.parent, self.chat.tree.messages[reply.id].text if text is None else text)
+
+    def reply_to_edit(self, message: int | None = None) -> Message:
+        """A reply of this chat, or its last one. Raises EdgeLLMError if there is none."""
+        self.take_written()
+        found = self.chat.tree.messages.get(message) if message else self.path[-1] if self.path else None
+        if not found or found.role != "assistant" or found.parent is None:
+            raise EdgeLLMError("there is no reply to go on with")
+        return found
 
     def stop(self) -> None:
         """End the reply that is being written; what has come stays.
@@ -141,15 +168,15 @@ class Conversation:
         self.chat.tree.put(asked)
         self._reply(asked.id)
 
-    def _reply(self, to: int) -> None:
+    def _reply(self, to: int, begun: str = "") -> None:
         self._keep(self._note_own_model)
-        reply = self.store.add(self.chat.id, to, "assistant", "", self.model)
+        reply = self.store.add(self.chat.id, to, "assistant", begun, self.model)
         self._pending[reply.id] = reply
         self.chat.tree.put(reply)
         self.chat.tree.show(reply.id)
         self._show_leaf()
         self.worker.reply(
-            Request(reply.id, self.messages(to), self.tuning.for_replies(), self._save_text, self._save_end)
+            Request(reply.id, self.messages(to), self.tuning.for_replies(), begun, self._save_text, self._save_end)
         )
         self._tell(ChatsChanged())
 

@@ -20,6 +20,7 @@ from tui.core.events import (
     SettingsChanged,
 )
 from tui.core.files import write_new
+from tui.core.finding import Finder, Found
 from tui.core.given import NOTHING, Given
 from tui.core.known import Known
 from tui.core.looks import Looks
@@ -43,6 +44,7 @@ class Desk(Looks):
         self.first: str | None = None
         self.refused: str | None = None  # why no model is open, if one was wanted last that could not be opened
         self.known = Known(backend.names)
+        self._finder = Finder()
         self._last: ModelOpened | None = None
         self._loaded = self.tuning.state()
 
@@ -185,9 +187,15 @@ class Desk(Looks):
         self.drafts.enter(0)
         self._opened_chat()
 
-    def open_chat(self, chat: int) -> None:
-        """Go on with a stored conversation, and with its own model; that of the beginning is opened by `begin`."""
+    def open_chat(self, chat: int, at: int | None = None) -> None:
+        """Go on with a stored conversation, and with its own model; that of the beginning is opened by `begin`.
+
+        `at` is a message that is to be shown, in whichever version of the conversation.
+        """
         self._open_chat(chat)
+        if at in self.chat.tree.messages:
+            self.chat.tree.show(at)
+            self._tell(PathChanged())
         own = self.chat.path or self.chat.model
         if own and self.place and own not in (self.place, self.model):
             self.open_model(own)
@@ -238,11 +246,28 @@ class Desk(Looks):
         self.take_written()
         write_new(path, (to_json if ending == ".json" else to_markdown)(self.chat))
 
-    def import_chat(self, text: str) -> None:
-        """Open a chat that was exported as JSON. Raises EdgeLLMError for anything else."""
+    def import_chats(self, text: str) -> int:
+        """Keep the chats of a JSON file and open the last of them; how many there were.
+
+        Raises EdgeLLMError for anything else.
+        """
         from tui.core.store.export import from_json
 
-        self._open_chat(from_json(self.store, text))
+        chats = from_json(self.store, text)
+        self._open_chat(chats[-1])
+        return len(chats)
+
+    def find(self, words: str) -> Found:
+        """Show the last message with all these words, and each time after that the one before it.
+
+        Raises EdgeLLMError if there is none.
+        """
+        self.take_written()
+        found = self._finder.next(self.chat, words)
+        self.chat.tree.show(found.message)
+        self._show_leaf()
+        self.recount()
+        return found
 
     def close(self) -> None:
         """End the model and the store; a reply that is being written is kept as far as it has come."""

@@ -97,6 +97,12 @@ _ALSO = {
 """What settings are called in other programs."""
 
 
+def is_setting(name: str) -> bool:
+    """Whether a setting is called so, here or elsewhere."""
+    asked = name.replace("-", "_").casefold()
+    return asked in BY_NAME or asked in _ALSO
+
+
 def setting(name: str) -> Setting:
     """The setting of a name, `-` as good as `_`, or of its name elsewhere. Raises OptionError, which lists them all."""
     asked = name.replace("-", "_").casefold()

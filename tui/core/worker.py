@@ -31,7 +31,7 @@ class _NotWantedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A reply that is wanted: `message` is where it goes.
+    """A reply that is wanted: `message` is where it goes, `begun` what is there of it already.
 
     `save` gets that and the text now and then while it grows, `end` what there is to tell at the end, before anybody
     else is told; both are called in the worker's thread.
@@ -40,6 +40,7 @@ class Request:
     message: int
     messages: Messages
     options: Mapping[str, Any] = field(default_factory=dict)
+    begun: str = ""
     save: Callable[[int, str], None] = lambda message, text: None
     end: Callable[[ReplyEnded], None] = lambda event: None
 
@@ -210,7 +211,7 @@ class Worker:
         try:
             ended = self._reply_to(request)
         except Exception as error:
-            ended = self._broken_off(request.message, error)
+            ended = self._broken_off(request, error)
         self._phase = Phase.READY if self._model else Phase.CLOSED
         self._begun = self._begun._replace(ended=ended)
         self._unwanted.discard(request.message)
@@ -220,13 +221,13 @@ class Worker:
             self._tell(Notice(f"this reply is not saved: {line(error)}", "error"))
         self._tell(ended)
 
-    def _broken_off(self, message: int, error: Exception) -> ReplyEnded:
+    def _broken_off(self, request: Request, error: Exception) -> ReplyEnded:
         """How a reply ended that raised an error: one may be what was asked for, while its prompt was made."""
         reply = self._begun and self._begun.reply
-        if not reply and message in self._unwanted:
-            return ReplyEnded(message, "", "cancelled")
-        text, stats = (reply.text, asdict(reply.stats)) if reply else ("", None)
-        return ReplyEnded(message, text, "error", stats, problem=line(error))
+        if not reply and request.message in self._unwanted:
+            return ReplyEnded(request.message, request.begun, "cancelled")
+        text, stats = (reply.text, asdict(reply.stats)) if reply else (request.begun, None)
+        return ReplyEnded(request.message, text, "error", stats, problem=line(error))
 
     def _waits(self, request: Request) -> bool:
         """Whether a model is to be opened before a reply that is still wanted; the job for that stands in the queue."""
@@ -234,10 +235,10 @@ class Worker:
 
     def _reply_to(self, request: Request) -> ReplyEnded:
         if request.message in self._unwanted:
-            return ReplyEnded(request.message, "", "cancelled")
+            return ReplyEnded(request.message, request.begun, "cancelled")
         model = self._ready()
         self._phase = Phase.PREFILL
-        reply = model.reply(request.messages, request.options)
+        reply = model.reply(request.messages, request.options, request.begun)
         self._begun = _Begun(request.message, reply)
         # In this order here, and the other way round in `stop`, so that no wish is missed.
         if request.message in self._unwanted:

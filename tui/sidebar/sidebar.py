@@ -50,9 +50,10 @@ class Sidebar(Widget):
 
     @dataclass
     class Open(Message):
-        """A chat to go on with."""
+        """A chat to go on with; `hit` is the message of it that was found."""
 
         chat: int
+        hit: int | None = None
 
     @dataclass
     class Rename(Message):
@@ -153,7 +154,7 @@ class Sidebar(Widget):
         message.stop()
         if self._renaming is None:
             if (chat := self._chosen) is not None:
-                self.post_message(self.Open(chat))
+                self._open(chat)
             return
         if title := message.value.strip():
             self.post_message(self.Rename(self._renaming, title))
@@ -162,7 +163,11 @@ class Sidebar(Widget):
     @on(OptionList.OptionSelected)
     def _selected(self, message: OptionList.OptionSelected) -> None:
         message.stop()
-        self.post_message(self.Open(int(message.option.id or 0)))
+        self._open(int(message.option.id or 0))
+
+    def _open(self, chat: int) -> None:
+        hits = (each.hit for each in self._rows if each.id == chat)
+        self.post_message(self.Open(chat, next(hits, None)))
 
     def _ask(self, renaming: int | None, text: str, placeholder: str) -> None:
         """Use the input for a title, or again for the search."""

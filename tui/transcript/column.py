@@ -122,6 +122,18 @@ class Column:
         self._measure(self._before(number, piece), above)
         return self.tops()[-1] if place is None else self.y(place)
 
+    def find(self, key: int, words: Sequence[str]) -> Place | None:
+        """The first line of an entry that has one of the words, which are in lower case."""
+        number = self._index[key]
+        row = self.rows[number]
+        for piece in range(len(self._inner(number)) - 1):
+            lines = self._lines(row, piece)
+            for at, line in enumerate(lines):
+                text = line.text.casefold()
+                if piece and any(word in text for word in words):  # the first piece is the heading
+                    return Place(number, key, piece, at, len(lines))
+        return None
+
     def line(self, place: Place) -> Line:
         """What is shown there."""
         lines = self._lines(self.rows[place.row], place.piece)

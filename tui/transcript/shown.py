@@ -38,6 +38,11 @@ class Shown:
         self._stale = True
 
     @property
+    def folds(self) -> bool:
+        """Whether something is folded."""
+        return not self.opened and any(isinstance(piece, Fold) for piece in self.pieces)
+
+    @property
     def pieces(self) -> list[Piece]:
         """From the heading to the figures."""
         if self._stale:

@@ -188,6 +188,21 @@ class Transcript(ColumnView):
         lines = counted(text.count("\n") + 1, "line")
         self.notify(f"Copied {what}: {lines}.", timeout=2)
 
+    def point_at(self, key: int, words: str) -> None:
+        """Mark a message, and bring the first line of it with one of the words into view, unfolded if need be."""
+        row = self._column.row(key)
+        if row is None:
+            return
+        self.selected = key
+        wanted = words.casefold().split()
+        place = self._column.find(key, wanted)
+        if place is None and row.shown.folds:
+            self._fold(key)
+            place = self._column.find(key, wanted)
+        if place is not None:
+            self._follow(False)
+            self._arrange(place, self.size.height // 3)
+
     def _reveal(self, key: int) -> None:
         """Scroll as little as shows the message, or the beginning of one that is larger than the view."""
         top, bottom = self._column.span(key)

@@ -9,6 +9,7 @@ from edgellm.clean import escaped, inert
 from edgellm.errors import EdgeLLMError
 from tui.core.store import checked
 from tui.core.store.database import storable
+from tui.core.store.foreign import chats_of, lines_of
 from tui.core.store.messages import FIELDS
 from tui.core.store.rows import Chat
 from tui.core.store.store import Store
@@ -90,18 +91,28 @@ def to_json(chat: Chat) -> str:
     return escaped(storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict))) + "\n"
 
 
-def from_json(store: Store, text: str) -> int:
-    """Store what `to_json` wrote as a new chat; its id. Raises EdgeLLMError, and stores nothing, for anything else."""
+def from_json(store: Store, text: str) -> list[int]:
+    """Store what `to_json` wrote, or another program's conversations, as new chats; their ids, the newest last.
+
+    Raises EdgeLLMError, and stores nothing, for anything else.
+    """
     try:
-        return store.put(_chat(text))
+        return store.put_all(_chats(text))
     except checked.InvalidError as error:
-        raise EdgeLLMError(f"this is no chat that edgellm exported: {error}; import another file") from None
+        kinds = "a chat that edgellm exported, a list of messages as OpenAI has it, or ChatGPT's conversations.json"
+        raise EdgeLLMError(f"this is neither {kinds}: {error}; import another file") from None
 
 
-def _chat(text: str) -> Chat:
+def _chats(text: str) -> list[Chat]:
     if len(text) > _LARGEST:
         raise checked.InvalidError(f"more than {_LARGEST:,} characters")
-    found = _HEAD(_parsed(text))
+    lines = lines_of(text) if text.lstrip().startswith("{") and "\n{" in text.strip() else None
+    value = _parsed(text) if lines is None else lines
+    return chats_of(value) or [_chat(value)]
+
+
+def _chat(value: Any) -> Chat:
+    found = _HEAD(value)
     if found["version"] > VERSION:
         raise EdgeLLMError(
             f"this chat has version {found['version']}, and this edgellm knows {VERSION}; update edgellm"

@@ -1,17 +1,32 @@
 """Messages as rows of the database."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
+from time import time
 from typing import Any
 
 from tui.core.store.checked import STATS, InvalidError
 from tui.core.store.kept import decoded
+from tui.core.store.rows import Chat
 from tui.core.store.search import Run
 from tui.core.tree import Message
 
 FIELDS = tuple(field.name for field in fields(Message))
 _COLUMNS = [name for name in FIELDS if name != "id"]
 _GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens", "dropped_messages")
+
+
+def insert_chat(run: Run, chat: Chat) -> int:
+    """Store a chat with all its messages under new ids; its own."""
+    values = (chat.title, chat.system, chat.model, chat.path, chat.draft, time())
+    statement = "INSERT INTO chats (title, system, model, path, draft, updated) VALUES (?, ?, ?, ?, ?, ?)"
+    new = run(statement, *values).lastrowid
+    assert new is not None
+    ids: dict[int | None, int | None] = {None: None}
+    for message in chat.tree.messages.values():
+        ids[message.id] = insert_row(run, new, replace(message, parent=ids[message.parent]))
+    run("UPDATE chats SET leaf = ? WHERE id = ?", ids[chat.tree.leaf], new)
+    return new
 
 
 def insert_row(run: Run, chat: int, message: Message) -> int:

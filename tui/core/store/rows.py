@@ -10,7 +10,9 @@ Files = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
-    """A chat as a list shows it. `updated` is in seconds since the epoch; `snippet` is a line around what was found."""
+    """A chat as a list shows it. `updated` is in seconds since the epoch; `hit` is the message that was found, and
+    `snippet` a line of it around that; None and nothing where the words are in the title alone.
+    """
 
     id: int
     title: str
@@ -18,6 +20,7 @@ class ChatRow:
     updated: float
     messages: int
     snippet: str = ""
+    hit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

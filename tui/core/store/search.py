@@ -51,8 +51,10 @@ def forget(run: Run, chat: int) -> None:
         run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", chat << _BITS, chat + 1 << _BITS)
 
 
-def find(run: Run, wanted: str, titles: Mapping[int, str]) -> dict[int, str]:
-    """Of the chats with these titles those that have all the wanted words, each with a line around one of them.
+def find(run: Run, wanted: str, titles: Mapping[int, str]) -> dict[int, tuple[int | None, str]]:
+    """Of the chats with these titles those that have all the wanted words.
+
+    Each comes with a message and a line of that around one of the words, or None and nothing if the title has them all.
 
     A word may be in the title or in any message; upper and lower case are the same, and a word may go on.
     Words after the 50th are ignored.
@@ -60,11 +62,11 @@ def find(run: Run, wanted: str, titles: Mapping[int, str]) -> dict[int, str]:
     words = wanted.lower().split()[:_WORDS]
     hits = [_hits(run, [word]) for word in words]
     together = _hits(run, words) if len(words) > 1 else {}
-    found = {}
+    found: dict[int, tuple[int | None, str]] = {}
     for chat, title in titles.items():
         if all(chat in hit or word in title.lower() for word, hit in zip(words, hits, strict=True)):
             messages = [hit[chat] for hit in (together, *hits) if chat in hit]
-            found[chat] = _snippet(run, messages[0], words) if messages else ""
+            found[chat] = (messages[0], _snippet(run, messages[0], words)) if messages else (None, "")
     return found
 
 

@@ -1,6 +1,7 @@
 """The chats: trees of messages, each change of which is saved before its method returns."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from time import time
@@ -9,7 +10,7 @@ from typing import Any
 from edgellm.errors import EdgeLLMError
 from tui.core.store import checked
 from tui.core.store.kept import Kept, decoded
-from tui.core.store.messages import insert_row, replace_row, select_rows
+from tui.core.store.messages import insert_chat, insert_row, replace_row, select_rows
 from tui.core.store.rows import Chat, ChatRow, Files
 from tui.core.store.search import catch_up, find, forget
 from tui.core.tree import Message, Tree
@@ -43,8 +44,8 @@ class Store(Kept):
             chats = [ChatRow(*row) for row in rows]
             if not search.strip():
                 return chats
-            snippets = find(run, search, {chat.id: chat.title for chat in chats})
-            return [replace(chat, snippet=snippets[chat.id]) for chat in chats if chat.id in snippets]
+            hits = find(run, search, {chat.id: chat.title for chat in chats})
+            return [replace(chat, hit=hits[chat.id][0], snippet=hits[chat.id][1]) for chat in chats if chat.id in hits]
 
     def new_chat(self, title: str, system: str | None, model: str | None, path: str | None = None) -> int:
         """Begin a chat; its id."""
@@ -52,15 +53,12 @@ class Store(Kept):
 
     def put(self, chat: Chat) -> int:
         """Store a chat from elsewhere, all of it or nothing; its new id. Its messages get new ids, too."""
+        return self.put_all([chat])[0]
+
+    def put_all(self, chats: Iterable[Chat]) -> list[int]:
+        """Store chats from elsewhere, all of them or none; their new ids."""
         with self._change() as run:
-            values = (chat.title, chat.system, chat.model, chat.path, chat.draft, time())
-            statement = "INSERT INTO chats (title, system, model, path, draft, updated) VALUES (?, ?, ?, ?, ?, ?)"
-            new = run(statement, *values).lastrowid
-            assert new is not None
-            ids: dict[int | None, int | None] = {None: None}
-            for message in chat.tree.messages.values():
-                ids[message.id] = insert_row(run, new, replace(message, parent=ids[message.parent]))
-            run("UPDATE chats SET leaf = ? WHERE id = ?", ids[chat.tree.leaf], new)
+            new = [insert_chat(run, chat) for chat in chats]
             catch_up(run)
             return new
 

@@ -1,0 +1,44 @@
+"""Words, looked for in one chat."""
+
+from typing import NamedTuple
+
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.printable import printable
+from tui.core.store import Chat
+
+
+class Found(NamedTuple):
+    """A message with the words, the `number`-th of `total`."""
+
+    message: int
+    number: int
+    total: int
+
+
+class Finder:
+    """Goes from one message with the words to the next."""
+
+    def __init__(self) -> None:
+        self._wanted = (0, "")
+        self._order: list[int] = []
+        self._at = 0
+
+    def next(self, chat: Chat, words: str) -> Found:
+        """The last message with all the words; where the same are wanted again, the one before, and round again.
+
+        Those on the path that is shown come first, then those of other versions. Raises EdgeLLMError if there is none.
+        """
+        again = (chat.id, words) == self._wanted and self._order
+        self._at = (self._at + 1) % len(self._order) if again else 0
+        if not again:
+            self._wanted, self._order = (chat.id, words), _hits(chat, words.casefold().split())
+        if not self._order:
+            raise EdgeLLMError(f"no message of this chat has the words {printable(words)}")
+        return Found(self._order[self._at], self._at + 1, len(self._order))
+
+
+def _hits(chat: Chat, words: list[str]) -> list[int]:
+    shown = {message.id for message in chat.tree.path()}
+    messages = chat.tree.messages.values()
+    found = [message.id for message in messages if all(word in message.text.casefold() for word in words)]
+    return sorted(found, key=lambda message: (message in shown, message), reverse=True)
