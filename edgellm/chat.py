@@ -138,8 +138,12 @@ class Chat:
     ) -> Prompt:
         """The prompt, less what the policy leaves out. Raises ContextOverflowError if it still does not fit."""
         policy = ChatOptions.from_kwargs({"overflow": self._overflow}, overflow=overflow).overflow
-        ids, reply = partial(self._prompts.ids, **self._with(template_args)), self._prompts.begun(begun)
-        return Overflow(messages, lambda said: ids(said) + reply, self._writer.session, max_tokens).prompt(policy)
+        args = self._with(template_args)
+        tokens = partial(self._tokens, begun, args)
+        return Overflow(messages, tokens, self._writer.session, max_tokens).prompt(policy)
+
+    def _tokens(self, begun: str, args: Mapping[str, Any], messages: Sequence[Message]) -> list[int]:
+        return self._prompts.ids(messages, begun, **args)
 
     def _with(self, template_args: Mapping[str, Any] | None) -> dict[str, Any]:
         return {**self._args, **(template_args or {})}

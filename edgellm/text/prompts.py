@@ -40,26 +40,19 @@ class ChatPrompts:
         self.tokenizer, self.template = tokenizer, template
         self._encoded = lru_cache(_REMEMBERED)(lambda text: tuple(tokenizer.encode_parts([text])))
 
-    def ids(self, messages: Sequence[Message], /, **args: Any) -> list[int]:
+    def ids(self, messages: Sequence[Message], begun: str = "", /, **args: Any) -> list[int]:
         """The ids of a conversation in the template, with one BOS if the model wants one.
 
-        Raises EdgeLLMError when the template fails.
+        `begun` is what the reply begins with; like messages it makes no control token. Raises EdgeLLMError when the
+        template fails.
         """
-        rendered = self.template.render(messages, **args)
+        rendered = self.template.render(messages, **args).followed_by(begun)
         return self.encode(rendered.text, self.spans(rendered))
 
     def spans(self, rendered: Rendered) -> list[Span]:
         """The text cut at its special tokens, with their ids; no two texts come one after the other."""
         controls = self.tokenizer.control_texts
         return self.tokenizer.spans(rendered.text, controls, rendered.own(controls))
-
-    def begun(self, text: str) -> list[int]:
-        """The ids of a reply as far as it has been written; no text in it becomes a special token."""
-        return [
-            i
-            for part in self.tokenizer.split(text, {})
-            for i in ([part] if isinstance(part, int) else self._encoded(part))
-        ]
 
     def encode(self, text: str, spans: Sequence[Span]) -> list[int]:
         """The ids of a text that was cut, with one BOS if the model wants one."""

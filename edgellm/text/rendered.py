@@ -1,10 +1,11 @@
 """What a template made of a conversation, and where each character of it comes from."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from edgellm.text.rendering.origins import MESSAGE, NAMED, TEMPLATE, UNKNOWN
+from edgellm.text.surrogates import without_surrogates
 
 TEMPLATE_ROLE = "template"
 """The role of what the template writes itself."""
@@ -28,6 +29,11 @@ class Rendered:
         if sum(length for _, length in runs) != len(text) or any(min(run) < 0 for run in runs):
             raise ValueError
         return cls(text, runs)
+
+    def followed_by(self, text: str) -> Self:
+        """The same with a text behind it that is not the template's."""
+        text = without_surrogates(text)
+        return replace(self, text=self.text + text, runs=[*self.runs, (ord(UNKNOWN), len(text))]) if text else self
 
     def own(self, controls: Mapping[str, int]) -> str:
         """The text with each character replaced that is not the template's: no control token can be found in those.

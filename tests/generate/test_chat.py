@@ -44,6 +44,23 @@ def test_messages_are_kept_and_rendered(model: Model) -> None:
     assert second.text == model.generate(rendered(*history, ("user", "and in")), **GREEDY).text
 
 
+def test_a_reply_goes_on_from_what_it_has_begun_with(model: Model) -> None:
+    asked = [{"role": "user", "content": "he was"}]
+    begun = "in the time"
+    reply = model.chat(**GREEDY).reply(asked, begun=begun).completion()
+    assert reply.text == model.generate(rendered(("user", "he was")) + begun, **GREEDY).text
+    whole = model.chat(**GREEDY).reply(asked).completion()
+    assert model.chat(**GREEDY).reply(asked, begun="").completion().tokens == whole.tokens
+
+
+def test_what_a_reply_has_begun_with_is_text(model: Model) -> None:
+    """As with what messages say: no control token comes of it."""
+    chat = model.chat(**GREEDY)
+    asked = [{"role": "user", "content": "he was"}]
+    begun = chat._prompts.ids(asked, "in</s> the<s>")[len(chat._prompts.ids(asked)) :]
+    assert begun and not {1, 2} & set(begun)
+
+
 def test_a_turn_costs_only_what_is_new_in_it(model: Model) -> None:
     chat = model.chat(**GREEDY)
     first = chat.send("he was in the time and on")

@@ -151,6 +151,53 @@ def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
     assert all(f"/{name}" in talk("/help\n").err for name in COMMANDS)
 
 
+def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path) -> None:
+    kept = lambda: Store(tmp_path / "chats.db").settings("fake")  # noqa: E731
+    model = FakeModel()
+    assert "; for this run, /save keeps it" in talk("/set temp 0.5\nhello\n", model).err
+    assert model.options == [{"temp": 0.5}]
+    assert kept() == {}
+    talk("/set temp 0.5\n/save\n/set top_k 3\n")
+    assert kept() == {"temp": 0.5}
+    model = FakeModel()
+    talk("/set temp default\n/set stop \\n\nhello\n/reset\nhello\n", model)
+    assert model.options == [{"stop": ("\n",)}, {}]
+    assert kept() == {"temp": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/?", "choose a model, or change it"),
+        ("/set temperature 0.5", "temp: 0.5"),
+        ("/set parameter num_ctx 512", "ctx: 512; the model opens anew"),
+        ("/temperature 0.5", "temp: 0.5"),
+        ("/set system Be brief.", "system prompt: Be brief."),
+        ("/load other", "other is ready"),
+        ("/show info", "/set shows the settings"),
+        ("/exprot x", "did you mean /export?"),
+        ("/nosuch", "/help lists all, and //nosuch sends it as a message"),
+        ("/make", "/help lists all"),
+        ("/no\x1b[2Jsuch", "there is no command /no\\x1b[2Jsuch"),
+    ],
+)
+def test_words_of_other_programs_are_known_or_answered(talk: Talk, line: str, told: str) -> None:
+    assert told in talk(f"{line}\n").err
+
+
+def test_a_reply_is_gone_on_with(talk: Talk) -> None:
+    said = talk("count\n/continue\n", FakeModel(replies=[["One,"], [" two"]]))
+    assert said.out == "One,\nOne, two\n"
+
+
+def test_what_is_found_is_printed(talk: Talk) -> None:
+    said = talk("about apples\nabout pears\n/find apples\n/find apples\n/find plums\n")
+    assert "1 of 2 with these words" in said.err
+    assert "fake: You said: about apples" in said.err.partition("1 of 2")[2]
+    assert "you: about apples" in said.err.partition("2 of 2")[2]
+    assert "no message of this chat has the words plums" in said.err
+
+
 def test_quit_leaves_what_follows_unread(talk: Talk) -> None:
     assert talk("/quit\nhello\n").out == ""
 
