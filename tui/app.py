@@ -13,6 +13,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.home import config_file
 from tui.binding import bind
 from tui.chat.screen import ChatScreen
+from tui.clipboard import copy
 from tui.core.backend import Backend
 from tui.core.desk import Desk
 from tui.core.events import Event
@@ -107,6 +108,10 @@ class ChatApp(NoticingApp):
         for screen in self.screen_stack:
             if isinstance(screen, ChatScreen):
                 screen.leave()
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy what was marked with the mouse, or in an input."""
+        copy(self, text, "")
 
     def keep(self) -> None:
         """Keep what is typed."""

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from edgellm.clean import clean
+from edgellm.clean import with_joiners
 
 
 class Output:
@@ -21,7 +21,7 @@ class Output:
         """Write what is new of a reply that has come so far."""
         new, self._shown = text[self._shown :], len(text)
         if new:
-            click.echo(clean(new) if self._on_screen else new, nl=False)
+            click.echo(with_joiners(new) if self._on_screen else new, nl=False)
 
     def end(self, text: str) -> None:
         """Write the rest of a reply, and end its line if it has one."""
@@ -35,4 +35,4 @@ class Output:
         wrong = severity == "error"
         self.failed |= wrong
         if text:
-            click.echo(clean(f"edgellm: {text}" if wrong else text), err=True)
+            click.echo(with_joiners(f"edgellm: {text}" if wrong else text), err=True)

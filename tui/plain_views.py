@@ -17,6 +17,7 @@ from tui.instruments.figures import figures_line
 from tui.instruments.numbers import UNKNOWN
 from tui.instruments.rows import Figure
 from tui.instruments.values import values
+from edgellm.clean import one_line
 
 if TYPE_CHECKING:
     from edgellm.text.inspection import Inspection
@@ -38,7 +39,7 @@ def _settings(desk: Desk) -> Iterator[str]:
 def _chats(desk: Desk) -> Iterator[str]:
     """The stored chats, with the number by which /chats opens one."""
     rows = (
-        (str(row.id), f"{datetime.fromtimestamp(row.updated):%Y-%m-%d %H:%M}", str(row.messages), printable(row.title))
+        (str(row.id), f"{datetime.fromtimestamp(row.updated):%Y-%m-%d %H:%M}", str(row.messages), one_line(row.title))
         for row in desk.chats()
     )
     yield from table(("number", "last used", "messages", "title"), rows)

@@ -21,7 +21,7 @@ BLOCKS = """plain words in a line that is somewhat long, and **bold** `code` *sl
   - inner|   continued|- [x] done|-|- |    indented code|\ttabbed|```python|```|````|~~~|  ```js|x = '''a|   ```
 > quoted|> - in a quote|>> deeper|> ```|¦ a ¦ b ¦|¦---¦:-:¦|¦ 1 ¦ 2 ¦|a ¦ b|--- ¦ ---|[ref]: http://a.b/c|[ref]:
 see [ref] and [text](http://x.y)|"title"|<b>html</b>|<!-- open|line\r|\r|a\x0bb\x1b[31m
-日本語。テスト|\\*no\\* &amp; &#x202e;x"""
+日本語。テスト|\\[|\\[ x \\]|y \\]|$$|a_1 $$|$$ a $$ b|\\( a_1*b_2*c \\) $x_1$ \\{|\\*no\\* &amp; &#x202e;x"""
 LINES = [line.replace("¦", "|").replace("\\n", "\n") + "\n" for line in BLOCKS.replace("\n", "|").split("|")]
 CODE = "def f(x):\n    return 1\n\n" * 30
 TEXTS = st.lists(st.one_of(st.sampled_from([*LINES, CODE]), st.text(max_size=12)), max_size=30).map("".join)
@@ -213,3 +213,43 @@ def test_code_is_cut_only_where_no_string_goes_on() -> None:
 def test_what_is_unfinished_looks_as_it_will(source: str, expected: list[str]) -> None:
     shown_lines = [line for piece in pieces(source, running=True) for line in shown(piece, PALETTE, 37)]
     assert [line.text.rstrip() for line in shown_lines] == expected
+
+
+FORMULAS = [
+    r"\(a_1 * b_1 * c\)",
+    r"\[ \frac{a}{b} \]",
+    r"$$ \{x_1, x_2\} $$",
+    r"$\alpha_1 + \{x_1\}$",
+    "\\[\nx \\\\\n= y \\\\\n- _z_ \\\\\n\\]",
+    "$$\n\\begin{cases}\n- a & b \\\\\n\\end{cases}\n$$",
+]
+
+
+WITHIN_LINES = ["so **{}** is", "- item {} end", "| a |\n|---|\n| {} |"]
+
+
+@pytest.mark.parametrize(
+    ("around", "formula"),
+    [
+        *((around, formula) for around in ("{}", "text:\n{}\nmore") for formula in FORMULAS),
+        *((around, formula) for around in WITHIN_LINES for formula in FORMULAS if "\n" not in formula),
+    ],
+)
+def test_formulas_stay_as_they_are_written(around: str, formula: str) -> None:
+    assert formula in "\n".join(look(around.format(formula), 80))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("from $5 to *all* of $6", "from $5 to all of $6"),
+        ("$5-$6 and *more*", "$5-$6 and more"),
+        ("\\*no\\* \\_this\\_", "*no* _this_"),
+        ("echo `$$` and *$$*", "echo $$ and $$"),
+        ("\\(open *and* no end", "\\(open and no end"),
+        ("```\n\\[ x \\]\n```\n*a*", "\\[ x \\]"),
+        ("$$\nno end\n\n*a*", "$$\nno end\n\na"),
+    ],
+)
+def test_what_is_no_formula_is_markdown(text: str, shown: str) -> None:
+    assert shown in "\n".join(line.rstrip() for line in look(text, 80))

@@ -10,9 +10,7 @@ BINDINGS: list[BindingType] = [
     bind("chat.new", "ctrl+n", "clear", "New chat", "Begin a new chat; this one stays in the list"),
     bind("chat.regenerate", "ctrl+r", "regenerate", "Again", "Another reply to your last message; the old one stays"),
     bind("chat.edit", "f2", "edit", "Edit", "Edit the marked message, or your last; the old one stays", show=False),
-    bind(
-        "chat.continue", "alt+g", "go_on", "Continue", "Edit a reply, and let the model go on from its end", show=False
-    ),
+    bind("chat.continue", "alt+g", "go_on", "Continue", "Edit a reply; the model goes on from its end", show=False),
     bind("chat.find", "ctrl+f", "begin('/find ')", "Find", "Find words in this chat", show=False, priority=True),
     bind("chat.earlier", "alt+left", "walk(-1)", "Earlier version", "The version of a message before this", show=False),
     bind("chat.later", "alt+right", "walk(1)", "Later version", "The version of a message after this", show=False),

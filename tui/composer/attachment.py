@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgellm.gguf.printable import counted
+from edgellm.gguf.printable import counted, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Attachment:
         """What the chip says: `notes.md, 1,234 lines, 9,876 tokens`."""
         lines = self.text.count("\n") + (not self.text.endswith("\n"))
         tokens = "" if self.tokens is None else f", {counted(self.tokens, 'token')}"
-        return f"{self.name or 'pasted text'}, {counted(lines, 'line')}{tokens}"
+        return f"{printable(self.name) or 'pasted text'}, {counted(lines, 'line')}{tokens}"
 
 
 def paragraphs(*texts: str) -> str:

@@ -8,6 +8,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from edgellm.gguf.printable import printable
 from tui.composer.completion import Completion, preselected, word_start
 from tui.composer.editor import Editor
 
@@ -77,7 +78,7 @@ class Popup(OptionList, can_focus=False):
         return self.parent.region.y if isinstance(self.parent, Widget) else 0
 
     def _rows(self) -> list[Option]:
-        names = [each.shown or each.text.rstrip() for each in self.completions]
+        names = [printable(each.shown or each.text.rstrip(), 400) for each in self.completions]
         width = max((cell_len(name) for name in names), default=0)
         rows = zip(names, self.completions, strict=True)
         return [Option(Content.assemble(set_cell_size(name, width), "  ", (each.help, "dim"))) for name, each in rows]

@@ -6,6 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from edgellm.gguf.printable import counted
+from edgellm.clean import clean
 
 _ROWS = 3
 
@@ -22,6 +23,6 @@ class Waiting(Static):
         self.display = bool(messages)
         first, more = messages[:_ROWS], len(messages) - _ROWS
         rows = [Content(f"after this reply; Up takes {'it' if len(messages) == 1 else 'them'} back")]
-        rows += [Content.styled(f" {' '.join(message.split())} ", "on $panel") for message in first]
+        rows += [Content.styled(f" {clean(' '.join(message.split()))} ", "on $panel") for message in first]
         rows += [Content(f"and {counted(more, 'message')} more")] if more > 0 else []
         self.update(Content("\n").join(rows))

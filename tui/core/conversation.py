@@ -261,7 +261,7 @@ class Conversation:
 
     def _begun(self, title: str = "") -> None:
         """Store the chat if it is a new one."""
-        line = " ".join(title.split())[:_TITLE]
+        line = " ".join(title.split())[:_TITLE].rstrip("\u200d")
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model, self.place))
             self._keep(lambda: self.drafts.save(Draft()))

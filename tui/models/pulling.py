@@ -44,7 +44,7 @@ class Pulling(Horizontal):
 
     def _say(self, text: str, runs: bool, bar: bool) -> None:
         self.display = bool(text)
-        self.query_one(Static).update(printable(text, 400))
+        self.query_one(Static).update(printable(text, 1000))
         self.query_one(Static).remove_class("problem")
         self.query_one(ProgressBar).display = bar
         self.query_one(Button).display = runs

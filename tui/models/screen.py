@@ -105,7 +105,7 @@ class ModelsScreen(ModalScreen[str | None]):
         self._arrived = None
         self.query_one(ModelList).point_at(row.name)
         next_step = f"but cannot be opened: {row.problem}" if row.problem else "Enter opens it"
-        self.query_one(Pulling).say(f"{row.name} is here, {next_step}", problem=bool(row.problem))
+        self.query_one(Pulling).say(f"{printable(row.name, 400)} is here, {next_step}", problem=bool(row.problem))
 
     @on(ModelList.Pointed)
     def _pointed(self, message: ModelList.Pointed) -> None:
@@ -192,4 +192,4 @@ def _about(row: ModelRow | None) -> str:
     """More about a row than its line has room for."""
     if row is None:
         return "nothing here is called so; ORG/NAME pulls a model from Hugging Face"
-    return "\n".join(printable(line, 400) for line in (row.name, row.problem or row.note) if line)
+    return "\n".join(printable(text, 400) for text in (row.name, row.problem or row.note) if text)

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from tui.binding import bind
 from tui.core.store.rows import ChatRow
 from tui.sidebar.row import row
+from edgellm.clean import with_joiners
 
 _KEYS = "Enter opens · F2 renames\nDel deletes · Ctrl+Z undoes"
 _SEARCH, _RENAME = "Search chats", "New title, then Enter"
@@ -124,7 +125,7 @@ class Sidebar(Widget):
         """Ask for another title."""
         if (chat := self._chosen) is not None:
             title = next(each.title for each in self._rows if each.id == chat)
-            self._ask(chat, title, _RENAME)
+            self._ask(chat, with_joiners(title), _RENAME)
 
     def action_delete(self) -> None:
         """Remove the highlighted chat."""

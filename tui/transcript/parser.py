@@ -3,6 +3,8 @@
 import functools
 from typing import TYPE_CHECKING
 
+from tui.transcript.maths import add_maths
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -48,4 +50,5 @@ def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST + 4})
+    add_maths(parser)
     return parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])

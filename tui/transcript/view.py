@@ -9,8 +9,8 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from edgellm.gguf.printable import counted
 from tui.binding import bind
+from tui.clipboard import copy
 from tui.transcript.copying import as_sent, code_blocks
 from tui.transcript.entry import Entry
 from tui.transcript.palette import COMPONENTS
@@ -184,9 +184,7 @@ class Transcript(ColumnView):
             self.notify("There is no such code to copy here.", severity="warning", timeout=3)
 
     def _copy(self, text: str, what: str) -> None:
-        self.app.copy_to_clipboard(text)
-        lines = counted(text.count("\n") + 1, "line")
-        self.notify(f"Copied {what}: {lines}.", timeout=2)
+        copy(self.app, text, what)
 
     def point_at(self, key: int, words: str) -> None:
         """Mark a message, and bring the first line of it with one of the words into view, unfolded if need be."""

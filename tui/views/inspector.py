@@ -8,6 +8,7 @@ from textual.binding import BindingType
 from textual.widgets import Static
 
 from tui.binding import bind
+from tui.clipboard import copy
 from tui.core.desk import Desk
 from tui.core.events import Event, Inspected, Notice
 from tui.views.lines import Lines
@@ -76,8 +77,8 @@ class InspectorScreen(View):
         """Put the whole text on the clipboard, or the ids of its tokens."""
         if self._seen:
             ids = " ".join(map(str, self._seen.ids))
-            self.app.copy_to_clipboard(ids if self._tokens else self._seen.text)
-            self.notify("the ids are copied" if self._tokens else "the text is copied")
+            copied = (ids, "the ids") if self._tokens else (self._seen.text, "the text")
+            copy(self.app, *copied)
 
 
 def _about(seen: "Inspection") -> Iterator[str]:

@@ -7,7 +7,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
 
+from edgellm.gguf.printable import printable
 from tui.binding import bind
+from tui.clipboard import copy
 from tui.views.lines import Lines
 from tui.views.view import View
 from tui.views.wrapped import wrapped
@@ -47,14 +49,13 @@ class LogScreen(View):
             self._text, where = "", f"{error.strerror or error}: {self._path}"
         else:
             where = f"{'the end of ' if cut else ''}{self._path}; older lines are in {self._path.name}.1"
-        about.update(where)
+        about.update(printable(where, 600))
         lines.show(lambda width: wrapped([(self._text, "plain")], width))
         lines.call_after_refresh(lines.scroll_end, animate=False)
 
     def action_copy(self) -> None:
         """Put what is shown on the clipboard."""
-        self.app.copy_to_clipboard(self._text)
-        self.notify("copied")
+        copy(self.app, self._text, "the log")
 
 
 def _tail(path: Path) -> tuple[str, bool]:
