@@ -133,13 +133,21 @@ class Plain:
         elif isinstance(event, Inspected):
             self._say_lines(inspection_lines(event.inspection))
         elif isinstance(event, Weighed):
-            self.say(f"{event.name}: {self.desk.too_long(event.tokens) or f'{event.tokens:,} tokens'}")
+            self._weighed(event)
         elif isinstance(event, ModelOpened):
             self.say(f"{event.name} is ready; /help shows the commands")
         elif isinstance(event, ReplyEnded):
             self._output.end(event.text)
             if event.finish_reason != "error" or event.stats:  # one without figures never began, and an error tells why
                 self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
+
+    def _weighed(self, event: Weighed) -> None:
+        """Say how much a file weighs; one that no conversation has room for does not go with the message."""
+        problem = self.desk.too_long(event.tokens)
+        if event.tokens >= self.desk.reading().context:
+            self._attached = [file for file in self._attached if file[1] is not event.text]
+            problem = f"does not go with the message: {problem}"
+        self.say(f"{event.name}: {problem or f'{event.tokens:,} tokens'}")
 
     def _say_lines(self, lines: Iterable[str]) -> None:
         self.say("\n".join(lines))

@@ -74,7 +74,7 @@ class _Reply(FakeReply):
 
 
 class _Model(FakeModel):
-    def reply(self, messages: Any, options: Any) -> FakeReply:
+    def reply(self, messages: Any, options: Any, begun: str) -> FakeReply:
         return _Reply([*_THOUGHT, *_REPLY, " tokens"], self)
 
 

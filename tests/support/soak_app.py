@@ -52,7 +52,7 @@ class PacedModel(FakeModel):
 
     rate, written, spent_s, asked_for = 200.0, 0, 0.0, 0
 
-    def reply(self, messages: Any, options: Mapping[str, Any]) -> PacedReply:
+    def reply(self, messages: Any, options: Mapping[str, Any], begun: str) -> PacedReply:
         self.asked_for += 1
         return PacedReply(_LONG if self.asked_for % 10 == 0 else _SHORT, self)
 

@@ -46,16 +46,36 @@ def test_the_tokens_of_a_conversation_are_counted_when_it_is_opened(make_front: 
     assert front.desk.reading().used == 2060  # of the session: 2,048 and the reply's
     front.desk.new_chat()
     assert front.desk.reading().used == 0
+    front.open("other")  # other models have other tokens
     front.desk.open_chat(first)
     front.desk.new_chat()
     front.until(Counted)  # of a chat that was left
     assert front.desk.reading().used == 0
     again = make_front()
-    again.desk.open_chat(first)
-    again.open()
+    again.open("other")
+    again.desk._open_chat(first)
     again.until(Counted)
     assert again.desk.reading().used == 8  # words, in this model: "three words here You said: three words here"
-    assert again.desk.reading().live is None
+
+
+def test_the_context_and_the_figures_of_a_reply_are_the_same_whenever_it_is_shown(make_front: MakeFront) -> None:
+    front = make_front(FakeModel(replies=[["first"], ["second, and more"]]))
+    front.open()
+    front.say("hello")
+    before = front.desk.reading()
+    assert before.live
+    front.desk.regenerate()
+    front.until(ReplyEnded)
+    front.desk.walk(None, -1)
+    again = make_front()
+    again.desk.go_on_with(front.desk.chat.id)
+    again.open()
+    for reading in (front.desk.reading(), again.desk.reading()):
+        assert reading.live
+        assert (reading.used, reading.live.stats) == (before.used, before.live.stats)
+    again.desk.set_system("be brief")  # which the reply has not seen
+    again.until(Counted)
+    assert again.desk.reading().used == 4
 
 
 def test_a_model_that_cannot_count_is_no_problem(make_front: MakeFront, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +88,7 @@ def test_a_model_that_cannot_count_is_no_problem(make_front: MakeFront, monkeypa
     monkeypatch.setattr(FakeModel, "count", broken)
     again = make_front()
     again.desk.open_chat(front.desk.chat.id)
-    again.open()
+    again.open("other")
     again.until(Counted)
     assert (again.desk.reading().used, again.notices) == (0, [])
 

@@ -112,9 +112,7 @@ class ChatScreen(BrowsingScreen):
         elif isinstance(event, ModelOpened):
             self._weigh(self.query_one(Composer).weights)
         elif isinstance(event, Weighed):
-            self.query_one(Composer).weigh(event.text, event.tokens)
-            if problem := self._judge():
-                self.say(problem, "warning")
+            self._weighed(event)
         self.query_one(Composer).placeholder = self._hint()
         self._look()
 
@@ -215,6 +213,16 @@ class ChatScreen(BrowsingScreen):
     def _weigh(self, attachments: Iterable[Attachment]) -> None:
         for each in attachments:
             self.desk.weigh(each.name, each.text)
+
+    def _weighed(self, event: Weighed) -> None:
+        """Say how much a text weighs; a file that no conversation has room for is taken away again."""
+        composer = self.query_one(Composer)
+        composer.weigh(event.text, event.tokens)
+        if event.name and event.tokens >= self.desk.reading().context:
+            composer.detach(event.text)
+            self.say(f"{event.name} is not attached: {self.desk.too_long(event.tokens)}", "warning")
+        elif problem := self._judge():
+            self.say(problem, "warning")
 
     def _judge(self) -> str:
         """What is wrong with the length of all that is attached."""

@@ -123,6 +123,12 @@ class Box(Widget):
         """Say how many tokens an attached text has."""
         self._chips.weigh(text, tokens)
 
+    def detach(self, text: str) -> None:
+        """Take an attached text away, if it is still there."""
+        for each in self._chips.attachments:
+            if each.text is text:
+                self._chips.drop(each)
+
     def warn(self, too_long: bool) -> None:
         """Show whether what is attached is too much to be sent."""
         self._chips.set_class(too_long, "wrong")

@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from tui.chat.keys import key_of
 from tui.composer.attachment import Attachment
 
 
@@ -47,7 +48,10 @@ class Chips(Static):
         self._draw()
 
     def _draw(self) -> None:
-        self.update(Content("  ").join(Content.styled(f" {each.label} ", "on $panel") for each in self.attachments))
+        chips = [Content.styled(f" {each.label} ", "on $panel") for each in self.attachments]
+        key = key_of(self.screen, "composer.detach").replace("⌫", "") or "backspace"
+        hint = Content.styled(f"{key} removes {'it' if len(chips) == 1 else 'the last'}", "$foreground-disabled")
+        self.update(Content("  ").join([*chips, hint]))
 
     def add(self, added: Attachment) -> None:
         """Add one; a file replaces one of the same name."""

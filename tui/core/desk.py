@@ -131,7 +131,7 @@ class Desk(Looks):
         if self.chat.id:
             self.store.set_system(self.chat.id, text or None)
         self.chat = replace(self.chat, system=text or None)
-        self.recount()
+        self._count_anew()
         self._tell(SettingsChanged())
 
     def reopen(self) -> None:

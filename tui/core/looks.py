@@ -9,6 +9,7 @@ from tui.core.backend import OpenModel
 from tui.core.conversation import Conversation
 from tui.core.events import Counted, Event, Inspected, Notice, ReplyEnded, Weighed
 from tui.core.files import with_files
+from tui.core.past import past, used
 from tui.core.reading import Reading
 from tui.core.tree import Message
 
@@ -25,7 +26,8 @@ class Looks(Conversation):
             return reading
         last = self._last_reply()
         tokens, messages = (last.dropped_tokens, last.dropped_messages) if last else (0, 0)
-        return replace(reading, live=None, dropped_tokens=tokens, dropped_messages=messages)
+        live = past(last.stats, min(self._counted, reading.context)) if last and last.stats else None
+        return replace(reading, live=live, dropped_tokens=tokens, dropped_messages=messages)
 
     def unseen(self) -> frozenset[int]:
         """The messages on the path that the last reply did not see: outside its window, or never replied to."""
@@ -77,7 +79,17 @@ class Looks(Conversation):
         return ""
 
     def recount(self) -> None:
-        """Have the tokens of what is shown counted, as the model has not read it yet; Counted follows."""
+        """Find out the tokens of what is shown: as they are known of its last reply, if this model wrote that.
+
+        Else they are counted, and Counted follows.
+        """
+        last = self.path[-1] if self.path else None
+        if self.opened and last and last.stats and last.model == self.model:
+            self._counted = used(last.stats)
+        else:
+            self._count_anew()
+
+    def _count_anew(self) -> None:
         leaf, messages, options = self.chat.tree.leaf, self.messages(), self.tuning.for_replies()
 
         def told(model: OpenModel) -> Event:
@@ -96,7 +108,7 @@ class Looks(Conversation):
         if event.stats is None:
             self.recount()
         elif event.message == self.chat.tree.leaf:
-            self._counted = event.stats["prompt_tokens"] + event.stats["generated_tokens"]
+            self._counted = used(event.stats)
 
     def note_count(self, event: Counted) -> None:
         """Take note of a count, unless something else is shown by now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Event as ThreadEvent
 from threading import Thread
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgellm.errors import EdgeLLMError, PromptError
 from edgellm.failures import explained
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
+from tui.core.past import figures
 from tui.core.reading import Phase, Reading
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ class Worker:
         reply = self._begun and self._begun.reply
         if not reply and request.message in self._unwanted:
             return ReplyEnded(request.message, request.begun, "cancelled")
-        text, stats = (reply.text, asdict(reply.stats)) if reply else (request.begun, None)
+        text, stats = (reply.text, figures(reply.stats, reply.live())) if reply else (request.begun, None)
         return ReplyEnded(request.message, text, "error", stats, problem=line(error))
 
     def _waits(self, request: Request) -> bool:
@@ -253,7 +254,7 @@ class Worker:
             request.message,
             reply.text,
             reply.finish_reason or "cancelled",
-            asdict(reply.stats),
+            figures(reply.stats, reply.live()),
             reply.dropped_tokens,
             reply.dropped_messages,
             self._cut_off(model, reply, request.options.get("overflow")),

@@ -81,6 +81,7 @@ _STATS: dict[str, Check] = {
     "itl_ms": optional(having(p50=FIGURE, p95=FIGURE)),
     "mbu": FIGURE,
     "devices": each(having(name=TEXT, blocks=COUNT, bytes=COUNT)),
+    "context_used": COUNT,
 }
 STATS = having(_STATS, **_STATS)
 """The figures of a reply, any of them missing: they are shown, and nothing is computed with them."""
