@@ -1,0 +1,82 @@
+"""Names that nobody here has chosen - of files, models and chats - wherever they are shown: text, and nothing else."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from support.chat_app import Driven, chatting, driving, run
+from support.chat_fakes import FakeModel
+from support.desk_front import MakeFront
+from support.tui_models_app import settled
+from tui.core.store import Store
+from tui.models.row import ModelRow
+from tui.models.screen import ModelsScreen
+from tui.sidebar import Sidebar
+from tui.transcript.clean import one_line, with_joiners
+
+HOSTILE = "a\x1b]52;c;aGk=\x07\x1b[2J\x9b2J[red]b[/]\u202ec\u2066\x7f"
+_HARMLESS = ("\n",)
+
+
+def harmful(chat: Driven) -> list[str]:
+    """What is on the screen that a terminal would act on, or that changes directions."""
+    return [c for c in chat.shown() if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in _HARMLESS]
+
+
+def test_models_in_the_picker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [ModelRow(HOSTILE, HOSTILE, 1, HOSTILE, 1, 1, "fits", note=HOSTILE), ModelRow(HOSTILE, "", problem=HOSTILE)]
+    monkeypatch.setattr("tui.models.shelf.local_rows", lambda: iter(rows))
+    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter([ModelRow(HOSTILE, "", offered=True)]))
+
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.press("f3")
+            assert isinstance(chat.app.screen, ModelsScreen)
+            await settled(chat.app.screen, chat.pilot)
+            for _ in range(3):
+                await chat.press("down")
+                assert "[red]b[/]" in chat.shown()
+                assert harmful(chat) == []
+            chat.app.screen._welcome(rows[1])
+            await chat.pilot.pause()
+            assert harmful(chat) == []
+
+    run(test())
+
+
+def test_chats_models_and_files_around_the_conversation(tmp_path: Path) -> None:
+    async def test() -> None:
+        store = Store(tmp_path / "chats.db")
+        number = store.new_chat(HOSTILE, None, HOSTILE, HOSTILE)
+        store.add(number, None, "user", HOSTILE)
+        async with driving(store, FakeModel(), HOSTILE, number, (120, 40), lambda: [HOSTILE.replace(" ", "")]) as chat:
+            chat.composer.attach(HOSTILE, "text")
+            await chat.press("ctrl+l", "ctrl+t")
+            assert harmful(chat) == []
+            await chat.press("f2")  # the title, to be changed
+            assert chat.screen.query_one(Sidebar)._renaming
+            assert harmful(chat) == []
+            await chat.press("escape", "escape", "f4")
+            assert "[red]b[/]" in chat.shown()
+            assert harmful(chat) == []
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.desk.known.names)
+            await chat.press(*"/model a")
+            assert "[red]b[/]" in chat.shown()
+            assert harmful(chat) == []
+
+    run(test())
+
+
+FAMILY = "👨‍👩‍👧 and ❤️ 👍🏽"
+
+
+def test_titles_keep_what_joins_emoji(make_front: MakeFront) -> None:
+    front = make_front()
+    front.open()
+    front.say(f"{FAMILY} in   a\nphoto")
+    assert front.desk.chat.title == f"{FAMILY} in a photo"
+    assert one_line(front.desk.chat.title) == f"{FAMILY} in a photo"
+    assert with_joiners(f"{FAMILY}\x1b\u202e") == f"{FAMILY}␛"
+    assert one_line("👨‍👩‍👧" * 9, 3) == "👨…"
