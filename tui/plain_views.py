@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from edgellm.clean import one_line
 from edgellm.gguf.printable import printable, size
 from edgellm.tables import table
 from tui.commands import COMMANDS
@@ -17,7 +18,6 @@ from tui.instruments.figures import figures_line
 from tui.instruments.numbers import UNKNOWN
 from tui.instruments.rows import Figure
 from tui.instruments.values import values
-from edgellm.clean import one_line
 
 if TYPE_CHECKING:
     from edgellm.text.inspection import Inspection

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from edgellm.clean import one_line, with_joiners
 from support.chat_app import Driven, chatting, driving, run
 from support.chat_fakes import FakeModel
 from support.desk_front import MakeFront
@@ -13,7 +14,6 @@ from tui.core.store import Store
 from tui.models.row import ModelRow
 from tui.models.screen import ModelsScreen
 from tui.sidebar import Sidebar
-from tui.transcript.clean import one_line, with_joiners
 
 HOSTILE = "a\x1b]52;c;aGk=\x07\x1b[2J\x9b2J[red]b[/]\u202ec\u2066\x7f"
 _HARMLESS = ("\n",)

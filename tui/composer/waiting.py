@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from edgellm.gguf.printable import counted
 from edgellm.clean import clean
+from edgellm.gguf.printable import counted
 
 _ROWS = 3
 
