@@ -21,25 +21,6 @@ _SHOWN = (
 )
 
 
-_JOINERS = "\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff"
-_JOINED = re.compile(f"([{_JOINERS}]+)")
-
-
-def one_line(text: str, limit: int = 80) -> str:
-    """A title, or a few words of a text, on one line of at most `limit` characters, harmless to a terminal.
-
-    Unlike `clean` this keeps what joins emoji to one: nothing stands behind a title that could be out of place.
-    """
-    line = " ".join(text.split())
-    cut = line if len(line) <= limit else f"{line[: limit - 1].rstrip(chr(0x200D))}…"
-    return with_joiners(cut)
-
-
-def with_joiners(text: str) -> str:
-    """As `clean`, but for what joins emoji to one; for lines that nothing stands beside."""
-    return "".join(part if place % 2 else clean(part) for place, part in enumerate(_JOINED.split(text)))
-
-
 def clean(text: str) -> str:
     """The same lines with control characters as pictures of themselves (ESC as U+241B) and hidden ones left out.
 

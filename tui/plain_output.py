@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from edgellm.clean import with_joiners
+from tui.core.titles import with_joiners
 
 
 class Output:

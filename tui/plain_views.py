@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgellm.clean import one_line
 from edgellm.gguf.printable import printable, size
 from edgellm.tables import table
 from tui.commands import COMMANDS
@@ -12,6 +11,7 @@ from tui.core.desk import Desk
 from tui.core.machine import memory
 from tui.core.naming import called
 from tui.core.settings import SETTINGS
+from tui.core.titles import one_line
 from tui.core.tree import Message
 from tui.instruments.entries import SECTIONS
 from tui.instruments.figures import figures_line

@@ -46,8 +46,15 @@ def command(
     from tui.start import start  # the screen's modules take a while
 
     if model and model.lower().endswith(".gguf") and not Path(model).exists():
-        raise ModelFileError(f"{model}: there is no such file; `edgellm list` shows the models on this machine")
+        raise _missing(model)
     start(model, plain, resume, Given(options, template_arg, system, prompt or ""))
+
+
+def _missing(model: str) -> ModelFileError:
+    from edgellm.gguf.printable import printable  # brings numpy
+
+    name = printable(model, 400)
+    return ModelFileError(f"{name}: there is no such file; `edgellm list` shows the models on this machine")
 
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import pytest
 from edgellm.errors import EdgeLLMError
 from support.chat_fakes import FakeModel
 from support.desk_front import MakeFront
+from tui.core.chats import Chats
 from tui.core.events import Counted, ReplyEnded, Weighed
 
 
@@ -53,7 +54,7 @@ def test_the_tokens_of_a_conversation_are_counted_when_it_is_opened(make_front: 
     assert front.desk.reading().used == 0
     again = make_front()
     again.open("other")
-    again.desk._open_chat(first)
+    Chats.open_chat(again.desk, first)  # with the model that is open
     again.until(Counted)
     assert again.desk.reading().used == 8  # words, in this model: "three words here You said: three words here"
 

@@ -66,6 +66,9 @@ def test_the_last_message_with_the_words_is_found_first_and_then_those_before(ma
     texts = [front.desk.chat.tree.messages[each.message].text for each in found]
     assert texts == ["apples, pears", "Apples and PEARS", "other pears and apples", "apples, pears"]
     assert [each[1:] for each in found] == [(1, 3), (2, 3), (3, 3), (1, 3)]
+    front.open()
+    front.say("more apples and pears")
+    assert front.desk.chat.tree.messages[front.desk.find("pears apples").message].text.endswith("more apples and pears")
     with pytest.raises(EdgeLLMError, match="no message of this chat has the words cherries"):
         front.desk.find("cherries")
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from edgellm.clean import one_line, with_joiners
 from support.chat_app import Driven, chatting, driving, run
 from support.chat_fakes import FakeModel
 from support.desk_front import MakeFront
 from support.tui_models_app import settled
 from tui.core.store import Store
+from tui.core.titles import one_line, with_joiners
 from tui.models.row import ModelRow
 from tui.models.screen import ModelsScreen
 from tui.sidebar import Sidebar

@@ -275,14 +275,14 @@ def test_what_is_outside_the_window_is_told(tmp_path: Path) -> None:
 
 def test_a_file_that_is_too_long_is_told_at_once(tmp_path: Path) -> None:
     async def test() -> None:
-        (tmp_path / "long.txt").write_text("word " * 5000)
+        (tmp_path / "long.txt").write_text("word " * 4090)
         (tmp_path / "short.txt").write_text("word\n")
         async with chatting(tmp_path) as chat:
             await chat.type(f"/file {tmp_path / 'short.txt'}")
             await chat.until(lambda: "short.txt, 1 line, 4 tokens" in chat.shown())
             await chat.type(f"/file {tmp_path / 'long.txt'}")
-            await chat.until(lambda: "long.txt, 1 line, 5,003 tokens" in chat.shown())
-            assert any("short.txt, long.txt: 5,007 tokens, and the context has 4,096" in each for each in chat.notices)
+            await chat.until(lambda: "long.txt, 1 line, 4,093 tokens" in chat.shown())
+            assert any("short.txt, long.txt: 4,097 tokens, and the context has 4,096" in each for each in chat.notices)
             chips = chat.composer.query_one("Chips")
             assert chips.has_class("wrong")
             await chat.press("backspace")

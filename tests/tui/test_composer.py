@@ -255,7 +255,8 @@ def test_files_go_with_the_message() -> None:
         app.box.attach("a.txt", "1\n2\n3")
         await pilot.pause()
         row = next(row for row in shown(app) if "b.txt" in row)
-        assert [chip.strip() for chip in row.strip().split("   ")] == ["b.txt, 1 line", "a.txt, 3 lines"]
+        chips = [chip.strip() for chip in row.strip().split("   ")]
+        assert chips == ["b.txt, 1 line", "a.txt, 3 lines", "backspace removes the last"]
         await pilot.press("x", "backspace", "backspace", "enter")
         assert app.posted == [Composer.Sent("", None, (Attachment("b.txt", "one"),))]
         assert app.box.attachments == ()

@@ -49,8 +49,10 @@ class Chips(Static):
 
     def _draw(self) -> None:
         chips = [Content.styled(f" {each.label} ", "on $panel") for each in self.attachments]
-        key = key_of(self.screen, "composer.detach").replace("⌫", "") or "backspace"
-        hint = Content.styled(f"{key} removes {'it' if len(chips) == 1 else 'the last'}", "$foreground-disabled")
+        key = key_of(self.screen, "composer.detach").replace("⌫", "") if self.is_attached else ""
+        hint = Content.styled(
+            f"{key or 'backspace'} removes {'it' if len(chips) == 1 else 'the last'}", "$foreground-disabled"
+        )
         self.update(Content("  ").join([*chips, hint]))
 
     def add(self, added: Attachment) -> None:

@@ -222,6 +222,6 @@ def _source(path: Path, own: str | None, chosen: str | None) -> str:
             raise EdgeLLMError(f"/set template: {str(error).removeprefix('--template: ')}") from None
     if own is None:
         name = printable(str(path), 400)
-        advice = "/set template chatml, or another one, lets it talk all the same"
+        advice = "/set template chatml, or --template at the start, lets it talk all the same"
         raise EdgeLLMError(f"{name} has no chat template, so that it may not be a chat model: {advice}")
     return own

@@ -9,6 +9,7 @@ from tui.core.drafts import Draft, Drafts
 from tui.core.events import ChatsChanged, Event, ModelOpened, Notice, PathChanged, ReplyEnded
 from tui.core.given import NOTHING, Given
 from tui.core.store import Chat, Files, Store
+from tui.core.titles import cut
 from tui.core.tree import Message
 from tui.core.tuning import Tuning
 from tui.core.worker import Request, Worker
@@ -261,7 +262,7 @@ class Conversation:
 
     def _begun(self, title: str = "") -> None:
         """Store the chat if it is a new one."""
-        line = " ".join(title.split())[:_TITLE].rstrip("\u200d")
+        line = cut(" ".join(title.split()), _TITLE)
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model, self.place))
             self._keep(lambda: self.drafts.save(Draft()))

@@ -1,38 +1,31 @@
 """The one object that a front calls: conversations, the model, settings. What changes it tells as events."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
+from tui.core.chats import Chats
 from tui.core.events import (
-    ChatsChanged,
     Counted,
     Event,
     ModelFailed,
     ModelOpened,
     Notice,
-    PathChanged,
     ReplyEnded,
     SettingsChanged,
 )
-from tui.core.files import write_new
-from tui.core.finding import Finder, Found
 from tui.core.given import NOTHING, Given
 from tui.core.known import Known
-from tui.core.looks import Looks
 from tui.core.naming import called
 from tui.core.settings import Setting, setting
-from tui.core.store import ChatRow, Store
+from tui.core.store import Store
 from tui.core.values import words
 
-_ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
 
-
-class Desk(Looks):
+class Desk(Chats):
     """Everything but the screen. Call it from one thread; `tell` gets events from there and from the worker's.
 
     Events of the worker come back through `heard`, in the thread of the front: it changes what is shown. Methods raise
@@ -44,7 +37,6 @@ class Desk(Looks):
         self.first: str | None = None
         self.refused: str | None = None  # why no model is open, if one was wanted last that could not be opened
         self.known = Known(backend.names)
-        self._finder = Finder()
         self._last: ModelOpened | None = None
         self._loaded = self.tuning.state()
 
@@ -174,100 +166,12 @@ class Desk(Looks):
         self.recount()
         self._keep(self._note_own_model)
 
-    # Chats
-
-    def chats(self, search: str = "") -> Sequence[ChatRow]:
-        """The stored chats, the one used last first."""
-        return self.store.chats(search)
-
-    def new_chat(self) -> None:
-        """An empty conversation; it is stored when something is said in it."""
-        self.stop()
-        self.chat = self._new()
-        self.drafts.enter(0)
-        self._opened_chat()
-
     def open_chat(self, chat: int, at: int | None = None) -> None:
-        """Go on with a stored conversation, and with its own model; that of the beginning is opened by `begin`.
-
-        `at` is a message that is to be shown, in whichever version of the conversation.
-        """
-        self._open_chat(chat)
-        if at in self.chat.tree.messages:
-            self.chat.tree.show(at)
-            self._tell(PathChanged())
+        """As `Chats.open_chat`, and with the chat's own model; that of the beginning is opened by `begin`."""
+        super().open_chat(chat, at)
         own = self.chat.path or self.chat.model
-        if own and self.place and own not in (self.place, self.model):
+        if own and self.place and own not in (self.place, self.model) and (self.chat.path or _is_name(own)):
             self.open_model(own)
-
-    def _open_chat(self, chat: int) -> None:
-        self.stop()
-        self.chat = self.store.load(chat)
-        if not self.drafts.enter(chat):
-            self._tell(Notice(_ELSEWHERE, "warning"))
-        self._opened_chat()
-
-    def fork(self, message: int) -> None:
-        """A new chat with everything up to a message; this one stays."""
-        self.take_written()
-        self.open_chat(self.store.put(self.chat.up_to(message)))
-
-    def delete_chat(self, chat: int) -> None:
-        """Remove a chat; `undelete_chat` brings it back."""
-        self.store.delete(chat)
-        if chat == self.chat.id:
-            self.new_chat()
-        self._tell(ChatsChanged())
-
-    def undelete_chat(self, chat: int) -> None:
-        """Bring a removed chat back."""
-        self.store.undelete(chat)
-        self._tell(ChatsChanged())
-
-    def rename_chat(self, chat: int, title: str) -> None:
-        """Give a chat another title."""
-        if chat == self.chat.id:
-            self._retitle(title)
-        else:
-            self.store.rename(chat, title)
-            self._tell(ChatsChanged())
-
-    def export(self, path: Path) -> None:
-        """Write this chat to a file that is not there yet: Markdown, or JSON where the name ends in .json.
-
-        Raises EdgeLLMError for a name that promises another format.
-        """
-        from tui.core.store.export import OTHERS, to_json, to_markdown
-
-        ending = path.suffix.lower()
-        if ending in OTHERS:
-            markdown, json = path.with_suffix(".md"), path.with_suffix(".json")
-            raise EdgeLLMError(f"a chat is written as Markdown or JSON: {markdown} or {json}")
-        self.take_written()
-        write_new(path, (to_json if ending == ".json" else to_markdown)(self.chat))
-
-    def import_chats(self, text: str) -> int:
-        """Keep the chats of a JSON file and open the last of them; how many there were.
-
-        Raises EdgeLLMError for anything else.
-        """
-        from tui.core.store.export import from_json
-
-        chats = from_json(self.store, text)
-        self._open_chat(chats[-1])
-        return len(chats)
-
-    def find(self, words: str) -> Found:
-        """Show the last message with all these words, and each time after that the one before it.
-
-        Raises EdgeLLMError if there is none.
-        """
-        self.take_written()
-        found = self._finder.next(self.chat, words)
-        self.chat.tree.show(found.message)
-        self._show_leaf()
-        self.recount()
-        return found
 
     def close(self) -> None:
         """End the model and the store; a reply that is being written is kept as far as it has come."""
@@ -276,15 +180,14 @@ class Desk(Looks):
         self.drafts.close()
         self.store.close()
 
-    def _opened_chat(self) -> None:
-        self.recount()
-        self._tell(PathChanged())
-        self._tell(ChatsChanged())
-        self._tell(SettingsChanged())
-
 
 def _from_anywhere(name: str) -> str:
     """What was asked for as a model, by its whole path if it is a path: it then means the same from every folder."""
     if name.startswith((".", "~")) or name.lower().endswith(".gguf"):
         return os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 (those may raise)
     return name
+
+
+def _is_name(model: str) -> bool:
+    """Whether this is a name of a model, as chats of earlier versions have it; no file that another's chat names."""
+    return _from_anywhere(model) == model and not model.startswith(("/", "\\"))

@@ -19,19 +19,21 @@ class Finder:
     """Goes from one message with the words to the next."""
 
     def __init__(self) -> None:
-        self._wanted = (0, "")
+        self._wanted = (0, 0, "")
         self._order: list[int] = []
         self._at = 0
 
     def next(self, chat: Chat, words: str) -> Found:
         """The last message with all the words; where the same are wanted again, the one before, and round again.
 
-        Those on the path that is shown come first, then those of other versions. Raises EdgeLLMError if there is none.
+        What was said meanwhile begins it anew. Those on the path that is shown come first, then those of other
+        versions. Raises EdgeLLMError if there is none.
         """
-        again = (chat.id, words) == self._wanted and self._order
+        wanted = (chat.id, len(chat.tree.messages), words)
+        again = wanted == self._wanted and self._order
         self._at = (self._at + 1) % len(self._order) if again else 0
         if not again:
-            self._wanted, self._order = (chat.id, words), _hits(chat, words.casefold().split())
+            self._wanted, self._order = wanted, _hits(chat, words.casefold().split())
         if not self._order:
             raise EdgeLLMError(f"no message of this chat has the words {printable(words)}")
         return Found(self._order[self._at], self._at + 1, len(self._order))

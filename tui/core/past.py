@@ -1,6 +1,7 @@
 """The figures of a reply that has ended, as they are kept with it."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from edgellm.stats import Live, Stats
@@ -10,7 +11,7 @@ _COUNTS = ("prompt_tokens", "cached_tokens", "generated_tokens")
 
 def figures(stats: Stats, live: Live) -> dict[str, Any]:
     """What is kept of a reply."""
-    return {**vars(stats), "context_used": live.context_used}
+    return {**asdict(stats), "context_used": live.context_used}
 
 
 def used(stats: Mapping[str, Any]) -> int:

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from textual.content import Content
 
-from edgellm.clean import one_line
 from tui.core.naming import called
 from tui.core.store.rows import ChatRow
+from tui.core.titles import one_line
 
 
 def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:

@@ -13,9 +13,9 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from edgellm.clean import with_joiners
 from tui.binding import bind
 from tui.core.store.rows import ChatRow
+from tui.core.titles import with_joiners
 from tui.sidebar.row import row
 
 _KEYS = "Enter opens · F2 renames\nDel deletes · Ctrl+Z undoes"

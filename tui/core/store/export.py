@@ -99,8 +99,8 @@ def from_json(store: Store, text: str) -> list[int]:
     try:
         return store.put_all(_chats(text))
     except checked.InvalidError as error:
-        kinds = "a chat that edgellm exported, a list of messages as OpenAI has it, or ChatGPT's conversations.json"
-        raise EdgeLLMError(f"this is neither {kinds}: {error}; import another file") from None
+        kinds = "a chat that edgellm exported, messages as OpenAI has them, or ChatGPT's conversations.json"
+        raise EdgeLLMError(f"this is no file to import: {error}; give {kinds}") from None
 
 
 def _chats(text: str) -> list[Chat]:
