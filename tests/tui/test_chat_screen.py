@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from edgellm.errors import EdgeLLMError
-from support.chat_app import chatting, run
-from support.chat_fakes import FakeModel
+from support.chat_app import Driven, chatting, run
+from support.chat_fakes import FakeBackend, FakeModel
+from tui.app import ChatApp
 from tui.core.store import Store
 from tui.instruments import Panel
 from tui.sidebar import Sidebar
@@ -287,6 +288,21 @@ def test_a_file_that_is_too_long_is_told_at_once(tmp_path: Path) -> None:
             assert chips.has_class("wrong")
             await chat.press("backspace")
             assert not chips.has_class("wrong")
+
+    run(test())
+
+
+def test_a_notice_does_not_cover_what_can_be_typed_in_the_picker(tmp_path: Path) -> None:
+    async def test() -> None:
+        app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "fake")
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            chat = Driven(app, pilot, FakeModel())
+            await chat.until(lambda: app.desk.opened)
+            await chat.press("f3")
+            app.notify("a notice of some length, which is shown above, over what is there", severity="error")
+            await chat.until(lambda: "a notice of some" in chat.shown())
+            assert "type to filter, or ORG/NAME to pull from Hugging Face" in chat.shown()
+        app.desk.close()
 
     run(test())
 

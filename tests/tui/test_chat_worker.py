@@ -1,6 +1,7 @@
 """The worker: jobs in order, replies that stop at once, errors that end nothing but themselves."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from queue import Queue
 from threading import Event as Flag
 from threading import Thread, active_count
@@ -10,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMError
+from edgellm import EdgeLLMError, builtin
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
-from tui.core.backend import EdgeBackend, EdgeModel
+from tui.core.backend import EdgeBackend, EdgeModel, place_of
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
 from tui.core.worker import Request, Worker
@@ -214,6 +215,23 @@ def test_without_a_model_a_reply_says_so(desk: Desk) -> None:
     assert ended.finish_reason == "error"
     assert "no model is open" in (ended.problem or "")
     assert desk.worker.reading().phase is Phase.CLOSED
+
+
+def test_a_template_that_is_set_lets_any_model_talk(model_file: ModelFile, tmp_path: Path) -> None:
+    path = model_file(types="Q8_0")
+    with pytest.raises(EdgeLLMError, match="/set template chatml"):
+        EdgeBackend().check(str(path), no_options)
+    with pytest.raises(EdgeLLMError, match=r"^/set template: nope is no built-in template"):
+        EdgeBackend().check(str(path), lambda name, path: {"template": "nope"})
+    (tmp_path / "own.jinja").write_text("{% for m in messages %}<{{ m.content }}>{% endfor %}")
+    options = {"threads": 1, "template": str(tmp_path / "own.jinja")}
+    model = EdgeBackend().open(str(path), lambda name, path: options, lambda progress: None)
+    try:
+        assert model.inspect([{"role": "user", "content": "hi"}], {}).text == "<hi>"
+        assert (model.name, model.path) == (str(path), str(path))
+    finally:
+        model.close()
+    assert place_of(builtin.PATH) == "builtin"
 
 
 def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:

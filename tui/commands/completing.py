@@ -7,6 +7,7 @@ from tui.commands.command import Command
 from tui.composer.completion import Completion, word_start
 from tui.composer.paths import complete_path
 from tui.core.settings import SETTINGS
+from tui.core.values import templates
 
 
 def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Completion]:
@@ -23,6 +24,8 @@ def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Com
             return complete_path(typed[word_start(line, cursor) :])
         case "model":
             return _models(typed[word_start(line, cursor) :], models)
+        case "set" if argument.startswith("template "):
+            return [*_beginning(word, dict.fromkeys(templates(), "")), *(complete_path(word) if "/" in word else ())]
         case "set" if " " in argument:
             return _beginning(word, dict.fromkeys(_values(argument.split(" ")[0]), ""))
         case "set":

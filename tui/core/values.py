@@ -3,7 +3,10 @@
 import json
 import os
 import re
+from pathlib import Path
 from typing import Any
+
+import edgellm
 
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 _ESCAPED = re.compile(r"\\[ntr\\]")
@@ -28,6 +31,11 @@ def read_stops(text: str) -> Any:
         except (ValueError, RecursionError):
             pass
     return [_ESCAPED.sub(lambda match: _ESCAPES[match.group()], text)]
+
+
+def templates() -> list[str]:
+    """The names of the templates that are built in."""
+    return sorted(path.stem for path in Path(edgellm.__file__).parent.glob("text/templates/*.jinja"))
 
 
 def read_template(text: str) -> str:
