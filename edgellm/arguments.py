@@ -18,6 +18,7 @@ class LoadArguments(TypedDict, total=False):
     gpu_strict: bool | None
     cpu_ffn: bool | None
     kv_type: Literal["f16", "f32", "q8_0"] | None
+    kv_memory: float | None
     engine: Literal["edgellm", "llama.cpp"] | None
     tokenizer_pre: str | None
 
