@@ -14,7 +14,7 @@ _LARGEST = 1e15
 class Config:
     """The JSON object in the file `path`. A key whose value is null counts as absent. Raises ModelFileError.
 
-    `nulls` are those keys: an older transformers has given some another default than that of a key that is not there.
+    `nulls` are those keys, as transformers gives some another default than that of a key that is not there.
     """
 
     def __init__(self, path: Path, values: object) -> None:

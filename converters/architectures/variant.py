@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from converters.architectures.config import Config
 
 _MOST_LAYERS = 1024
+_WINDOW = 4096  # of transformers, where config.json has a window and no number
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,14 @@ def sliding_window(config: Config, variant: Variant) -> int | None:
     """How many tokens the layers that see fewest of them see, or None where all see all.
 
     Mistral's configuration gives the number alone. Qwen's has a switch beside it, off by default, and says which
-    layers: those from `max_window_layers` on, unless `layer_types` names the kind of each.
+    layers: those from `max_window_layers` on, unless `layer_types` names the kind of each. A number of null is no
+    window, in contrast to one that is absent.
     """
     switched_on = variant.window_switch and config.flag("use_sliding_window")
-    if "sliding_window" not in config or not (variant.window or (switched_on and _some_layer_slides(config))):
+    slides = variant.window or (switched_on and _some_layer_slides(config))
+    if not slides or "sliding_window" in config.nulls:
         return None
-    return config.integer("sliding_window")
+    return config.integer("sliding_window", _WINDOW)
 
 
 def _some_layer_slides(config: Config) -> bool:

@@ -13,6 +13,7 @@ from edgellm.texts import plain
 LFS_POINTER = b"version https://git-lfs"
 # Twice the largest tokenizer.json published; read as JSON, it takes eight times as much memory.
 _MOST_BYTES = 1 << 26
+_DEEPEST = 100  # levels: a configuration has five, and Python's own functions end at some hundred
 _HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -70,12 +71,23 @@ def read_json(folder: Path, name: str) -> Any | None:
         return None
     try:
         value = json.loads(content)
+        if _is_deep(value):
+            raise RecursionError
         if _HALF_OF_A_PAIR.search(content):
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else printable(str(error), 120)
         fail(folder / name, f"is no valid JSON ({reason}); download it again")
     return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether JSON has more than _DEEPEST levels of objects and lists."""
+    level: list[Any] = [[value]]
+    for _ in range(_DEEPEST + 1):
+        inner = (item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer))
+        level = [item for item in inner if isinstance(item, dict | list)]
+    return bool(level)
 
 
 def without_nulls(value: Any) -> Any:

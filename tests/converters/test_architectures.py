@@ -272,6 +272,20 @@ def test_a_window_is_that_of_layers_that_slide(tmp_path: Path, family: str, said
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+@pytest.mark.parametrize("said", [{}, {"sliding_window": None}, {"use_sliding_window": False}])
+def test_a_window_without_a_number_is_that_of_transformers(tmp_path: Path, family: str, said: dict[str, Any]) -> None:
+    from transformers import AutoConfig
+
+    folder = write_checkpoint(tmp_path, **SMALL, family=family)
+    given: dict[str, Any] = {"max_position_embeddings": 8192, "use_sliding_window": True, "max_window_layers": 0} | said
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("sliding_window", None)
+    theirs = None if family == "llama" else AutoConfig.for_model(**config | given).sliding_window
+    metadata = values(described(folder, **{"sliding_window": ..., **given})[0])
+    assert metadata.get(f"{metadata['general.architecture']}.attention.sliding_window") == theirs
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
 def test_null_is_no_value(tmp_path: Path, family: str) -> None:
     """As many key-value heads as heads, then, which is what transformers makes of it."""
     from transformers import AutoConfig

@@ -124,6 +124,8 @@ def test_quantized_weights_that_config_json_does_not_mention(tmp_path: Path) -> 
         (b'{"a": "\\ud800"}', "no valid JSON"),
         (b"\xff", "no valid JSON"),
         (b"[" * 100000, "nested too deeply"),
+        (b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}", "nested too deeply"),
+        (b'{"a": ' * 700 + b"1" + b"}" * 700, "nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "no valid JSON"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     ],
