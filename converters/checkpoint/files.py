@@ -55,7 +55,7 @@ def read(folder: Path, name: str) -> bytes | None:
 
 
 def read_text(folder: Path, name: str) -> str | None:
-    """A file as text, its line ends as "\\n"; None if there is none. Raises ModelFileError."""
+    """A file as text, its line ends as "\\n" and no byte order mark; None if there is none. Raises ModelFileError."""
     content = read(folder, name)
     try:
         text = None if content is None else plain(content)

@@ -24,16 +24,20 @@ SMALL = frozenset(
 """What is read beside the weights, where it is there."""
 
 _TEMPLATES = "additional_chat_templates"
+_TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model"})
 
 
 def needed(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
     """The files that a conversion reads, out of the names of all, with `/` after folders; the weights come last.
 
     `read` gives the content of an index: shards are those that it lists, whatever their names. None may be there.
-    Without weights the list is empty. Raises ModelFileError where it is not known which files hold the weights.
+    Without weights the list is empty. Raises ModelFileError where it is not known which files hold the weights, and
+    where there is no tokenizer.
     """
     all_names = set(names)
     weights = weights_or_index(name for name in all_names if "/" not in name)
+    if weights and not _TOKENIZERS & all_names:
+        raise ModelFileError("there is no tokenizer.json and no tokenizer.model; choose another repository")
     if weights == [INDEX]:
         weights += _shards(read(INDEX))
     elif len(weights) > 1:

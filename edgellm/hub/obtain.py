@@ -79,7 +79,7 @@ def _choose(hub: Hub, meant: Reference) -> tuple[Repository, Candidate]:
 
 def _advice(repository: Repository) -> str:
     safetensors = any(file.name.endswith(".safetensors") for file in repository.files)
-    return f"`edgellm convert {repository.name} -o OUT.gguf` makes one" if safetensors else "choose another"
+    return f"`edgellm convert {repository.name}` makes one" if safetensors else "choose another"
 
 
 def _unusable(repository: Repository, wanted: str) -> str:

@@ -185,6 +185,7 @@ METASPACE = {"type": "Metaspace", "replacement": "▁"}
     [
         ({}, None),
         ({"normalizer": REPLACE}, False),
+        ({"normalizer": REPLACE | {"prepend": None}}, False),
         (
             {"normalizer": None, "pre_tokenizer": METASPACE | {"prepend_scheme": "always"}},
             None,

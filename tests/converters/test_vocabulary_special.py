@@ -141,7 +141,7 @@ def test_chat_templates(tmp_path: Path) -> None:
     both = templates(folder)
     assert both["tokenizer.chat_templates"] == ["rag", "tool_use"]
     assert both["tokenizer.chat_template"] == "from config"
-    folder.write("chat_template.jinja", "from\r\njinja")
+    folder.write("chat_template.jinja", "\ufefffrom\r\njinja")
     assert list(templates(folder).items()) == [
         ("tokenizer.chat_template.tool_use", "tools"),
         ("tokenizer.chat_templates", ["tool_use"]),

@@ -156,6 +156,25 @@ def test_shards_without_an_index_are_refused_before_any_weight(made: Path, machi
     assert hub.files_asked == []
 
 
+def test_a_repository_without_a_tokenizer_is_refused_before_any_weight(made: Path, machine: Machine, hub: Hub) -> None:
+    (made / "tokenizer.json").rename(made / "tekken.json")
+    serve(hub, made)
+    with pytest.raises(EdgeLLMError, match=f"^{NAME}: there is no tokenizer.json and no tokenizer.model; choose"):
+        fetch()
+    assert hub.files_asked == []
+
+
+@pytest.mark.parametrize("missing", ["chat_template.jinja", "model-00001-of-00002.safetensors"])
+def test_a_cache_that_lacks_more_than_the_card_is_not_used(
+    made: Path, machine: Machine, hub: Hub, missing: str
+) -> None:
+    serve(hub, made)
+    snapshot = machine.hub / "models--someone--Tiny-Chat/snapshots" / COMMIT
+    shutil.copytree(made, snapshot)
+    (snapshot / missing).unlink()
+    assert fetch() == machine.own / "models" / NAME
+
+
 def test_a_card_that_the_cache_lacks_is_no_reason_to_fetch_weights(made: Path, machine: Machine, hub: Hub) -> None:
     serve(hub, made)
     snapshot = machine.hub / "models--someone--Tiny-Chat/snapshots" / COMMIT
