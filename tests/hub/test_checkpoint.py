@@ -148,6 +148,23 @@ def test_an_index_that_is_none_is_refused_before_any_weight(index: str, made: Pa
     assert not (machine.own / "models").exists()
 
 
+def test_an_index_of_impossible_size_is_not_fetched(made: Path, machine: Machine, hub: Hub) -> None:
+    serve(hub, made)
+    hub.lies[INDEX] = {"size": (1 << 26) + 1}
+    with pytest.raises(EdgeLLMError, match=f"{INDEX}: has 67.1 MB, too many for such a file"):
+        fetch()
+    assert hub.files_asked == []
+
+
+def test_an_index_of_which_the_cache_has_a_part_is_fetched(made: Path, machine: Machine, hub: Hub) -> None:
+    serve(hub, made)
+    snapshot = machine.hub / "models--someone--Tiny-Chat/snapshots" / COMMIT
+    shutil.copytree(made, snapshot)
+    (snapshot / INDEX).write_text("{}")
+    folder = fetch()
+    assert (folder / INDEX).read_bytes() == (made / INDEX).read_bytes()
+
+
 def test_shards_without_an_index_are_refused_before_any_weight(made: Path, machine: Machine, hub: Hub) -> None:
     (made / INDEX).unlink()
     serve(hub, made)
