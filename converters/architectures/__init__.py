@@ -34,7 +34,7 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     each other, and UnsupportedModelError by name.
     """
     config = Config(checkpoint.path / "config.json", checkpoint.config)
-    variant = _variant(config)
+    variant = variant_of(config)
     sizes = read_sizes(config, variant)
     rope = rope_config(config, sizes)
     tensors = read_tensors(checkpoint, config, variant, sizes)
@@ -44,7 +44,8 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     return metadata_of(checkpoint, config, rope, variant, sizes, tensors), tensors
 
 
-def _variant(config: Config) -> Variant:
+def variant_of(config: Config) -> Variant:
+    """What the model's architecture has of its own. Raises UnsupportedModelError for one that is not known here."""
     names = config.names("architectures")
     if not names or names[0] not in VARIANTS:
         what = printable(names[0]) if names else "an unnamed architecture"

@@ -67,8 +67,11 @@ def read_text(folder: Path, name: str) -> str | None:
 def read_json(folder: Path, name: str) -> Any | None:
     """A JSON file's value; None if there is no file. All its text can be encoded. Raises ModelFileError."""
     content = read(folder, name)
-    if content is None:
-        return None
+    return None if content is None else parse_json(folder / name, content)
+
+
+def parse_json(path: Path, content: bytes) -> Any:
+    """The value that the content of a JSON file stands for. Raises ModelFileError about `path`."""
     try:
         value = json.loads(content)
         if _is_deep(value):
@@ -77,7 +80,7 @@ def read_json(folder: Path, name: str) -> Any | None:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else printable(str(error), 120)
-        fail(folder / name, f"is no valid JSON ({reason}); download it again")
+        fail(path, f"is no valid JSON ({reason}); download it again")
     return value
 
 

@@ -42,7 +42,7 @@ def _fetched(source: str) -> Path | None:
 
     if not (repository := repository_of(source)):
         return None
-    from converters.checkpoint.needed import needed
+    from converters.needed import needed
     from edgellm.cli.screen import Progress, notices
     from edgellm.cli.transfer import Transfer, stopping
     from edgellm.hub import checkpoint

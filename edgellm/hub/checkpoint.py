@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from edgellm.gguf.printable import printable
 from edgellm.home import models_folder
 from edgellm.hub.bring import bring, is_here
@@ -44,8 +44,8 @@ def _needed_files(hub: Hub, repository: Repository, needed: Needed) -> list[Remo
 
     try:
         names = needed([*files, *repository.odd], read)
-    except ModelFileError as error:
-        raise ModelFileError(f"{repository.name}: {error}") from error
+    except (ModelFileError, UnsupportedModelError) as error:
+        raise type(error)(f"{repository.name}: {error}") from error
     if not names or "config.json" not in files:
         _refuse(repository)
     if missing := [name for name in names if name not in files]:

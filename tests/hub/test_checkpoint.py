@@ -12,7 +12,7 @@ import pytest
 
 from converters import convert
 from converters.checkpoint import files
-from converters.checkpoint.needed import SMALL, needed
+from converters.needed import SMALL, needed
 from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from support import ROOT
@@ -99,7 +99,9 @@ def test_the_list_is_that_of_the_readers(made: Path, monkeypatch: pytest.MonkeyP
         except EdgeLLMError:
             assert missing == "tokenizer.json"
     assert {"config.json", "README.md", "chat_template.jinja"} < looked_up
-    assert looked_up <= set(needed(looked_up, lambda name: b'{"weight_map": {"a": "b.safetensors"}}'))
+    index = b'{"weight_map": {"a": "b.safetensors"}}'
+    contents = {INDEX: index, "config.json": (made / "config.json").read_bytes()}
+    assert looked_up <= set(needed(looked_up, contents.__getitem__))
 
 
 def test_a_file_that_a_reader_names_is_fetched() -> None:
@@ -144,7 +146,7 @@ def test_an_index_that_is_none_is_refused_before_any_weight(index: str, made: Pa
     with pytest.raises(EdgeLLMError, match=f"{NAME}.*{told}") as refused:
         fetch()
     assert "\n" not in str(refused.value)
-    assert fetched(hub) == [INDEX]
+    assert fetched(hub) == ["config.json", INDEX]
     assert not (machine.own / "models").exists()
 
 
@@ -153,7 +155,7 @@ def test_an_index_of_impossible_size_is_not_fetched(made: Path, machine: Machine
     hub.lies[INDEX] = {"size": (1 << 26) + 1}
     with pytest.raises(EdgeLLMError, match=f"{INDEX}: has 67.1 MB, too many for such a file"):
         fetch()
-    assert hub.files_asked == []
+    assert fetched(hub) == ["config.json"]
 
 
 def test_an_index_of_which_the_cache_has_a_part_is_fetched(made: Path, machine: Machine, hub: Hub) -> None:
@@ -179,6 +181,25 @@ def test_a_repository_without_a_tokenizer_is_refused_before_any_weight(made: Pat
     with pytest.raises(EdgeLLMError, match=f"^{NAME}: there is no tokenizer.json and no tokenizer.model; choose"):
         fetch()
     assert hub.files_asked == []
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (b'{"architectures": ["GemmaForCausalLM"]}', "config.json: GemmaForCausalLM cannot be converted; Llama"),
+        (b'{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}', "already, by AWQ"),
+        (b"[]", "config.json: must hold a JSON object"),
+        (b"{", "config.json: is no valid JSON"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_before_any_weight(
+    made: Path, machine: Machine, hub: Hub, config: bytes, said: str
+) -> None:
+    (made / "config.json").write_bytes(config)
+    serve(hub, made)
+    with pytest.raises(EdgeLLMError, match=f"^{NAME}: .*{said}"):
+        fetch()
+    assert fetched(hub) == ["config.json"]
 
 
 @pytest.mark.parametrize("missing", ["chat_template.jinja", "model-00001-of-00002.safetensors"])
