@@ -17,6 +17,8 @@ differs, and why:
   vocabulary is as long as config.json says: llama.cpp's file would cut text otherwise than the model was trained,
   or not load;
 - `add_space_prefix` is also written where only tokenizer.json or tokenizer.model says that there is none;
+- a tokenizer.model that gives a token another id than tokenizer.json is left out, and tokens that were added in
+  tokenizer.json alone are there, since transformers reads that file;
 - all ids that end a reply are written, not the first alone, and those beyond eos also as eot and eom;
 - an added token with another id than the tokenizers library would give it is an error;
 - several named chat templates keep their order, and one that is null counts as none.
@@ -31,7 +33,7 @@ from converters.vocabulary.ends import ends
 from converters.vocabulary.files import Document, Files, place, read
 from converters.vocabulary.metaspace import metaspace, space_prefix
 from converters.vocabulary.model_proto import ModelProto, parse
-from converters.vocabulary.sentencepiece import sentencepiece
+from converters.vocabulary.sentencepiece import check_same_ids, sentencepiece
 from converters.vocabulary.special import special_tokens
 from converters.vocabulary.templates import chat_templates
 from converters.vocabulary.unsaid import tell_unsaid
@@ -73,18 +75,25 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
 
 
 def _model(checkpoint: Files, tokenizer: Document | None) -> ModelProto | None:
-    """What tokenizer.model holds; None where tokenizer.json has to do, as some files of that name are tiktoken's."""
+    """What tokenizer.model holds; None where tokenizer.json has to do.
+
+    Some files of that name are tiktoken's, and some are left of the model from which this one was made.
+    """
     data = checkpoint.bytes("tokenizer.model")
     if data is None:
         return None
+    where = place(checkpoint, "tokenizer.model")
     try:
-        return parse(data, place(checkpoint, "tokenizer.model"))
+        model = parse(data, where)
+        if tokenizer:
+            check_same_ids(model, tokenizer, where)
     except (ModelFileError, UnsupportedModelError) as error:
         if not tokenizer:
             raise
         problem = str(error).removesuffix("; get it again")
         warnings.warn(f"{problem}; tokenizer.json is read instead", EdgeLLMWarning, stacklevel=3)
         return None
+    return model
 
 
 def _tokens(
@@ -93,7 +102,7 @@ def _tokens(
     """Whether a space goes before a text, None where that has no meaning; and the tokens."""
     if model is not None:
         where, added = place(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
-        return model.space_prefix, sentencepiece(model, added, settings, size, where)
+        return model.space_prefix, sentencepiece(model, tokenizer, added, settings, size, where)
     if tokenizer is None:
         beside = ", and tekken.json is not read" if (checkpoint.path / "tekken.json").exists() else ""
         text = f"it has no tokenizer.json and no tokenizer.model{beside}; get the one that belongs to the model"

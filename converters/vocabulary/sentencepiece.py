@@ -7,14 +7,22 @@ from converters.vocabulary.added import decoder_entries
 from converters.vocabulary.files import Document
 from converters.vocabulary.model_proto import UNIGRAM, ModelProto
 from converters.vocabulary.pieces import ADDED_SCORE, Piece, added_piece, listed
-from edgellm.errors import EdgeLLMWarning
+from edgellm.errors import EdgeLLMWarning, ModelFileError
+from edgellm.gguf.printable import printable
 from edgellm.text.vocabulary import NORMAL, USER_DEFINED
 
 
 def sentencepiece(
-    model: ModelProto, added: Document | None, settings: Document | None, size: int | None, where: str
+    model: ModelProto,
+    tokenizer: Document | None,
+    added: Document | None,
+    settings: Document | None,
+    size: int | None,
+    where: str,
 ) -> dict[str, Value]:
     """The tokens, scores and types; `added` is added_tokens.json, `settings` tokenizer_config.json.
+
+    `tokenizer`, which is tokenizer.json, counts for tokens that no other file has.
 
     Tokens from `size` on are left out with an EdgeLLMWarning, as the weights have no row for them.
     """
@@ -24,7 +32,7 @@ def sentencepiece(
     size = len(model.pieces) if size is None else size
     # User-defined pieces merge like any other, unless the files beside the model name them.
     pieces = {i: p._replace(type=NORMAL) if p.type == USER_DEFINED else p for i, p in enumerate(model.pieces)}
-    pieces |= _added(added) | _decoder(settings)
+    pieces = _listed(tokenizer) | pieces | _added(added) | _decoder(settings)
     beyond = sorted(i for i in pieces if i >= size)
     if beyond:
         found = f"{len(beyond)} tokens from {beyond[0]} on are left out"
@@ -34,6 +42,30 @@ def sentencepiece(
         "tokenizer.ggml.pre": Value("str", "default"),
         **listed({i: piece for i, piece in pieces.items() if i < size}, size, where, scored=True),
     }
+
+
+def check_same_ids(model: ModelProto, tokenizer: Document, where: str) -> None:
+    """Raise ModelFileError where a tokenizer.json, which is what transformers reads, gives a token another id."""
+    part = tokenizer.part("model")
+    vocab = part.entries.get("vocab") if part else None
+    if not isinstance(vocab, dict):
+        return
+    ids = {entry.text("content"): entry.entries.get("id") for entry in tokenizer.parts("added_tokens")} | vocab
+    for i, piece in enumerate(model.pieces):
+        if piece.type == NORMAL and ids.get(piece.text) != i:
+            text = f'is of another model than tokenizer.json: token {i} is "{printable(piece.text)}" in this one alone'
+            raise ModelFileError(f"{where}: {text}; get it again")
+
+
+def _listed(tokenizer: Document | None) -> dict[int, Piece]:
+    """What tokenizer.json adds: tokens by id."""
+    pieces = {}
+    for entry in tokenizer.parts("added_tokens") if tokenizer else ():
+        i, text = entry.wanted("id", int), entry.text("content")
+        if i < 0 or not text:
+            entry.fail("id", "is no id of a token with a text")
+        pieces[i] = added_piece(text, bool(entry.get("special", bool)))
+    return pieces
 
 
 def _added(added: Document | None) -> dict[int, Piece]:

@@ -150,6 +150,20 @@ def as_json(tokens: list[str], scores: list[float], special: list[dict[str, Any]
     } | parts
 
 
+def test_tokens_that_were_added_in_tokenizer_json_alone(tmp_path: Path) -> None:
+    data = trained("bpe")
+    library = sentencepiece.SentencePieceProcessor(model_proto=data)
+    tokens, scores = [library.id_to_piece(i) for i in range(420)], [library.get_score(i) for i in range(420)]
+    special = [added(420, "<tool>"), added(421, "<b>", special=False)]
+    folder = Folder(tmp_path, tokenizer__json=as_json(tokens, scores, special), tokenizer__model=data)
+    values = folder.values(423)
+    assert values["tokens"][420:] == ["<tool>", "<b>", "[PAD422]"]
+    assert values["token_type"][420:] == [CONTROL, USER_DEFINED, UNUSED]
+    json_ids, ours = Library.from_file(str(tmp_path / "tokenizer.json")), Tokenizer.open(folder.gguf(423))
+    text = "<b>the<b> hat"
+    assert ours.encode(text, parse_special=True) == json_ids.encode(text, add_special_tokens=False).ids
+
+
 def test_a_tokenizer_json_gets_its_scores_back(tmp_path: Path) -> None:
     library = sentencepiece.SentencePieceProcessor(model_proto=trained("bpe"))
     tokens, scores = [library.id_to_piece(i) for i in range(420)], [library.get_score(i) for i in range(420)]

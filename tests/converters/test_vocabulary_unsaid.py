@@ -113,6 +113,19 @@ def test_a_tokenizer_model_of_another_kind_beside_a_good_tokenizer_json(tmp_path
         folder.values()
 
 
+@pytest.mark.parametrize("tokenizer", [of_bytes(), of_pieces("always")])
+def test_a_tokenizer_model_of_another_model_is_not_taken_for_this_ones(tmp_path: Path, tokenizer: Any) -> None:
+    """Left from the model that this one was made of; transformers reads tokenizer.json alone."""
+    folder = Folder(tmp_path, tokenizer__json=tokenizer, tokenizer__model=trained(remove_extra_whitespaces=False))
+    with pytest.warns(
+        EdgeLLMWarning, match=r"tokenizer\.model: is of another model than tokenizer\.json: token \d+ is"
+    ):
+        path = folder.gguf()
+    library = Library.from_file(str(tmp_path / "tokenizer.json"))
+    text = "the a cat"
+    assert Tokenizer.open(path).encode(text) == library.encode(text, add_special_tokens=False).ids
+
+
 def test_the_published_example_is_read_from_its_tokenizer_json(shared: Path, tmp_path: Path) -> None:
     folder = shared / "field" / "tokenizer-model-is-no-sentencepiece"
     if not folder.is_dir():
