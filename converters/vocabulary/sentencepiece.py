@@ -22,9 +22,8 @@ def sentencepiece(
 ) -> dict[str, Value]:
     """The tokens, scores and types; `added` is added_tokens.json, `settings` tokenizer_config.json.
 
-    `tokenizer`, which is tokenizer.json, counts for tokens that no other file has.
-
-    Tokens from `size` on are left out with an EdgeLLMWarning, as the weights have no row for them.
+    `tokenizer`, which is tokenizer.json, counts for tokens that `model` lacks or calls user-defined. Tokens from `size`
+    on are left out with an EdgeLLMWarning, as the weights have no row for them.
     """
     if model.kind == UNIGRAM:
         text = "a unigram model, which readers of GGUF files merge as if it were BPE; token ids may differ at times"
@@ -32,7 +31,9 @@ def sentencepiece(
     size = len(model.pieces) if size is None else size
     # User-defined pieces merge like any other, unless the files beside the model name them.
     pieces = {i: p._replace(type=NORMAL) if p.type == USER_DEFINED else p for i, p in enumerate(model.pieces)}
-    pieces = _listed(tokenizer) | pieces | _added(added) | _decoder(settings)
+    own = {i for i, piece in enumerate(model.pieces) if piece.type != USER_DEFINED}
+    pieces |= {i: piece for i, piece in _listed(tokenizer).items() if i not in own}
+    pieces |= _added(added) | _decoder(settings)
     beyond = sorted(i for i in pieces if i >= size)
     if beyond:
         found = f"{len(beyond)} tokens from {beyond[0]} on are left out"
@@ -50,10 +51,9 @@ def check_same_ids(model: ModelProto, tokenizer: Document, where: str) -> None:
     vocab = part.entries.get("vocab") if part else None
     if not isinstance(vocab, dict):
         return
-    ids = {entry.text("content"): entry.entries.get("id") for entry in tokenizer.parts("added_tokens")} | vocab
     for i, piece in enumerate(model.pieces):
-        if piece.type == NORMAL and ids.get(piece.text) != i:
-            text = f'is of another model than tokenizer.json: token {i} is "{printable(piece.text)}" in this one alone'
+        if piece.type == NORMAL and vocab.get(piece.text) != i:
+            text = f'is of another model than tokenizer.json: its token {i} is "{printable(piece.text)}"'
             raise ModelFileError(f"{where}: {text}; get it again")
 
 

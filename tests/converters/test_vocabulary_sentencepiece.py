@@ -151,16 +151,20 @@ def as_json(tokens: list[str], scores: list[float], special: list[dict[str, Any]
 
 
 def test_tokens_that_were_added_in_tokenizer_json_alone(tmp_path: Path) -> None:
-    data = trained("bpe")
+    """Beyond those of tokenizer.model, or among its own: as a token to cut out before, which may have another name."""
+    data = trained("bpe", user_defined_symbols=["[INST]"])
     library = sentencepiece.SentencePieceProcessor(model_proto=data)
     tokens, scores = [library.id_to_piece(i) for i in range(420)], [library.get_score(i) for i in range(420)]
-    special = [added(420, "<tool>"), added(421, "<b>", special=False)]
+    assert tokens[3] == "[INST]"
+    tokens[1] = "<bos>"
+    special = [added(3, "[INST]"), added(420, "<tool>"), added(421, "<b>", special=False)]
     folder = Folder(tmp_path, tokenizer__json=as_json(tokens, scores, special), tokenizer__model=data)
     values = folder.values(423)
     assert values["tokens"][420:] == ["<tool>", "<b>", "[PAD422]"]
-    assert values["token_type"][420:] == [CONTROL, USER_DEFINED, UNUSED]
+    types = values["token_type"]
+    assert (types[0], types[3], types[420:]) == (UNKNOWN, CONTROL, [CONTROL, USER_DEFINED, UNUSED])
     json_ids, ours = Library.from_file(str(tmp_path / "tokenizer.json")), Tokenizer.open(folder.gguf(423))
-    text = "<b>the<b> hat"
+    text = "<b>the<b> hat[INST] the"
     assert ours.encode(text, parse_special=True) == json_ids.encode(text, add_special_tokens=False).ids
 
 

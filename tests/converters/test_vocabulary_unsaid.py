@@ -118,7 +118,7 @@ def test_a_tokenizer_model_of_another_model_is_not_taken_for_this_ones(tmp_path:
     """Left from the model that this one was made of; transformers reads tokenizer.json alone."""
     folder = Folder(tmp_path, tokenizer__json=tokenizer, tokenizer__model=trained(remove_extra_whitespaces=False))
     with pytest.warns(
-        EdgeLLMWarning, match=r"tokenizer\.model: is of another model than tokenizer\.json: token \d+ is"
+        EdgeLLMWarning, match=r"tokenizer\.model: is of another model than tokenizer\.json: its token \d+ is"
     ):
         path = folder.gguf()
     library = Library.from_file(str(tmp_path / "tokenizer.json"))
