@@ -2,7 +2,7 @@
 
 import os
 
-from converters.checkpoint.needed import needed
+from converters.needed import needed
 from edgellm.hub.reference import parse_reference
 
 
