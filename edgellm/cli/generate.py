@@ -119,10 +119,6 @@ def _generate(
 
     if chat is not None:
         renderer.warm()  # its process starts while the model loads
-    from edgellm.text.rendering.renderer import renderer
-
-    if chat is not None:
-        renderer.warm()  # its process starts while the model loads
     from edgellm.model import Model  # after the options were checked: they bring numpy and more
     from edgellm.models import resolve
 
