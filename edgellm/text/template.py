@@ -84,8 +84,7 @@ class ChatTemplate:
 
     def stop(self) -> None:
         """Have what is rendered now, and what is to be until `resume`, fail at once; from any thread."""
-        self._stopped.set()
-        renderer.stop(self)
+        renderer.stop(self._stopped)
 
     def resume(self) -> None:
         """Forget an earlier `stop`."""
@@ -94,7 +93,7 @@ class ChatTemplate:
     def _ask(self, read: Callable[[Any], T], **request: Any) -> T:
         try:
             if not self._stopped.is_set():
-                return renderer.ask({"source": self._source, **request}, self, read)
+                return renderer.ask({"source": self._source, **request}, self._stopped, read)
         except RefusedError as error:
             if not self._stopped.is_set():
                 raise _refused(error.how, error.problem) from None

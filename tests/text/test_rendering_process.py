@@ -102,7 +102,7 @@ def test_what_is_rendered_can_be_stopped() -> None:
 
     thread = threading.Thread(target=render)
     thread.start()
-    while renderer._asker is not template:
+    while renderer._asker is not template._stopped:
         time.sleep(0.001)
     template.stop()
     thread.join(30)
@@ -110,6 +110,20 @@ def test_what_is_rendered_can_be_stopped() -> None:
     assert failed == ["the chat template was stopped before it had made the prompt"] * 2
     template.resume()
     assert template.render(USER).text == "ok"
+
+
+def test_a_stop_reaches_what_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch, child: psutil.Process) -> None:
+    template, running = ChatTemplate("x", "", ""), renderer._running
+
+    def stopped_before() -> RenderingChild:
+        template.stop()
+        return running()
+
+    monkeypatch.setattr(renderer, "_running", stopped_before)
+    monkeypatch.setattr(RenderingChild, "ask", lambda self, request: pytest.fail("it is asked"))
+    with pytest.raises(EdgeLLMError, match="template was stopped"):
+        template.render(USER)
+    assert child.is_running()
 
 
 def test_a_stop_reaches_nobody_else() -> None:

@@ -23,6 +23,7 @@ class RefusedError(EdgeLLMError):
         self.how, self.problem = how, problem
 
 
+_STOPPED = "it was stopped"
 _ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a reply raises that is not what it should be: the process is not to be trusted, as a template is not."""
 
@@ -40,7 +41,7 @@ class Renderer:
     def _begin(self) -> None:
         """Have no child; in a fork it stays the parent's."""
         self._turn, self._asking = threading.Lock(), threading.RLock()
-        self._asker: object = None
+        self._asker: threading.Event | None = None
         child, self._child = self._child, None
         if child:
             child.disown()
@@ -50,9 +51,12 @@ class Renderer:
         with suppress(EdgeLLMError), self._turn:
             self._running()
 
-    def ask(self, request: Mapping[str, Any], asker: object, read: Callable[[Any], T]) -> T:
-        """What `read` makes of the reply to a request. Raises RefusedError, or EdgeLLMError without a process."""
-        payload = self._answered(json.dumps(request).encode(), asker)
+    def ask(self, request: Mapping[str, Any], stopped: threading.Event, read: Callable[[Any], T]) -> T:
+        """What `read` makes of the reply to a request. Raises RefusedError, or EdgeLLMError without a process.
+
+        `stopped`, which only `stop` sets, refuses the request at any time.
+        """
+        payload = self._answered(json.dumps(request).encode(), stopped)
         try:
             reply = json.loads(payload)
             if "refused" not in reply:
@@ -62,17 +66,21 @@ class Renderer:
             how, problem = "failed", "the process that renders it answers with something else"
         raise RefusedError(how, problem)
 
-    def stop(self, asker: object) -> None:
-        """End what is done for this asker, if anything is; from any thread."""
+    def stop(self, stopped: threading.Event) -> None:
+        """Set `stopped` and end what is done for it, if anything is; from any thread."""
         with self._asking:
-            if self._child and self._asker is asker:
-                self._child.kill("it was stopped")
+            stopped.set()
+            if self._child and self._asker is stopped:
+                self._child.kill(_STOPPED)
 
-    def _answered(self, request: bytes, asker: object) -> bytes:
+    def _answered(self, request: bytes, stopped: threading.Event) -> bytes:
         with self._turn:
             child, whole = self._running(), False
             try:
-                self._set_asker(asker)
+                self._set_asker(stopped)
+                if stopped.is_set():  # before there was an asker to stop
+                    whole = True
+                    raise RefusedError("failed", _STOPPED)
                 code, payload = child.ask(request)
                 whole = code != LAST
                 return payload
@@ -83,7 +91,7 @@ class Renderer:
                 if not whole:
                     self._end()
 
-    def _set_asker(self, asker: object) -> None:
+    def _set_asker(self, asker: threading.Event | None) -> None:
         with self._asking:
             self._asker = asker
 
