@@ -66,7 +66,7 @@ def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
     named = [f"--{name.replace('_', '-')}" for name, value in values.items() if value not in (None, {})]
     if raw and (chat or named):
         raise click.UsageError(f"--raw and {named[0] if named else '--chat'} exclude each other.")
-    if values["system"] is not None and values["system_file"]:
+    if None not in (values["system"], values["system_file"]):
         raise click.UsageError("--system and --system-file exclude each other.")
     ChatOptions.from_kwargs(overflow=values["overflow"])
     if raw:
@@ -81,7 +81,7 @@ def _for_chat(
     template_arg: dict[str, str],
     overflow: str | None,
 ) -> dict[str, Any]:
-    if system_file:
+    if system_file is not None:
         system = part(system_file)
     source = None if template is None else _template(template)
     return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ import pytest
 
 from edgellm import Model
 from edgellm.cli import run
+from edgellm.cli.screen import notices
+from edgellm.errors import EdgeLLMWarning
 from support.model_file import ModelFile
 
 EDGELLM = [sys.executable, "-m", "edgellm"]
@@ -214,6 +217,13 @@ def test_quiet_leaves_the_text_alone(path: Path, text_of: Callable[[str], str]) 
     assert "no such file" in only_line(generate(path.with_name("none"), "-p", "x", "--quiet"), 1)
 
 
+def test_quiet_leaves_warnings_out(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet, told in ((True, ""), (False, "edgellm: note: odd\n")):
+        with notices(quiet):
+            warnings.warn("odd", EdgeLLMWarning, stacklevel=1)
+        assert capsys.readouterr().err == told
+
+
 def test_a_chat_that_outgrows_the_context(path: Path) -> None:
     chat = ["--chat", "-p", "z" * 40, "--ctx", 60, *GREEDY[:2], *GREEDY[4:]]
     done = generate(path, *chat, "-n", 90, "--overflow", "window", "--json")
@@ -307,6 +317,7 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
     assert "--system: byte 0 is not UTF-8" in only_line(generate(path, "-p", "x", "--chat", "--system", "\udcff"), 1)
     assert "No such file" in only_line(generate(path, "-f", tmp_path / "none"), 1)
     assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
+    assert "name of the file is empty" in only_line(generate(path, "-p", "x", "--system-file", ""), 1)
     assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)
     empty = only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
     assert "without even a BOS token" in empty and "give some text with -p" in empty
@@ -316,7 +327,8 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
 
 def test_what_this_version_does_not_have(path: Path, model_file: ModelFile) -> None:
     assert "CPU alone" in only_line(generate(path, "-p", "x", "--gpu-layers", "all", "--engine", "llama.cpp"), 1)
-    assert "no chat template" in only_line(generate(model_file(**TINY), "-p", "x", "--chat"), 1)
+    for message in (["--chat"], ["--system", ""]):
+        assert "no chat template" in only_line(generate(model_file(**TINY), "-p", "x", *message), 1)
 
 
 @posix

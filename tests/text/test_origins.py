@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -134,6 +134,7 @@ def characters(source: str, messages: list[dict[str, Any]]) -> list[tuple[str, s
 
 
 @given(templates(KEEPING + LOSING, OUTPUTS + LOSING_OUTPUTS), messages)
+@example("{{ messages[0].content.replace('', messages[1].content) }}", [{"content": "ж"}, {"content": "λ"}])
 @settings(deadline=None, max_examples=100)
 def test_nothing_of_a_message_is_ever_taken_for_the_templates(source: str, messages: list[dict[str, Any]]) -> None:
     for character, origin in characters(source, messages):

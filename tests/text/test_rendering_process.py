@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import psutil
@@ -18,7 +19,9 @@ import pytest
 from edgellm.errors import EdgeLLMError
 from edgellm.text.rendering.child import RenderingChild
 from edgellm.text.rendering.codes import ANSWER, READY
+from edgellm.text.rendering.limits import TOO_LARGE, TOO_LONG, Limits
 from edgellm.text.rendering.renderer import Renderer, renderer
+from edgellm.text.rendering.watcher import Watcher
 from edgellm.text.template import ChatTemplate
 from support import ROOT
 from support.imports import HEAVY, loaded
@@ -84,6 +87,23 @@ time.sleep(60)
     parent.stdout.close()
     psutil.wait_procs([child], timeout=30)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "memory", "verdict"), [(-1.0, 1 << 40, TOO_LONG), (float("inf"), -(1 << 30), TOO_LARGE)]
+)
+def test_the_parent_looks_at_it_too(cpu_s: float, memory: int, verdict: str) -> None:
+    """Not every system keeps the limits: here nothing else does."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    verdicts = SimpleQueue[str]()
+    watcher = Watcher(process.pid, verdicts.put)
+    try:
+        with watcher.watching(Limits(cpu_s, memory, text=0, runs=0)):
+            assert verdicts.get(timeout=30) == verdict
+    finally:
+        watcher.close()
+        process.kill()
+        process.wait()
 
 
 def test_one_that_was_killed_is_replaced(child: psutil.Process) -> None:

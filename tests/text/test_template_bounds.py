@@ -59,15 +59,18 @@ def test_a_template_serves_again_after_it_was_cut_off() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel limits the memory on Linux alone")
-@pytest.mark.parametrize("growing", ["[1]", "'ab'"])
-def test_less_than_200_mb_are_taken(growing: str) -> None:
+@pytest.mark.parametrize(
+    "source",
+    [GROWING % ("[1]", "n.x + n.x"), GROWING % ("'ab'", "n.x + n.x"), "{{ ('a' * 900_000_000) | length }}"],
+)
+def test_less_than_200_mb_are_taken(source: str) -> None:
     code = f"""
 import resource
 from edgellm.errors import EdgeLLMError
 from edgellm.text.rendering.renderer import renderer
 from edgellm.text.template import ChatTemplate
 try:
-    ChatTemplate({GROWING % (growing, "n.x + n.x")!r}, "", "").render([])
+    ChatTemplate({source!r}, "", "").render([])
 except EdgeLLMError as error:
     renderer.close()
     print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)

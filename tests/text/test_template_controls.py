@@ -83,11 +83,16 @@ EVERY = "{{% for m in messages %}}{{{{ {} }}}}{{% endfor %}}"
         ("m.content ~ '>'", "</s"),
         ("'<|im_' ~ (m.content | int) ~ '|>'", "7"),
         ("'<|im_' ~ (m.content | length) ~ '|>'", "1234567"),
+        ("'<|im_%d|>' % (m.content | length)", "1234567"),
+        ("'<|im_{:d}|>'.format(m.content | length)", "1234567"),
+        ("'a\nb' | indent(m.content)", "</s>"),
         ("'<|' ~ m.name ~ '|>'", ""),
         ("'<|' ~ m.role ~ '|>'", ""),
         ("m.role", ""),
+        ("m.role if m.role != 'EOS' else m.role", ""),
         ("'<|' ~ given ~ '|>'", ""),
         ("given", ""),
+        ("given if given != 'EOS' else given", ""),
     ],
 )
 def test_no_control_token_has_a_character_of_a_message(tmp_path: Path, expression: str, content: str) -> None:
