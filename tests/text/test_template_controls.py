@@ -86,6 +86,7 @@ EVERY = "{{% for m in messages %}}{{{{ {} }}}}{{% endfor %}}"
         ("'<|im_%d|>' % (m.content | length)", "1234567"),
         ("'<|im_{:d}|>'.format(m.content | length)", "1234567"),
         ("'a\nb' | indent(m.content)", "</s>"),
+        ("'http://example.org' | urlize(none, false, m.content)", "EOS"),
         ("'<|' ~ m.name ~ '|>'", ""),
         ("'<|' ~ m.role ~ '|>'", ""),
         ("m.role", ""),
