@@ -146,6 +146,25 @@ def test_a_stop_reaches_what_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch,
     assert child.is_running()
 
 
+@posix
+def test_a_program_that_ends_waits_for_no_template(child: psutil.Process) -> None:
+    template, failed = ChatTemplate("x", "", ""), list[str]()
+
+    def render() -> None:
+        with pytest.raises(EdgeLLMError) as error:
+            template.render(USER)
+        failed.append(str(error.value))
+
+    child.suspend()  # so that no limit of CPU time ends it
+    thread = threading.Thread(target=render)
+    thread.start()
+    while renderer._asker is not template._stopped:
+        time.sleep(0.001)
+    renderer.close()
+    thread.join()
+    assert "it was closed" in failed[0]
+
+
 def test_a_stop_reaches_nobody_else() -> None:
     one, other = ChatTemplate("1", "", ""), ChatTemplate("2", "", "")
     one.stop()

@@ -96,7 +96,9 @@ class Renderer:
             self._asker = asker
 
     def close(self) -> None:
-        """End the process; the next request starts another."""
+        """End the process, whatever it does; the next request starts another."""
+        if child := self._child:
+            child.kill("it was closed")
         with self._turn:
             self._end()
 
