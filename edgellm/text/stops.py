@@ -14,7 +14,7 @@ class StopStrings:
     """
 
     def __init__(self, strings: Sequence[str], hidden: Mapping[str, int] | None = None) -> None:
-        named = [text for text in hidden or {} if any(text in string for string in strings)]
+        named = [text for text in hidden or {} if text and any(text in string for string in strings)]
         named.sort(key=len, reverse=True)  # <|end|> is no <|end|>> that is cut short
         marks = {text: chr(mark) for text, mark in zip(named, _MARKS, strict=False)}
         # As they are, too: a model may spell the text of such a token with letters.

@@ -83,6 +83,12 @@ def test_hidden_tokens_are_found_where_a_string_names_them(pieces: list[str | in
     assert (passed, stops.found) == cut_hidden(pieces, strings)
 
 
+def test_a_hidden_token_without_a_text_hides_no_other() -> None:
+    stops = StopStrings(["<x>"], {"": 9, **HIDDEN})
+    assert stops.push("a", 9) + stops.push("", HIDDEN["<x>"]) == "a"
+    assert stops.found
+
+
 def test_letters_that_spell_a_hidden_token_are_found_as_well() -> None:
     stops = StopStrings(["<x>"], HIDDEN)
     assert stops.push("a <x") + stops.push("> b") == "a "
