@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _CLOSING = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
 _RAW = ("\\(", "\\)", "\\[", "\\]")
+_PLACE = "maths"
+"""The name under which the parser keeps, for each mark, where the last search for its end stopped."""
+
 _BEFORE = ["paragraph", "reference", "blockquote", "list"]
 
 
@@ -55,12 +58,13 @@ def _block(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
 
     A blank line is in no formula: so what is before it is known as soon as that line comes.
     """
-    if state.is_code_block(first):
+    if state.is_code_block(first) or first < _stopped(state, first):
         return False
     lines: list[str] = []
     for line in range(first, last):
         lines.append(state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]])
         if not lines[-1].strip() or state.sCount[line] < state.blkIndent or not (closing := _closing(lines)):
+            _note_stop(state, lines[0][:2], line)
             return False
         if _closed(lines, closing):
             break
@@ -69,6 +73,19 @@ def _block(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
         token.content, token.map = "\n".join(lines), [first, first + len(lines)]
         state.line = first + len(lines)
     return True
+
+
+def _stopped(state: "StateBlock", first: int) -> int:
+    """The line at which the search for the end of a formula stopped that began before this one, with the same mark.
+
+    It looked at all lines up to there. Without this, many marks that nothing ends take time that grows as the square.
+    """
+    start = state.bMarks[first] + state.tShift[first]
+    return int(state.env.get(_PLACE, {}).get(state.src[start : start + 2], 0))
+
+
+def _note_stop(state: "StateBlock", mark: str, line: int) -> None:
+    state.env.setdefault(_PLACE, {})[mark] = line
 
 
 def _closing(lines: list[str]) -> str:
