@@ -57,6 +57,20 @@ def test_a_conversation_on_each_line(chats: Store) -> None:
     assert [said(chat) for chat in imported(chats, one)] == [[("user", "alone")]]
 
 
+def test_a_line_is_what_a_line_feed_ends(chats: Store) -> None:
+    """JSON may hold what Python takes for the end of a line, as it is."""
+    text = "one\u2028two\x85three\u2029four"
+    line = json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=False)
+    assert [said(chat) for chat in imported(chats, f"{line}\r\n{line}\n")] == [[("user", text)]] * 2
+
+
+def test_no_message_of_many_lines_is_lost(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "_MOST_CHATS", 3)
+    lines = "\n".join(json.dumps({"role": "user", "content": str(i)}) for i in range(10))
+    (chat,) = imported(chats, lines)
+    assert said(chat) == [("user", str(i)) for i in range(10)]
+
+
 def node(parent: str | None, role: str = "", text: Any = "", **about: Any) -> dict[str, Any]:
     """A node as ChatGPT exports it; without a role it has no message."""
     content = {"content_type": "text", "parts": [text], **about.pop("content", {})}

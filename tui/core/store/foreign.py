@@ -39,9 +39,9 @@ def chats_of(value: Any) -> list[Chat] | None:
 
 def lines_of(text: str) -> Any:
     """The values of JSONL, one on each line; None where a line is none."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]  # a JSON text may hold other separators as they are
     try:
-        return [json.loads(line) for line in lines[: _MOST_CHATS + 1]]
+        return [json.loads(line) for line in lines[: _MOST_MESSAGES + 1]]
     except (ValueError, RecursionError):
         return None
 
