@@ -67,15 +67,14 @@ def watch(address: int, nbytes: int) -> int | None:
     except IndexError:
         return None
     _TABLE[slot + _FAULTS] = 0
-    _TABLE[slot + _START] = address  # first: with the end, which is 0, the slot holds no address
+    _TABLE[slot + _START] = address  # before the end: as long as that is 0, the slot holds no address
     _TABLE[slot + _END] = address + -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     return slot
 
 
 def unwatch(slot: int) -> None:
     """Forget a map, once, before anything else may lie where it was."""
-    _TABLE[slot + _END] = 0
-    _TABLE[slot + _START] = 0
+    _TABLE[slot + _END] = 0  # the beginning stays: with it, an end that the handler has read already is a true one
     _FREE.append(slot)
 
 

@@ -35,9 +35,9 @@ start:
 look:
   %slot = phi i64 [ 0, %start ], [ %next, %other ]
   %start_at = getelementptr i64, ptr inttoptr (i64 {table.address} to ptr), i64 %slot
-  %first = load atomic i64, ptr %start_at monotonic, align 8
   %end_at = getelementptr i64, ptr %start_at, i64 1
-  %end = load atomic i64, ptr %end_at monotonic, align 8
+  %end = load atomic i64, ptr %end_at acquire, align 8
+  %first = load atomic i64, ptr %start_at monotonic, align 8
   %after = icmp uge i64 %address, %first
   %before = icmp ult i64 %address, %end
   %inside = and i1 %after, %before
@@ -76,7 +76,11 @@ end_of_it:
   ret void
 }}
 """
-"""The handler, in LLVM's language. A handler of one argument takes three, too, on all machines above."""
+"""The handler, in LLVM's language. A handler of one argument takes three, too, on all machines that it is made for.
+
+It reads the end of a map before the beginning: who fills a slot at that moment writes them the other way round. A
+beginning of before and an end of after would be a range with other memory in it.
+"""
 
 
 def compiled(address_at: int, table: Table, previous: int, functions: Mapping[str, int]) -> tuple[int, Any]:
