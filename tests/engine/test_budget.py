@@ -137,7 +137,7 @@ def test_the_chat_stays_open(path: Path) -> None:
     told = Queue[Any]()
     worker = Worker(EdgeBackend(), told.put)
     try:
-        worker.open(str(path), lambda name: {"kv_memory": EIGHT_PAGES})
+        worker.open(str(path), lambda name, path: {"kv_memory": EIGHT_PAGES})
         assert isinstance(told.get(timeout=60), ModelOpened)
         worker.reply(Request(1, ASKED, {"temp": 0.0}))
         ended = told.get(timeout=60)

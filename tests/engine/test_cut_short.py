@@ -160,7 +160,7 @@ def test_the_chat_stays_open(path: Path) -> None:
     content, told = path.read_bytes(), Queue[Any]()
     worker = Worker(EdgeBackend(), told.put)
     try:
-        worker.open(str(path), lambda name: {})
+        worker.open(str(path), lambda name, path: {})
         assert isinstance(told.get(timeout=60), ModelOpened)
         worker.reply(Request(1, ASKED, {"temp": 0.0}, save=lambda message, text: os.truncate(path, 1000)))
         ended = told.get(timeout=60)
@@ -169,7 +169,7 @@ def test_the_chat_stays_open(path: Path) -> None:
         assert ended.problem and "was cut short" in ended.problem
         path.unlink()
         path.write_bytes(content)
-        worker.open(str(path), lambda name: {})
+        worker.open(str(path), lambda name, path: {})
         assert isinstance(told.get(timeout=60), ModelOpened)
         worker.reply(Request(2, ASKED, {"max_tokens": 5}))
         assert told.get(timeout=60).finish_reason == "length"
