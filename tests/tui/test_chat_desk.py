@@ -180,6 +180,20 @@ def test_a_draft_is_kept_before_and_after_the_first_message(make_front: MakeFron
     assert again.desk.draft().text == "and then"
 
 
+def test_who_has_not_looked_at_a_draft_does_not_send_it(make_front: MakeFront) -> None:
+    """As `--plain` in a pipe, while a thought waits on the screen."""
+    make_front().desk.save_draft("half a thou")
+    other = make_front()
+    other.open()
+    other.say("one")
+    assert make_front().desk.draft().text == "half a thou"
+    reader = make_front()
+    reader.open()
+    assert reader.desk.draft().text == "half a thou"
+    reader.say("half a thought")
+    assert make_front().desk.draft().text == ""
+
+
 def test_export_never_replaces_a_file(make_front: MakeFront, tmp_path: Path) -> None:
     front = make_front()
     front.open()

@@ -265,7 +265,7 @@ class Conversation:
         line = cut(" ".join(title.split()), _TITLE)
         if not self.chat.id:
             self.chat = self.store.load(self.store.new_chat(line, self.chat.system, self.model, self.place))
-            self._keep(lambda: self.drafts.save(Draft()))
+            self._keep(self.drafts.forget_sent)
             self.drafts.enter(self.chat.id)
         elif line and not self.chat.title:
             self._keep(lambda: self._retitle(line))

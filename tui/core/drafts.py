@@ -54,6 +54,14 @@ class Drafts:
             self._save_files(draft.files)
             self._files = self._chat, draft.files
 
+    def forget_sent(self) -> None:
+        """Forget what was typed in no chat yet: it is a message now.
+
+        Where nobody has looked at it, as in a pipe, it was another message, and stays.
+        """
+        if self._own:
+            self.save(Draft())
+
     def _save_files(self, attached: Files) -> None:
         if self._chat:
             self._store.set_files(self._chat, attached)
