@@ -84,6 +84,7 @@ def test_who_makes_nothing_is_not_waited_for(folder: Folder, other: Folder, monk
         looks.append(len(looks))
         if len(looks) < 20:
             folder.write(f"{len(looks)}.o", b"code")
+        assert len(looks) < 10_000, "it is waited for"
         return True
 
     with turn(folder, lambda: True), turn(other, look):
@@ -138,7 +139,10 @@ def waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wait:
     return load
 
 
-def test_what_another_made_is_loaded(waited_for: Wait, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def another_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Puts SMALL into the folder, as another process would; this one fails if it compiles."""
+    monkeypatch.setattr(jit, "_ADDRESSES", {})
     jit.load([SMALL], cache_folder())
     jit._ADDRESSES.clear()
     monkeypatch.setattr(compilers, "compile_missing", lambda *given: pytest.fail("it compiles"))
@@ -147,10 +151,28 @@ def test_what_another_made_is_loaded(waited_for: Wait, tmp_path: Path, monkeypat
         for path in cache_folder().glob(f"{SMALL}-{'[0-9a-f]' * 20}.o"):
             shutil.copy(path, tmp_path)
 
-    told = waited_for(make)
+    return make
+
+
+def test_what_another_made_is_loaded(waited_for: Wait, another_makes: Callable[[], None]) -> None:
+    told = waited_for(another_makes)
     assert jit._ADDRESSES[SMALL]
     assert told[:3] == [(0, 1)] * 3
     assert told[-1] == (1, 1)
+
+
+def test_what_another_made_just_before_the_turn_is_loaded(
+    another_makes: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = turns._acquire
+
+    def acquire_late(folder: Folder) -> object:
+        another_makes()
+        return acquire(folder)
+
+    monkeypatch.setattr(turns, "_acquire", acquire_late)
+    jit.load([SMALL], tmp_path)
+    assert jit._ADDRESSES[SMALL]
 
 
 def test_an_interrupt_ends_the_wait(
