@@ -112,6 +112,13 @@ def test_a_circle_of_nodes_ends(chats: Store) -> None:
     assert said(chat) == [("user", "hello")]
 
 
+def test_a_part_of_a_tree_is_read(chats: Store) -> None:
+    """Its first node names a parent that is not there."""
+    part = {"a": node("cut off", "user", "hello"), "b": node("a", "assistant", "Hi.")}
+    (chat,) = imported(chats, {"mapping": part, "current_node": "b"})
+    assert said(chat) == [("user", "hello"), ("assistant", "Hi.")]
+
+
 def test_a_conversation_deeper_than_python_is_read(chats: Store) -> None:
     mapping = {str(i): node(str(i - 1) if i else None, "user", f"m{i}") for i in range(5000)}
     (chat,) = imported(chats, {"mapping": mapping, "current_node": "4999"})
