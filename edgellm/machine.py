@@ -60,7 +60,10 @@ def available_memory() -> int:
 
 
 def obtainable_memory() -> int:
-    """Bytes that may be taken before Linux ends a process for want of memory; other systems say when there is none."""
+    """Bytes that may be taken before Linux swaps, or ends a process for want of memory.
+
+    Other systems say when there is none.
+    """
     return available_memory() if sys.platform == "linux" else sys.maxsize
 
 
