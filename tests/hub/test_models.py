@@ -6,26 +6,13 @@ from pathlib import Path
 import gguf
 import pytest
 
-from edgellm.errors import ModelFileError
 from edgellm.gguf.filetypes import FILE_TYPES
 from edgellm.models import Found, find_models, resolve
 from support import gguf_bytes as raw
-from support.local_models import Machine, machine, model
+from support.local_models import Machine, machine, model, names, refusal
 from support.split_files import write_parts
 
 __all__ = ["machine"]
-
-
-def names() -> list[str]:
-    return [found.name for found in find_models()]
-
-
-def refusal(name: str) -> str:
-    with pytest.raises(ModelFileError) as caught:
-        resolve(name)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 def test_a_machine_without_models(machine: Machine) -> None:

@@ -7,24 +7,11 @@ from pathlib import Path
 import pytest
 
 from edgellm import builtin
-from edgellm.errors import ModelFileError
-from edgellm.models import find_models, identity_of, name_of, resolve
-from support.local_models import Machine, machine, model
+from edgellm.models import identity_of, name_of, resolve
+from support.local_models import Machine, machine, model, names, refusal
 from support.split_files import write_parts
 
 __all__ = ["machine"]
-
-
-def names() -> list[str]:
-    return [found.name for found in find_models()]
-
-
-def refusal(name: str) -> str:
-    with pytest.raises(ModelFileError) as caught:
-        resolve(name)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 def test_names_of_ollama(machine: Machine) -> None:

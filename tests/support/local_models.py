@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from edgellm.errors import ModelFileError
+from edgellm.models import find_models, resolve
 from support import gguf_bytes as raw
 
 MODEL_LAYER = "application/vnd.ollama.image.model"
@@ -72,3 +74,17 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine without any models."""
     return Machine(tmp_path, monkeypatch)
+
+
+def names() -> list[str]:
+    """Those of all models that are found."""
+    return [found.name for found in find_models()]
+
+
+def refusal(name: str) -> str:
+    """The one line with which a name is refused."""
+    with pytest.raises(ModelFileError) as caught:
+        resolve(name)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message

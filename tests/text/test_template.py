@@ -10,21 +10,10 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.template import ChatTemplate
 from edgellm.text.tokenizer import Tokenizer
+from support.chatml import CHAT, CHATML
 from support.tiny_vocab import write_spm
 
-CHATML = (
-    "{% for m in messages %}"
-    "{{ '<|im_start|>' ~ m.role + '\n' + m['content'] | trim + '<|im_end|>\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 USER = [{"role": "user", "content": "Hi"}]
-CHAT = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "  Hi <b> é\n"},
-    {"role": "assistant", "content": "<think>\nx\n</think>\n\nYes "},
-    {"role": "user", "content": "Why?"},
-]
 
 
 def render(source: str, **args: Any) -> str:

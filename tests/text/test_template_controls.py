@@ -9,22 +9,11 @@ from hypothesis import strategies as st
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.template import ChatTemplate
 from edgellm.text.tokenizer import Tokenizer
+from support.chatml import CHAT, CHATML
 from support.tiny_vocab import write_bpe
 
-CHATML = (
-    "{% for m in messages %}"
-    "{{ '<|im_start|>' ~ m.role + '\n' + m['content'] | trim + '<|im_end|>\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 CONTROLS = ["<|im_start|>", "<|im_end|>", "<|im_", "[X]", "|>", "§"]
 USER = [{"role": "user", "content": "Hi"}]
-CHAT = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "  Hi <b> é\n"},
-    {"role": "assistant", "content": "<think>\nx\n</think>\n\nYes "},
-    {"role": "user", "content": "Why?"},
-]
 
 
 @pytest.fixture(scope="module")
