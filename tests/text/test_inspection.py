@@ -257,10 +257,10 @@ def test_what_is_left_out_is_not_shown_but_told(model: Model) -> None:
 
 
 def test_the_chat_shows_what_its_settings_make_of_a_prompt(model: Model) -> None:
-    opened, messages = EdgeModel("tiny", model), user("Q" * 40, "R" * 30)
+    opened, messages = EdgeModel("tiny", "/tiny.gguf", model, None), user("Q" * 40, "R" * 30)
     short = {"overflow": "drop", "max_tokens": 10, "temp": 0.5, "template_args": {"x": "-"}}
     for options in (short, {**short, "max_tokens": None}):
-        for _ in (reply := opened.reply(messages, options)):
+        for _ in (reply := opened.reply(messages, options, "")):
             break
         reply.cancel()
         found = opened.inspect(messages, options)

@@ -56,7 +56,8 @@ def test_files_do_nothing_to_a_terminal_that_shows_them(chats: Store) -> None:
     for file in (markdown, document):
         assert not {c for c in file if unicodedata.category(c) == "Cc"} - {"\n", "\t"}
         assert not {"\u202e", "\u2066"} & set(file)
-    assert chats.load(from_json(chats, document)).tree.messages[1].text == text
+    (made,) = from_json(chats, document)
+    assert chats.load(made).tree.messages[1].text == text
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
 def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, cancelled = Flag(), Flag()
 
-    def reply(messages: Any, options: Any) -> FakeReply:
+    def reply(messages: Any, options: Any, already: str) -> FakeReply:
         begun.set()
         assert cancelled.wait(20)
         raise EdgeLLMError("the chat template was stopped")

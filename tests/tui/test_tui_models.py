@@ -41,7 +41,15 @@ def test_the_screen_brings_nothing_heavy() -> None:
 
 def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:
     """A plan of 1,000 bytes: 550 of weights, 50 of the rest, and the KV cache."""
-    rest: Sizes = {"kv_type": "f16", "threads": 1, "layers": 1, "traffic": None, "devices": []}
+    rest: Sizes = {
+        "kv_type": "f16",
+        "threads": 1,
+        "layers": 1,
+        "traffic": None,
+        "devices": [],
+        "kv_memory": 0,
+        "kv_tokens": 0,
+    }
     return Plan(ctx=ctx, weights=550, kv_cache=kv_cache, activations=30, scratch=20, available=available, **rest)
 
 
