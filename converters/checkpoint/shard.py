@@ -4,7 +4,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -84,21 +84,6 @@ def _head(path: Path) -> tuple[int, bytes]:
         fail(path, f"cannot be read ({error.strerror}); check its permissions and disk")
 
 
-@contextmanager
-def _safe_to_map(path: Path, header: int, nbytes: int) -> Iterator[Path]:
-    """A file with the same header and of the same size that no other program can cut short, all else in it a hole.
-
-    The library maps what it reads: to touch what is lost would end the process.
-    """
-    if os.name != "posix":
-        yield path
-        return
-    with tempfile.TemporaryFile() as copy, path.open("rb") as file:
-        copy.write(file.read(min(header, nbytes)))
-        copy.truncate(nbytes)
-        yield Path(f"/dev/fd/{copy.fileno()}")
-
-
 def _read_by_library(path: Path, head: bytes, header: int, nbytes: int) -> list[tuple[str, str, tuple[int, ...]]]:
     """Name, dtype and shape of each tensor, in the order of their bytes. So many bytes of the file are its header."""
     from safetensors import SafetensorError, safe_open
@@ -107,8 +92,36 @@ def _read_by_library(path: Path, head: bytes, header: int, nbytes: int) -> list[
         with _safe_to_map(path, header, nbytes) as safe, safe_open(safe, framework="numpy") as opened:
             slices = [(name, opened.get_slice(name)) for name in opened.offset_keys()]
             return [(name, found.get_dtype(), tuple(found.get_shape())) for name, found in slices]
-    except (SafetensorError, OSError) as error:
+    except OSError as error:
+        fail(path, f"cannot be read ({error.strerror or error}); check its permissions and disk")
+    except SafetensorError as error:
         if head == LFS_POINTER:
             fail(path, "is a Git LFS pointer, not the weights; run `git lfs pull`, or download it")
         reason = str(error).removeprefix("Error while deserializing header: ")
         fail(path, f"is cut off or damaged ({printable(reason, 160)}); download it again")
+
+
+@contextmanager
+def _safe_to_map(path: Path, header: int, nbytes: int) -> Iterator[Path]:
+    """A file with the same header and of the same size that no other program can cut short, all else in it a hole.
+
+    The library maps what it reads: to touch what is lost would end the process. Where no such copy can be written, on a
+    full disk or with a limit on the size of files, it is the file itself, which is seldom cut short just then.
+    """
+    with ExitStack() as stack:
+        copy = None
+        if os.name == "posix":
+            with path.open("rb") as file:
+                start = file.read(min(header, nbytes))
+            copy = _copied(start, nbytes, stack)
+        yield copy or path
+
+
+def _copied(start: bytes, nbytes: int, until: ExitStack) -> Path | None:
+    """A temporary file of so many bytes that begins with `start`; None if it cannot be written."""
+    with suppress(OSError):
+        copy = until.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 (it is entered)
+        copy.truncate(nbytes)
+        if copy.write(start) == len(start):
+            return Path(f"/dev/fd/{copy.fileno()}")
+    return None

@@ -91,6 +91,25 @@ def test_python_fetches_a_checkpoint_that_is_not_here(tmp_path: Path, monkeypatc
     assert asked == ["org/name"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no sizes of files")
+def test_a_file_that_may_not_be_so_long_is_the_one_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    import resource
+
+    folder, out = write_checkpoint(tmp_path / "in"), tmp_path / "out.gguf"
+    assert call(monkeypatch, folder, "--dry-run", "--type", "F16") == 0  # its kernels are compiled
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    capsys.readouterr()
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+        assert call(monkeypatch, folder, "-o", out, "--type", "F16") == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert capsys.readouterr().err.startswith(f"edgellm: {out}: cannot be written (File too large); make room")
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -1,12 +1,15 @@
 """What is no whole checkpoint, or one that cannot be converted, gives one line with the way out."""
 
+import errno
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -208,6 +211,40 @@ def test_a_shard_cut_short_while_its_header_is_read(whole: Path, monkeypatch: py
     assert "lm_head.weight" in tensors
     last = tensors["lm_head.weight"]
     assert "become shorter" in error_of(whole, lambda: read_bytes(last.file, last.offset, last.nbytes))
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
+def test_an_error_of_the_system_is_no_damage(whole: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, **options: str) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(safetensors, "safe_open", fail)
+    assert f"cannot be read ({os.strerror(number)})" in error_of(whole)
+
+
+@pytest.mark.parametrize("part", ["truncate", "write", "TemporaryFile"])
+def test_a_header_is_read_where_no_temporary_file_can_be_written(
+    whole: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, made = read_shard(whole / SECOND), tempfile.TemporaryFile
+
+    def fail(*given: object, **options: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    class Full:
+        """A temporary file on a full disk."""
+
+        def __init__(self, **options: Any) -> None:
+            self._file = made(**options)
+
+        def __enter__(self) -> Any:
+            return Mock(wraps=self._file.__enter__(), **{part: fail})
+
+        def __exit__(self, *error: Any) -> None:
+            self._file.close()
+
+    monkeypatch.setattr("converters.checkpoint.shard.tempfile.TemporaryFile", fail if part == "TemporaryFile" else Full)
+    assert read_shard(whole / SECOND) == expected
 
 
 def test_tensors_that_cannot_be_sources(tmp_path: Path) -> None:
