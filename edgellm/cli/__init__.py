@@ -72,7 +72,22 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not ctx.resilient_parsing:  # so a shell completes
             _refuse(ctx, name, args[1:])
         found, command, rest = super().resolve_command(ctx, [name, *args[1:]])
-        return found, command, habits.translated(command, rest) if command else rest
+        return found, command, self._translated(ctx, command, rest) if command else rest
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options before a command, which are two; those of other programs are answered."""
+        if args and not ctx.resilient_parsing:
+            habits.check_group(self, args[0])
+        return super().parse_args(ctx, args)
+
+    def _translated(self, ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
+        try:
+            return habits.translated(command, args)
+        except click.UsageError as error:
+            if ctx.resilient_parsing:  # so a shell completes
+                return args
+            error.ctx = click.Context(command, ctx, command.name)
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
         """The commands that begin so, and their help, without importing them."""

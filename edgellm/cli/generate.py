@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgellm.model import Model
 
 
-@click.command(context_settings={"allow_extra_args": True})
+@click.command("generate", context_settings={"allow_extra_args": True})
 @click.argument("model", shell_complete=model_names)
 @prompt_options
 @click.option(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import click
 
 from edgellm.alike import OTHER_NAMES
+from edgellm.cli.advice import advised
 
 COMMANDS = {
     "delete": "rm",
@@ -17,12 +18,17 @@ COMMANDS = {
 """Commands of other programs that do what ours do."""
 
 ADVICE = {
+    "cp": "a model is a file, which any program copies; `edgellm list --json` shows where it is",
     "create": "`edgellm convert` makes a model file from a checkpoint, `edgellm quantize` from another file",
+    "embed": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
+    "embeddings": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
     "ps": "no model stays in memory after its command; `edgellm list` shows those on this machine",
     "run": "`edgellm chat MODEL` talks with a model, `edgellm generate MODEL -p TEXT` writes one reply",
     "search": "`edgellm pull` shows models to begin with, and gets any other by its name on Hugging Face",
     "serve": "`edgellm generate MODEL` is for scripts, `from edgellm import Model` for programs in Python",
+    "push": "edgellm uploads nothing; `hf upload` does",
     "stop": "no model stays in memory after its command; Ctrl-C stops one that runs",
+    "version": "`edgellm --version` tells it",
 }
 """What to do here in place of commands that edgellm does not have."""
 
@@ -31,45 +37,98 @@ _OPTIONS = {
     "-cnv": "--chat",
     "-ngl": "--gpu-layers",
     "-no-cnv": "--raw",
+    "-r": "--stop",
     "-s": "--seed",
     "-sys": "--system",
+    "-sysf": "--system-file",
     "-t": "--threads",
     "--chat-template-file": "--template",
     "--conversation": "--chat",
     "--no-conversation": "--raw",
+    "--outfile": "--out",
+    "--system-prompt-file": "--system-file",
 } | {f"--{theirs.replace('_', '-')}": f"--{ours.replace('_', '-')}" for theirs, ours in OTHER_NAMES.items()}
-_MODEL = ("-m", "--model")
+
+_PLACES = {"model": ("-m", "--model"), "file": ("-f", "--file"), "out": ("-o", "--out", "--output")}
+"""Options of other programs for what is an argument here, by the argument's name."""
 
 
 def translated(command: click.Command, args: list[str]) -> list[str]:
     """The arguments of a command with its own names in place of others', and the model of `-m MODEL` in its place.
 
-    Only options that the command does not have itself are looked at; values, and what is behind `--`, stay.
+    Only options that the command does not have itself are looked at; values, and what is behind `--`, stay. Raises
+    click.UsageError for those that have no name here, with what to do instead.
     """
-    options = {name: option for option in command.params for name in option.opts}
-    takes_model = any(isinstance(param, click.Argument) and param.name == "model" for param in command.params)
-    models, others = list[str](), list[str]()
+    options = _options(command)
+    arguments = {param.name or "" for param in command.params if isinstance(param, click.Argument)}
+    placed: dict[str, list[str]] = {place: [] for place in _PLACES}
+    others = list[str]()
     words = iter(args)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--":
             others += [word, *words]
-        elif takes_model and name in _MODEL and name not in options:
+        elif (place := _place(name, arguments)) and name not in options:
             following = [value] if equals else _next(words)
-            models += following
+            placed[place] += following
             others += [] if following else [word]
         else:
             own = _own(name, options) if word.startswith("-") else name
+            _check_known(command, options, own)
             others.append(own + equals + value)
             if own in options and not equals and _takes_value(options[own]):
                 others += _next(words)
-    return models + others
+    return placed["model"] + others + placed["file"] + placed["out"]
+
+
+def check_group(group: click.Group, word: str) -> None:
+    """Raise click.UsageError for an option of other programs before a command."""
+    if word in _PLACES["model"]:
+        raise click.UsageError("a command goes before the model: edgellm chat MODEL")
+    _check_known(group, _options(group), word)
+
+
+def _options(command: click.Command) -> dict[str, click.Parameter]:
+    return {name: option for option in command.params for name in option.opts}
+
+
+def _check_known(command: click.Command, options: dict[str, click.Parameter], word: str) -> None:
+    """Raise click.UsageError for an option that there is not, before click reads `-fa` as `-f a`."""
+    if word in options or not word.startswith("-"):
+        return
+    if said := advised(command.name or "", _dashed(word), options):
+        raise click.UsageError(f"edgellm has no `{word}`: {said}")
+    letters = word[1:]
+    with_one_dash = len(letters) > 1 and letters[0] != "-" and letters.replace("-", "").isalpha()
+    if with_one_dash and not _are_letters(letters, options):
+        raise click.NoSuchOption(word)
+
+
+def _are_letters(letters: str, options: dict[str, click.Parameter]) -> bool:
+    """Whether click finds options of one letter, perhaps with a value, in what follows a dash."""
+    for at, letter in enumerate(letters):
+        option = options.get(f"-{letter}")
+        if option is None:
+            return letter == "h" and at > 0
+        if _takes_value(option):
+            return not isinstance(option.type, type(click.INT)) or at == len(letters) - 1
+    return True
+
+
+def _place(name: str, arguments: set[str]) -> str:
+    """The argument that an option of other programs stands for; "" for any other word."""
+    return next((place for place, names in _PLACES.items() if place in arguments and name in names), "")
 
 
 def _own(name: str, options: dict[str, click.Parameter]) -> str:
     """The command's own name of an option; the same if there is none."""
-    dashed = "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+    dashed = _dashed(name)
     return next((own for own in (name, _OPTIONS.get(dashed, ""), dashed) if own in options), name)
+
+
+def _dashed(name: str) -> str:
+    """A long option with dashes in place of underscores."""
+    return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
 
 
 def _takes_value(option: click.Parameter) -> bool:

@@ -8,14 +8,16 @@ import click
 from edgellm.cli.conversion import TYPES, carry_out, conversion_options
 from edgellm.cli.new_file import chosen_target
 from edgellm.cli.shell import files, model_names
+from edgellm.gguf.printable import printable
 
 
-@click.command("quantize")
+@click.command("quantize", context_settings={"allow_extra_args": True})
 @click.argument("model", metavar="IN", shell_complete=model_names)
 @click.argument("out", required=False, shell_complete=files)
 @conversion_options
 @click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")
-def command(model: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, model: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
     """Write the GGUF file IN in smaller types to OUT. Metadata is kept; the parts of a split file become one.
 
     OUT appears whole or not at all; if it is not given it is NAME-TYPE.gguf, here. IN may be the name of a model that
@@ -25,8 +27,15 @@ def command(model: str, out: str | None, dry_run: bool, force: bool, **given: An
     from converters.default_name import name_of_file
     from edgellm.models import resolve
 
-    if out and out.upper() in TYPES.split():
-        raise click.UsageError(f"{out} is a type: give it with --type {out}, and the name of a file as OUT")
+    _check_words([out] if out else [], context.args)
     path = resolve(model)
     target = chosen_target(out, lambda: name_of_file(path, model), given["type"], force or dry_run, [path])
     carry_out(partial(prepare_quantize, path, target, **given), dry_run, force)
+
+
+def _check_words(out: list[str], others: list[str]) -> None:
+    """Raise click.UsageError for a type that is given as a word, as to llama-quantize, and for any further word."""
+    if named := next((word for word in [*out, *others] if word.upper() in TYPES.split()), None):
+        raise click.UsageError(f"{named} is a type: give it with --type {named}, and the name of a file as OUT")
+    if others:
+        raise click.UsageError(f"IN and OUT are all that is given without an option, and not {printable(others[0])}")

@@ -13,7 +13,7 @@ from edgellm.text.tokenizer import Tokenizer
 from edgellm.texts import plain
 
 
-@click.command()
+@click.command("tokenize")
 @click.argument("model", shell_complete=model_names)
 @click.option("--decode", is_flag=True, help="Turn ids from stdin into text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, or a JSON string of the text.")

@@ -10,10 +10,16 @@ import pytest
 
 from edgellm import cli
 from edgellm.alike import OTHER_NAMES
-from edgellm.cli import habits
+from edgellm.cli import advice, habits
 from edgellm.options import GenerationOptions, LoadOptions
 
 Refused = Callable[..., str]
+
+_OF_LLAMA_CPP = """
+-cl -tb -Cr -Cb -Crb -ub -fa -kvo -nkvo -nr -ctk -ctv -dt -lm -lzm -dev -ot -cmoe -ncmoe -ncffn -sm -ts -mg -fit -fitt
+-fitc -mu -dr -hf -hfr -hff -hft -lv -ctkd -ctvd -np -cb -nocb -mli -st -md -ngld -devd -cd -mm -mmu -jf -kvu -dio -ndio
+-sp -to -bf -td -tbd -hfd
+"""
 
 
 @pytest.fixture
@@ -85,6 +91,28 @@ def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -
         ("generate m.gguf -p x --thread 2", "No such option '--thread'. Did you mean '--threads'?"),
         ("generate m.gguf -p x --mirostat 2", "No such option '--mirostat'. (see"),
         ("convert m --temperature 0", "No such option '--temperature'. (see"),
+        ("cp a b", "edgellm has no `cp`: a model is a file"),
+        ("version", "edgellm has no `version`: `edgellm --version`"),
+        ("embed m.gguf", "edgellm has no `embed`: edgellm makes no embeddings"),
+        ("-m m.gguf", "a command goes before the model: edgellm chat MODEL"),
+        ("-hf org/name", "edgellm has no `-hf`: `edgellm pull REPO`"),
+        ("generate -hf org/name -p x", "edgellm has no `-hf`: `edgellm pull REPO`"),
+        ("generate m.gguf -p x -ctk q8_0", "edgellm has no `-ctk`: --kv-type TYPE"),
+        ("generate m.gguf --cache_type_k q8_0", "edgellm has no `--cache_type_k`: --kv-type TYPE"),
+        ("info m.gguf -ctk q8_0", "No such option '-ctk'. (see edgellm info"),
+        ("generate m.gguf -np 2", "edgellm has no `-np`: one command writes one reply"),
+        ("bench m.gguf -np 2", "edgellm has no `-np`: --parallel N"),
+        ("bench m.gguf -r 2", "edgellm has no `-r`: --rounds N"),
+        ("generate m.gguf --format json", "edgellm has no `--format`: the form of a reply cannot be forced; ask"),
+        ("chat m.gguf --grammar g", "edgellm has no `--grammar`: the form of a reply cannot be forced"),
+        ("tokenize m.gguf -p x", "edgellm has no `-p`: the text comes on stdin"),
+        ("quantize a b q4_k_m", "q4_k_m is a type: give it with --type q4_k_m"),
+        ("quantize a b Q8_0 4", "Q8_0 is a type: give it with --type Q8_0"),
+        ("quantize a b c\x1b", r"IN and OUT are all that is given without an option, and not c\x1b (see"),
+        ("generate m.gguf -p x -xyz", "No such option '-xyz'. (see edgellm generate"),
+        ("generate m.gguf -p x -hx", "No such option '-hx'. (see"),
+        ("generate m.gguf -p x -nx", "No such option '-nx'. (see"),
+        ("generate m.gguf -p x -qnx 3", "No such option '-qnx'. (see"),
     ],
 )
 def test_the_words_of_other_programs_are_answered_with_ours(words: str, told: str, refused: Refused) -> None:
@@ -102,7 +130,14 @@ def test_the_words_of_other_programs_are_answered_with_ours(words: str, told: st
             "m --top-k 4 --repeat-penalty 2 -- --temperature",
         ),
         ("generate", "m --stop -c -no-cnv -t 2", "m --stop -c --raw --threads 2"),
+        ("generate", "m -r x -sysf f -p -fa -f -ctk", "m --stop x --system-file f -p -fa -f -ctk"),
+        ("generate", "m -qn 3 -n5 -qpHi -fname -", "m -qn 3 -n5 -qpHi -fname -"),
+        ("generate", "m -- -hf", "m -- -hf"),
         ("plan", "--num-ctx 5 -m", "--ctx 5 -m"),
+        ("perplexity", "-f text -m m -c 64", "m --ctx 64 text"),
+        ("perplexity", "m --file=- -t 2", "m --threads 2 -"),
+        ("quantize", "-o out in --type F16", "in --type F16 out"),
+        ("convert", "m --outfile out", "m --out out"),
         ("convert", "-m x --ctx-size 3", "-m x --ctx-size 3"),
     ],
 )
@@ -110,6 +145,23 @@ def test_options_of_other_programs_with_the_same_meaning(command: str, theirs: s
     found = cli.cli.get_command(click.Context(cli.cli), command)
     assert found is not None
     assert habits.translated(found, theirs.split()) == ours.split()
+
+
+def test_no_option_of_llama_cpp_is_read_as_letters(refused: Refused) -> None:
+    """Its options of several letters behind one dash (tools/server/README.md), given to `generate` with a value."""
+    for word in _OF_LLAMA_CPP.split():
+        said = refused("generate", "m.gguf", "-p", "x", word, "1")
+        assert f"`{word}`" in said or f"'{word}'" in said, said
+        assert said.count("\n") == 1
+
+
+def test_advice_names_options_that_there_are() -> None:
+    group = cli.cli
+    commands = [group.get_command(click.Context(group), name) for name in cli.COMMANDS]
+    known = {name for command in commands if command for option in command.params for name in option.opts}
+    for texts in advice.ADVICE.values():
+        for said in texts:
+            assert {word.strip(".,;`") for word in said.split() if word.startswith("--")} <= known
 
 
 def test_every_name_of_others_stands_for_one_of_ours() -> None:

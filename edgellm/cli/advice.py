@@ -1,0 +1,64 @@
+"""Options of other programs that edgellm does not have, and what to do here."""
+
+import re
+from collections.abc import Container
+
+_NO_SWITCH = "it needs no such choice; leave it out"
+_NO_DRAFT_MODEL = "it uses no second model; what repeats in a text is drafted from the text itself, without an option"
+_ONE_GPU = "one GPU computes, and --gpu NAME says which"
+_NO_GRAMMAR = "the form of a reply cannot be forced; ask for it in the prompt"
+_EXPERTS = "it runs no mixtures of experts; --cpu-ffn keeps the feed-forwards on the CPU"
+_TOKENIZE = "the text comes on stdin: echo TEXT | edgellm tokenize MODEL"
+
+_OF_ALL: dict[str, str | tuple[str, ...]] = {
+    "-b -ub -fa -dt -kvu -no-kvu -dio -ndio -nr -lm -lzm -gan -gaw -fit -fitt -fitc -cb -nocb -lv -co": _NO_SWITCH,
+    "--batch-size --ubatch-size --flash-attn --mlock --mmap --no-mmap --color --no-warmup --numa": _NO_SWITCH,
+    "-ctk -ctv --cache-type-k --cache-type-v": "--kv-type TYPE is for keys and values together",
+    "-cl --cache-list": "`edgellm list` shows the models on this machine",
+    "-cmoe -ncmoe --cpu-moe --n-cpu-moe": (_EXPERTS, "it runs no mixtures of experts"),
+    "-dev -mg --device --main-gpu": "--gpu NAME says which GPU computes, by its name or number in `edgellm devices`",
+    "-e --escape --no-escape": "a prompt is taken as it is; a shell makes a line end of $'\\n'",
+    "-hf -hfr -hff -mu -dr --hf-repo --hf-file --model-url --docker-repo": (
+        "`edgellm pull REPO` gets a model from Hugging Face; then give its name as MODEL"
+    ),
+    "-hft --hf-token": "set HF_TOKEN in the environment",
+    "-i -if --interactive --interactive-first": "`edgellm chat MODEL` talks in the terminal",
+    "-j -jf --json-schema --json-schema-file --grammar --grammar-file": _NO_GRAMMAR,
+    "--format": (f"{_NO_GRAMMAR}; --json prints the reply in an object", _NO_GRAMMAR),
+    "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer lies where --gpu-layers puts the layer",
+    "--lora --lora-scaled": "merge the adapter into its base model (peft: merge_and_unload), then `edgellm convert` it",
+    "-md -td -tbd -cd -ngld -devd -ctkd -ctvd -hfd -hfrd --model-draft": _NO_DRAFT_MODEL,
+    "-mli --multiline-input": "in `edgellm chat` Ctrl+J makes a new line",
+    "-mm -mmu --mmproj --mmproj-url --image": "it reads text alone",
+    "-ncffn --n-cpu-ffn": "--cpu-ffn keeps the feed-forwards of all layers on the CPU",
+    "-np --parallel": ("--parallel N decodes so many sequences at once", "one command writes one reply"),
+    "-ot --override-tensor": "--gpu-layers and --cpu-ffn say what lies on the GPU",
+    "--outtype": "--type TYPE says what to make",
+    "-sm -ts --split-mode --tensor-split": _ONE_GPU,
+    "-st --single-turn": "`edgellm generate MODEL -p TEXT` writes one reply and ends",
+    "-tb -C -Cr -Cb -Crb --threads-batch --cpu-mask --cpu-range": "--threads N is for prompts and replies alike",
+    "-v --verbose --log-verbose": "it tells what it has to tell without being asked",
+}
+"""Names, and what to say of them: the first text whose options, without backticks, the command has."""
+
+_OF_COMMANDS: dict[str, dict[str, str | tuple[str, ...]]] = {
+    "bench": {"-r --repetitions": "--rounds N says how often it measures"},
+    "cli": {"-v": "-V shows the version"},
+    "tokenize": {"-p -f --prompt --file --stdin": _TOKENIZE},
+}
+_AN_OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
+
+
+def _by_name(table: dict[str, str | tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    texts = {names: (said,) if isinstance(said, str) else said for names, said in table.items()}
+    return {name: said for names, said in texts.items() for name in names.split()}
+
+
+ADVICE = _by_name(_OF_ALL)
+_ADVICE_OF = {command: _by_name(table) for command, table in _OF_COMMANDS.items()}
+
+
+def advised(command: str, name: str, options: Container[str]) -> str:
+    """What to do in place of an option in a command that has `options`; "" where there is nothing to say."""
+    texts = _ADVICE_OF.get(command, {}).get(name) or ADVICE.get(name, ())
+    return next((said for said in texts if all(own in options for own in _AN_OPTION.findall(said))), "")
