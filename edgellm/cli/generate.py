@@ -11,7 +11,7 @@ import click
 
 from edgellm.cli import prompts
 from edgellm.cli.options import generation_options, load_options, number
-from edgellm.cli.prompts import conversation, prompt_options
+from edgellm.cli.prompts import check_template, conversation, prompt_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
@@ -131,6 +131,8 @@ def _generate(
             if not generation.tokens:  # later, when a full context is read again, it would be amid the text
                 progress.prefilling(done, total)
 
+        if model.tokenizer.chat_template is None:
+            check_template(name, chat or {})
         with _raw_for_others(undecided=chat == {}):
             talk = _talk(model, chat)
             generation = talk.stream(text, progress=reading, **given)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from edgellm.checks import whole
+from edgellm.checks import text, whole
 from edgellm.cli.shell import one_of, pre_tokenizers
 from edgellm.options import GenerationOptions, LoadOptions, checked
 from edgellm.texts import decode
@@ -38,18 +38,35 @@ def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     return found
 
 
-def utf8(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+def utf8(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
     """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
     # Such bytes come as lone surrogates, which `decode` refuses as well.
-    return None if text is None else decode(text.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
+    return None if given is None else decode(given.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
 
 
-def number(least: int, most: float = math.inf) -> Callable[..., int | None]:
-    """A callback for options of `type=int`: refuses what is not from `least` to `most` as `edgellm.options` does."""
-    check = whole(least, most)
+def number(least: int, most: float = math.inf, why: str = "") -> Callable[..., int | None]:
+    """A callback for options of `type=int`: refuses what is not from `least` to `most` as `edgellm.options` does.
+
+    `why` ends what is said then.
+    """
+
+    def check(value: object) -> int:
+        try:
+            return whole(least, most)(value)
+        except ValueError as error:
+            raise ValueError(f"{error}{why}") from None
 
     def callback(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
         return None if given is None else checked(parameter.name or "", check, given)
+
+    return callback
+
+
+def unless(none: int) -> Callable[..., int | None]:
+    """A callback for options of `type=int`: this number, by which llama.cpp means its default, is as good as none."""
+
+    def callback(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
+        return None if given == none else given
 
     return callback
 
@@ -62,6 +79,8 @@ def _biases(context: click.Context, parameter: click.Parameter, given: tuple[str
 
 
 def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    for stop in given:
+        checked(parameter.name or "", text, stop)
     return given or None
 
 
@@ -76,7 +95,7 @@ def generation_options(function: F) -> F:
     for option in (
         click.option("--special", is_flag=True, default=None, help="Parse and show special tokens."),
         click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before it; repeatable."),
-        click.option("--seed", type=int, help="The same seed gives the same text."),
+        click.option("--seed", type=int, callback=unless(-1), help="The same seed gives the same text."),
         click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a logit."),
         _sampling("--penalty-last-n", int, "Tokens before it that the penalties look at; -1 for all"),
         _sampling("--frequency-penalty", float, "Lower a logit by this for each time its token came"),
@@ -86,7 +105,13 @@ def generation_options(function: F) -> F:
         _sampling("--top-p", float, "Keep the likeliest tokens of this total probability; 1 is off"),
         _sampling("--top-k", int, "Keep so many of the likeliest tokens; 0 is off"),
         _sampling("--temp", float, "Temperature; 0 always takes the likeliest token"),
-        click.option("-n", "--max-tokens", type=int, help="Most tokens to generate; else until the model ends."),
+        click.option(
+            "-n",
+            "--max-tokens",
+            type=int,
+            callback=unless(-1),
+            help="Most tokens to generate; else until the model ends.",
+        ),
     ):
         function = option(function)
     return function
@@ -108,6 +133,12 @@ def gpu_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def context_option(function: F) -> F:
+    """Add the length of the context."""
+    shown = "Most tokens of prompt and reply; the model's own if not given."
+    return click.option("--ctx", type=int, callback=unless(0), help=shown)(function)
 
 
 def load_options(function: F) -> F:
@@ -133,7 +164,7 @@ def load_options(function: F) -> F:
             shell_complete=KV_TYPES,
             help="KV cache: f16 (the default), f32, or q8_0 (half the memory).",
         ),
-        click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given."),
+        context_option,
         click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models)."),
     ):
         function = option(function)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli.options import ENGINES, KV_TYPES, number
+from edgellm.cli.prompts import STDIN
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import files, model_names
 from edgellm.options import LoadOptions
-from edgellm.texts import decode, fault, read
+from edgellm.texts import LONGEST, decode, fault, read
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 @click.argument("model", shell_complete=model_names)
 @click.argument("file", shell_complete=files)
 @click.option(
-    "--ctx", type=int, callback=number(5), metavar="N", help="Tokens of a window [512, or the model's context]."
+    "--ctx",
+    type=int,
+    callback=number(5, why=", as two tokens of each window must be scored"),
+    metavar="N",
+    help="Tokens of a window [512, or the model's context].",
 )
 @click.option(
     "--against", metavar="REF", shell_complete=model_names, help="Compare with this model, of the same vocabulary."
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, file: str, against: str | None, as_json: bool, **load: Any) -> None:
-    """Measure how well MODEL predicts the text in FILE.
+    """Measure how well MODEL predicts the text in FILE, or on stdin if that is -.
 
     The text is cut into windows of --ctx tokens, and the second half of each is scored: less is better. --against
     adds the perplexity of a reference, mostly the same model before quantization, and how far the two are apart.
@@ -87,7 +92,10 @@ def _score(
 
 def _read(path: str) -> str:
     """The text of a file, less the end of its last line, as llama.cpp reads it."""
-    data = read(path)
+    if path == STDIN:
+        data, path = sys.stdin.buffer.read(LONGEST + 1) if sys.stdin else b"", "stdin"
+    else:
+        data = read(path)
     if data.startswith(b"GGUF"):
         raise fault(path, "is a GGUF file, not a text; give MODEL first, then FILE")
     text = decode(data, path, "give a part of it").removesuffix("\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, gpu_options
+from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, context_option, gpu_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @click.argument("model", shell_complete=model_names)
-@click.option("--ctx", type=int, help="Most tokens of prompt and reply; the model's own if not given.")
+@context_option
 @click.option(
     "--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{LoadOptions().kv_type}]."
 )

@@ -9,6 +9,7 @@ import click
 
 from edgellm.cli.options import TOO_LONG, pairs, utf8
 from edgellm.cli.shell import files, one_of, templates
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf.printable import printable
 from edgellm.options import ChatOptions
 from edgellm.texts import LONGEST, decode, read
@@ -18,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 STDIN = "-"
 """Stands for stdin where a file is given."""
 
+_NEED_A_TEMPLATE = {"overflow": "--overflow", "system": "a system prompt", "template_args": "--template-arg"}
 _OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow")
 
 
@@ -28,7 +30,7 @@ def prompt_options(function: F) -> F:
             "--overflow",
             metavar="POLICY",
             shell_complete=one_of(*ChatOptions.choices("overflow")),
-            help="When the conversation outgrows the context: stop (default), drop, window.",
+            help="When the conversation outgrows the context: stop (default), drop, window. Needs a chat template.",
         ),
         click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template."),
         click.option(
@@ -65,7 +67,10 @@ def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
     values = {name: given.pop(name) for name in _OF_CHATS}
     named = [f"--{name.replace('_', '-')}" for name, value in values.items() if value not in (None, {})]
     if raw and (chat or named):
-        raise click.UsageError(f"--raw and {named[0] if named else '--chat'} exclude each other.")
+        one = named[0] if named else "--chat"
+        raise click.UsageError(
+            f"--raw and {one} exclude each other: {one} needs a chat template, which --raw leaves out."
+        )
     if None not in (values["system"], values["system_file"]):
         raise click.UsageError("--system and --system-file exclude each other.")
     ChatOptions.from_kwargs(overflow=values["overflow"])
@@ -85,6 +90,14 @@ def _for_chat(
         system = part(system_file)
     source = None if template is None else _template(template)
     return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow}
+
+
+def check_template(model: str, chat: dict[str, Any]) -> None:
+    """Raise EdgeLLMError if the options in `chat` need a template: `model` has none, and none was given."""
+    named = (said for name, said in _NEED_A_TEMPLATE.items() if chat.get(name) not in (None, {}))
+    if chat.get("template") is None and (need := next(named, None)):
+        advice = "give one with --template NAME|FILE, or leave it out"
+        raise EdgeLLMError(f"{printable(model, 400)} has no chat template, which {need} needs: {advice}")
 
 
 def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:

@@ -74,6 +74,13 @@ def model_names(context: click.Context, parameter: click.Parameter, begun: str) 
     return [*files(context, parameter, begun), *_items(labels(stored_models()), begun)]
 
 
+def removable(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What `edgellm rm` removes, as far as it begins so."""
+    from edgellm.models.removal import removable_names
+
+    return _items(removable_names(), begun)
+
+
 def templates(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """The built-in chat templates whose name begins so, and files where there are none."""
     from edgellm.text.template import built_in_names

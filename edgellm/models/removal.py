@@ -9,7 +9,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf.printable import printable
 from edgellm.home import models_folder
 from edgellm.models.lock import alone
-from edgellm.models.names import identity_of, resolve
+from edgellm.models.names import identity_of, labels, resolve
 from edgellm.models.pulled import pulled, read_record, unfinished, write_record
 from edgellm.models.stores import BUILT_IN, Stored, stored_models
 from edgellm.models.walk import split_name
@@ -37,6 +37,15 @@ def find_removable(model: str) -> list[Removable]:
     if found := list(_model(identity_of(path))):
         return found
     raise ModelFileError(f"{printable(str(path.absolute()), 400)}: {_elsewhere(identity_of(path))}")
+
+
+def removable_names() -> list[str]:
+    """Names of all that `find_removable` finds: models, then what came from a repository, finished or not."""
+    weights = {identity_of(kept.folder / name) for kept in pulled() for name in kept.weights}
+    models = stored_models()
+    named = zip(labels(models), models, strict=True)
+    repositories = dict.fromkeys(kept.repository for kept in (*pulled(), *unfinished()))
+    return [*(name for name, model in named if identity_of(model.path) in weights), *repositories]
 
 
 def remove(item: Removable) -> None:

@@ -278,13 +278,15 @@ USAGE: list[tuple[list[str], str]] = [
     (["--engine", "fast"], "--engine cannot be 'fast'"),
     (["--gpu-layers", "some"], "--gpu-layers cannot be 'some'"),
     (["--temp", "-1"], "--temp cannot be -1.0"),
-    (["-n", "-1"], "-n cannot be -1"),
-    (["--stop", ""], "--stop cannot be"),
+    (["-n", "-2"], "-n cannot be -2"),
+    (["--seed", "-2"], "--seed cannot be -2"),
+    (["--ctx", "-1"], "--ctx cannot be -1"),
+    (["--stop", "a", "--stop", ""], "--stop cannot be '': give text that is not empty"),
     (["--ctx", "100000"], "--ctx cannot be 100000"),
     (["--raw", "--chat"], "--raw and --chat exclude each other"),
     (["--raw", "--system", "x"], "--raw and --system exclude each other"),
     (["--raw", "--template", "chatml"], "--raw and --template exclude each other"),
-    (["--raw", "--overflow", "drop"], "--raw and --overflow exclude each other"),
+    (["--raw", "--overflow", "drop"], "--raw and --overflow exclude each other: --overflow needs a chat template"),
     (["--system", "x", "--system-file", "y"], "--system and --system-file exclude each other"),
     (["--chat", "--overflow", "forget"], "overflow cannot be 'forget': give stop or drop or window"),
     (["--json", "--jsonl"], "exclude each other"),
@@ -327,8 +329,13 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
 
 def test_what_this_version_does_not_have(path: Path, model_file: ModelFile) -> None:
     assert "CPU alone" in only_line(generate(path, "-p", "x", "--gpu-layers", "all", "--engine", "llama.cpp"), 1)
-    for message in (["--chat"], ["--system", ""]):
-        assert "no chat template" in only_line(generate(model_file(**TINY), "-p", "x", *message), 1)
+    for message, words in (
+        (["--chat"], "has no chat template: it may not be a chat model"),
+        (["--system", ""], "has no chat template, which a system prompt needs: give one with --template"),
+        (["--overflow", "window"], "has no chat template, which --overflow needs: give one with --template"),
+        (["--template-arg", "a=b"], "has no chat template, which --template-arg needs"),
+    ):
+        assert words in only_line(generate(model_file(**TINY), "-p", "x", *message), 1)
 
 
 @posix

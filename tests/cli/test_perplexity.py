@@ -70,6 +70,18 @@ def test_a_byte_order_mark_is_none_of_the_text(score: Score, text_file: Path) ->
     assert json.loads(score("--json").stdout)["perplexity"] == plain
 
 
+def test_a_text_on_stdin(model_file: ModelFile, text_file: Path, score: Score) -> None:
+    args = [str(model_file(**TINY)), "-", "--ctx", "40", "--threads", "1", "--json"]
+    piped = json.loads(CliRunner().invoke(command, args, input=text_file.read_bytes()).stdout)
+    assert piped == json.loads(score("--json").stdout) | {"file": "-"}
+    for wrong, told in (
+        (b"", "stdin: is empty"),
+        (b"GGUF", "stdin: is a GGUF file"),
+        (b"\xff", "stdin: byte 0 is not"),
+    ):
+        assert told in str(CliRunner().invoke(command, args, input=wrong).exception)
+
+
 def test_options_reach_the_model(score: Score) -> None:
     plain, coarse, again, other = (
         json.loads(score("--json", *more).stdout)["perplexity"]

@@ -210,7 +210,7 @@ def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (("--gpu-layers", "all", "--gpu", "none of these", "--gpu-strict"), 1, NO_SUCH_GPU),
         (("--ctx", 513), 2, "ctx cannot be 513"),
-        (("--ctx", 0), 2, "ctx"),
+        (("--ctx", -1), 2, "ctx"),
         (("--threads", 0), 2, "threads"),
         (("--kv-type", "f8"), 2, "--kv-type cannot be"),
         (("--gpu-layers", "some"), 2, "--gpu-layers cannot be"),

@@ -50,7 +50,7 @@ def test_wrong_usage(wrong: str, refused: Refused) -> None:
         ("bench m.gguf --parallel 0", "--parallel cannot be 0: give a whole number, from 1 to 64"),
         ("bench m.gguf --parallel 65", "--parallel cannot be 65: give a whole number, from 1 to 64"),
         ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, at least 0"),
-        ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, at least 5"),
+        ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, at least 5, as two tokens"),
     ],
 )
 def test_a_number_that_cannot_be_is_told_what_may(given: str, told: str, refused: Refused) -> None:
@@ -145,6 +145,15 @@ def test_options_of_other_programs_with_the_same_meaning(command: str, theirs: s
     found = cli.cli.get_command(click.Context(cli.cli), command)
     assert found is not None
     assert habits.translated(found, theirs.split()) == ours.split()
+
+
+@pytest.mark.parametrize("words", ["-n -1", "--max-tokens=-1", "-c 0", "--ctx 0", "--seed -1", "-s -1", ""])
+def test_the_default_of_llama_cpp_is_as_good_as_no_option(words: str) -> None:
+    command = cli.cli.get_command(click.Context(cli.cli), "generate")
+    assert command
+    arguments = habits.translated(command, ["m.gguf", *words.split()])
+    given = command.make_context("generate", arguments).params
+    assert [given[name] for name in ("max_tokens", "ctx", "seed")] == [None] * 3
 
 
 def test_no_option_of_llama_cpp_is_read_as_letters(refused: Refused) -> None:
