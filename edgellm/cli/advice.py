@@ -36,7 +36,8 @@ _OF_ALL: dict[str, str | tuple[str, ...]] = {
     "--outtype": "--type TYPE says what to make",
     "-sm -ts --split-mode --tensor-split": _ONE_GPU,
     "-st --single-turn": "`edgellm generate MODEL -p TEXT` writes one reply and ends",
-    "-tb -C -Cr -Cb -Crb --threads-batch --cpu-mask --cpu-range": "--threads N is for prompts and replies alike",
+    "-tb --threads-batch": "--threads N is for prompts and replies alike",
+    "-C -Cr -Cb -Crb --cpu-mask --cpu-range": "--threads N says how many cores compute",
     "-v --verbose --log-verbose": "it tells what it has to tell without being asked",
 }
 """Names, and what to say of them: the first text whose options, without backticks, the command has."""

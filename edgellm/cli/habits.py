@@ -76,7 +76,8 @@ def translated(command: click.Command, args: list[str]) -> list[str]:
             own = _own(name, options) if word.startswith("-") else name
             _check_known(command, options, own)
             others.append(own + equals + value)
-            if own in options and not equals and _takes_value(options[own]):
+            option = _last(own, options)
+            if option and not equals and _takes_value(option):
                 others += _next(words)
     return placed["model"] + others + placed["file"] + placed["out"]
 
@@ -113,6 +114,15 @@ def _are_letters(letters: str, options: dict[str, click.Parameter]) -> bool:
         if _takes_value(option):
             return not isinstance(option.type, type(click.INT)) or at == len(letters) - 1
     return True
+
+
+def _last(word: str, options: dict[str, click.Parameter]) -> click.Parameter | None:
+    """The option that a following word may be the value of: of `-qn` it is `-n`."""
+    if word in options or not word.startswith("-") or word.startswith("--"):
+        return options.get(word)
+    before = [options.get(f"-{letter}") for letter in word[1:-1]]
+    are_flags = all(option and not _takes_value(option) for option in before)
+    return options.get(f"-{word[-1]}") if are_flags else None
 
 
 def _place(name: str, arguments: set[str]) -> str:

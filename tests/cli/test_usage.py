@@ -132,6 +132,7 @@ def test_the_words_of_other_programs_are_answered_with_ours(words: str, told: st
         ("generate", "m --stop -c -no-cnv -t 2", "m --stop -c --raw --threads 2"),
         ("generate", "m -r x -sysf f -p -fa -f -ctk", "m --stop x --system-file f -p -fa -f -ctk"),
         ("generate", "m -qn 3 -n5 -qpHi -fname -", "m -qn 3 -n5 -qpHi -fname -"),
+        ("generate", "m -qp -hf -t 1", "m -qp -hf --threads 1"),
         ("generate", "m -- -hf", "m -- -hf"),
         ("plan", "--num-ctx 5 -m", "--ctx 5 -m"),
         ("perplexity", "-f text -m m -c 64", "m --ctx 64 text"),
