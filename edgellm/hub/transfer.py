@@ -81,10 +81,15 @@ def read_small(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
     """A small file, which is not kept. Raises EdgeLLMError."""
     if file.bytes > _MOST_SMALL:
         raise EdgeLLMError(f"{printable(file.name)}: has {size(file.bytes)}, too many for such a file")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "part"
-        fetch(hub, repository, file, path, lambda have, new: None)
-        return path.read_bytes()
+    try:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "part"
+            fetch(hub, repository, file, path, lambda have, new: None)
+            return path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be written among the temporary files ({error.strerror or error})"
+        advice = "make room there, or set TMPDIR to another folder"
+        raise EdgeLLMError(f"{printable(file.name)}: {problem}; {advice}") from error
 
 
 def _complete(

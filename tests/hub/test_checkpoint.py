@@ -1,6 +1,7 @@
 """`convert ORG/NAME` fetches what the converter reads, all of it and nothing else."""
 
 import ast
+import errno
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ from converters.checkpoint import files
 from converters.needed import SMALL, needed
 from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
+from edgellm.hub.transfer import Part
 from support import ROOT
 from support.hub_server import COMMIT, Hub, breaks_off, hub, sends
 from support.local_models import Machine, machine
@@ -57,6 +59,18 @@ def fetch() -> Path:
 
 def fetched(hub: Hub) -> list[str]:
     return [asked.path.partition(f"{COMMIT}/")[2] for asked in hub.files_asked]
+
+
+def test_no_room_for_a_small_file_is_told(
+    made: Path, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(part: Part, chunk: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    serve(hub, made)
+    monkeypatch.setattr(Part, "write", full)
+    with pytest.raises(EdgeLLMError, match=r"among the temporary files \(No space left on device\); make room there"):
+        fetch()
 
 
 def test_all_that_is_read_comes_and_nothing_else(made: Path, machine: Machine, hub: Hub) -> None:
