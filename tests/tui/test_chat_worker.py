@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMError, builtin
+from edgellm import EdgeLLMError
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
-from tui.core.backend import EdgeBackend, EdgeModel, place_of
+from tui.core.backend import EdgeBackend, EdgeModel
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
 from tui.core.worker import Request, Worker
@@ -231,7 +231,6 @@ def test_a_template_that_is_set_lets_any_model_talk(model_file: ModelFile, tmp_p
         assert (model.name, model.path) == (str(path), str(path))
     finally:
         model.close()
-    assert place_of(builtin.PATH) == "builtin"
 
 
 def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:

@@ -158,19 +158,19 @@ class EdgeBackend:
 
         renderer.warm()  # beside what follows
         from edgellm.model import Model
-        from edgellm.models import name_of, resolve
+        from edgellm.models import identity_of, name_of, resolve
 
         def compiling(done: int, total: int) -> None:
             say(f"compiling kernels for this CPU, once: {done} of {total}")
 
         path = resolve(model)
-        name = name_of(path.absolute())
+        name = name_of(path)
         say(f"opening {path.name}")
-        load, template = _parted(options(name, place_of(path)))
+        load, template = _parted(options(name, identity_of(path)))
         opened = Model.open(path, progress=compiling, **load)
         try:
             source = _source(path, opened.tokenizer.chat_template, template)
-            return EdgeModel(name, place_of(path), opened, source if template else None)
+            return EdgeModel(name, identity_of(path), opened, source if template else None)
         except BaseException:
             opened.close()
             raise
@@ -178,13 +178,13 @@ class EdgeBackend:
     def check(self, model: str, options: Options) -> None:
         """Read the header of its file, plan but for a GPU, and read its chat template."""
         from edgellm.gguf import GGUFFile
-        from edgellm.models import name_of, resolve
+        from edgellm.models import identity_of, name_of, resolve
         from edgellm.options import LoadOptions
         from edgellm.plan import make_plan
         from edgellm.text.template import ChatTemplate
 
         path = resolve(model)
-        load, template = _parted(options(name_of(path.absolute()), place_of(path)))
+        load, template = _parted(options(name_of(path), identity_of(path)))
         with GGUFFile.open(path) as file:
             make_plan(file, LoadOptions.from_kwargs(**{**load, "gpu_layers": 0}))
             source = _source(path, file.get_str("tokenizer.chat_template", None), template)
@@ -196,13 +196,6 @@ class EdgeBackend:
         from edgellm.models.stores import stored_models
 
         return labels(stored_models())
-
-
-def place_of(path: Path) -> str:
-    """What opens a model again, whichever folder is the current one then, and wherever edgellm is installed."""
-    from edgellm import builtin
-
-    return builtin.NAME if path == builtin.PATH else str(path.absolute())
 
 
 def _parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
