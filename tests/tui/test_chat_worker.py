@@ -17,6 +17,7 @@ from support.model_file import ModelFile
 from tui.core.backend import EdgeBackend, EdgeModel
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
+from tui.core.saving import Saving
 from tui.core.worker import Request, Worker
 
 ASKED = [{"role": "user", "content": "hello"}]
@@ -110,7 +111,7 @@ def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
 def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, cancelled = Flag(), Flag()
 
-    def reply(messages: Any, options: Any, already: str) -> FakeReply:
+    def reply(messages: Any, options: Any, written: str) -> FakeReply:
         begun.set()
         assert cancelled.wait(20)
         raise EdgeLLMError("the chat template was stopped")
@@ -243,16 +244,51 @@ def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
     assert first.closed
 
 
-def test_the_text_is_saved_while_it_grows(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(range(100))
-    monkeypatch.setattr("tui.core.worker.monotonic", lambda: float(next(times)))
-    saved: list[str] = []
-    desk.backend.model.replies = [["a", "b", "c"]]
+def test_what_has_come_is_saved_also_while_no_further_token_comes(desk: Desk) -> None:
+    saved: Queue[str] = Queue()
+    desk.backend.model.replies, desk.backend.model.hold = [["a", "b", "c"]], 2
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED, save=lambda _, text: saved.append(text)))
+    desk.worker.reply(Request(1, ASKED, save=lambda _, text: saved.put(text)))
+    assert desk.backend.model.held.wait(20)
+    assert saved.get(timeout=20) == "ab"
+    desk.backend.model.go.set()
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert ended.text == "abc"
+
+
+def test_a_text_is_not_saved_any_more_once_its_end_is() -> None:
+    """A late one would take the place of the whole text, and of how it ended."""
+    reply = FakeReply(["a"], FakeModel())
+    saving, saved, go_on = Flag(), [], Flag()
+
+    def save(text: str) -> None:
+        saving.set()
+        assert go_on.wait(20)
+        saved.append(text)
+
+    with Saving(reply, save):
+        next(iter(reply))
+        assert saving.wait(20)
+        go_on.set()
+    assert saved == ["a"]
+
+
+def test_a_save_that_fails_does_not_end_the_reply(desk: Desk) -> None:
+    failed = Flag()
+
+    def fail(message: int, text: str) -> None:
+        failed.set()
+        raise RuntimeError("no room")
+
+    desk.backend.model.replies, desk.backend.model.hold = [["a", "b"]], 1
+    desk.worker.open("fake", no_options)
     desk.next()
-    assert saved == ["a", "ab", "abc"]
+    desk.worker.reply(Request(1, ASKED, save=fail))
+    assert failed.wait(20)
+    desk.backend.model.go.set()
+    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert (ended.text, ended.finish_reason) == ("ab", "eog")
 
 
 def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: Desk) -> None:

@@ -187,7 +187,7 @@ class Conversation:
             self.store.set_model(self.chat.id, self.model, self.place)
             self.chat = replace(self.chat, model=self.model, path=self.place)
 
-    # These are called by the worker, in its thread: what is written is saved however busy the screen is, or gone.
+    # These are called in threads of the worker: what is written is saved however busy the screen is, or gone.
 
     def _save_text(self, message: int, text: str) -> None:
         self._save(replace(self._pending[message], text=text))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Event as ThreadEvent
 from threading import Thread
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError, PromptError
@@ -16,12 +15,13 @@ from edgellm.failures import explained
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.past import figures
 from tui.core.reading import Phase, Reading
+from tui.core.saving import Saving
 
 if TYPE_CHECKING:
     from tui.core.backend import Backend, Messages, OpenModel, Options, Reply
 
 Tell = Callable[[Event], None]
-_SAVE_S, _PATIENCE_S = 0.5, 3.0
+_PATIENCE_S = 3.0
 _WORDS = {"ctx": "/set ctx", "overflow": "/set overflow drop or window", "prompt": "some text"}
 """What errors about prompts call that which can be set."""
 
@@ -34,8 +34,8 @@ class _NotWantedError(Exception):
 class Request:
     """A reply that is wanted: `message` is where it goes, `begun` what is there of it already.
 
-    `save` gets that and the text now and then while it grows, `end` what there is to tell at the end, before anybody
-    else is told; both are called in the worker's thread.
+    `save` gets that and the text a few times a second while it grows, in a thread of its own. `end` gets what there is
+    to tell at the end, after the last `save` and before anybody else is told, in the worker's thread.
     """
 
     message: int
@@ -244,12 +244,9 @@ class Worker:
         # In this order here, and the other way round in `stop`, so that no wish is missed.
         if request.message in self._unwanted:
             reply.cancel()
-        saved = monotonic()
-        for _ in reply:
-            self._phase = Phase.DECODE
-            if monotonic() - saved > _SAVE_S:
-                request.save(request.message, reply.text)
-                saved = monotonic()
+        with Saving(reply, lambda text: request.save(request.message, text)):
+            for _ in reply:
+                self._phase = Phase.DECODE
         return ReplyEnded(
             request.message,
             reply.text,
