@@ -102,7 +102,8 @@ class Plain:
         """Say what has come of the reply, and what is being done before there can be one."""
         self._hear_all()
         running = self.desk.running
-        if running is not None and (written := self.desk.worker.written(running)):
+        written = None if running is None else self.desk.worker.written(running)
+        if running is not None and written and self.desk.says_more(running, written.text):
             self._output.reply(written.text)
         self._say_progress()
 
@@ -127,6 +128,8 @@ class Plain:
         return heard
 
     def _hear(self, event: Event) -> None:
+        if isinstance(event, ReplyEnded) and self.desk.says_more(event.message, event.text):
+            self._ended(event)
         self.desk.heard(event)
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
@@ -136,10 +139,11 @@ class Plain:
             self._weighed(event)
         elif isinstance(event, ModelOpened):
             self.say(f"{event.name} is ready; /help shows the commands")
-        elif isinstance(event, ReplyEnded):
-            self._output.end(event.text)
-            if event.finish_reason != "error" or event.stats:  # one without figures never began, and an error tells why
-                self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
+
+    def _ended(self, event: ReplyEnded) -> None:
+        self._output.end(event.text)
+        if event.finish_reason != "error" or event.stats:  # one without figures never began, and an error tells why
+            self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
 
     def _weighed(self, event: Weighed) -> None:
         """Say how much a file weighs; one that no conversation has room for does not go with the message."""

@@ -8,7 +8,7 @@ from edgellm.errors import EdgeLLMError
 from support.chat_app import chatting, run
 from support.chat_fakes import FakeModel
 from support.desk_front import MakeFront
-from tui.core.events import ReplyEnded
+from tui.core.events import PathChanged, ReplyEnded
 from tui.core.store import Chat, Store
 from tui.core.tree import Message, Tree
 from tui.sidebar import Sidebar
@@ -48,6 +48,47 @@ def test_a_reply_that_is_stopped_before_it_goes_on_keeps_its_beginning(make_fron
     front.desk.stop()
     front.until(ReplyEnded)
     assert front.texts[-1] == "One, two"
+
+
+@pytest.mark.parametrize("rest", [[], ["\n"]])
+def test_a_reply_that_is_complete_gets_no_other_version(make_front: MakeFront, rest: list[str]) -> None:
+    front = make_front(FakeModel(replies=[["One, two"], rest, ["."]]))
+    front.open()
+    front.say("count")
+    before = front.desk.path
+    front.desk.go_on()
+    front.until(ReplyEnded)
+    front.until(PathChanged)
+    assert "the reply is complete: the model adds nothing to it" in front.notices
+    assert front.desk.path == before
+    stored = front.desk.store.load(front.desk.chat.id).tree
+    assert (stored.path(), stored.versions(before[-1].id)) == (before, [before[-1].id])
+    front.say("and on")
+    assert front.texts == ["count", "One, two", "and on", "."]
+
+
+def test_a_text_of_ones_own_stays_also_where_the_model_adds_nothing(make_front: MakeFront) -> None:
+    front = make_front(FakeModel(replies=[["One, two"], []]))
+    front.open()
+    front.say("count")
+    front.desk.go_on(text="One")
+    front.until(ReplyEnded)
+    assert front.texts == ["count", "One"]
+    assert len(front.desk.chat.tree.versions(front.desk.path[-1].id)) == 2
+
+
+def test_a_version_that_adds_nothing_goes_also_while_another_chat_is_open(make_front: MakeFront) -> None:
+    front = make_front(FakeModel(replies=[["One, two"], []]))
+    front.open()
+    front.say("count")
+    chat, before = front.desk.chat.id, front.desk.path
+    front.backend.model.hold = 0
+    front.desk.go_on()
+    front.desk.new_chat()
+    front.backend.model.go.set()
+    front.until(ReplyEnded)
+    front.desk.open_chat(chat)
+    assert front.desk.path == before
 
 
 def test_without_a_reply_there_is_nothing_to_go_on_with(make_front: MakeFront) -> None:

@@ -190,6 +190,13 @@ def test_a_reply_is_gone_on_with(talk: Talk) -> None:
     assert said.out == "One,\nOne, two\n"
 
 
+def test_a_reply_that_is_complete_is_not_printed_again(talk: Talk) -> None:
+    said = talk("count\n/continue\n", FakeModel(replies=[["One, two"], []]))
+    assert said.out == "One, two\n"
+    assert said.err.count("45.3 t/s") == 1
+    assert said.err.endswith("the reply is complete: the model adds nothing to it\n")
+
+
 def test_what_is_found_is_printed(talk: Talk) -> None:
     said = talk("about apples\nabout pears\n/find apples\n/find apples\n/find plums\n")
     assert "1 of 2 with these words" in said.err

@@ -30,6 +30,7 @@ class Conversation:
         self.chat = self._new()
         self._pending: dict[int, Message] = {}
         self._stopped: set[int] = set()
+        self._continued: dict[int, int] = {}  # from which reply one that is pending goes on
         self.problems: dict[int, str] = {}
 
     def _new(self) -> Chat:
@@ -111,13 +112,16 @@ class Conversation:
     def go_on(self, message: int | None = None, text: str | None = None) -> None:
         """Let the model go on from the end of a reply, or of the last one, or of another `text` in its place.
 
-        The reply stays, as another version.
+        The reply stays, as another version. It is the only one where nothing new comes.
         """
         reply = self.reply_to_edit(message)
         self._check_model()
         self.stop()
         assert reply.parent is not None
-        self._reply(reply.parent, self.chat.tree.messages[reply.id].text if text is None else text)
+        begun = self.chat.tree.messages[reply.id].text
+        new = self._reply(reply.parent, begun if text is None else text)
+        if begun and text in (None, begun):
+            self._continued[new] = reply.id
 
     def reply_to_edit(self, message: int | None = None) -> Message:
         """A reply of this chat, or its last one. Raises EdgeLLMError if there is none."""
@@ -169,7 +173,7 @@ class Conversation:
         self.chat.tree.put(asked)
         self._reply(asked.id)
 
-    def _reply(self, to: int, begun: str = "") -> None:
+    def _reply(self, to: int, begun: str = "") -> int:
         self._keep(self._note_own_model)
         reply = self.store.add(self.chat.id, to, "assistant", begun, self.model)
         self._pending[reply.id] = reply
@@ -180,6 +184,7 @@ class Conversation:
             Request(reply.id, self.messages(to), self.tuning.for_replies(), begun, self._save_text, self._save_end)
         )
         self._tell(ChatsChanged())
+        return reply.id
 
     def _note_own_model(self) -> None:
         """A chat's own model is the one that has replied in it last."""
@@ -230,16 +235,31 @@ class Conversation:
                 turns.pop()
         return turns
 
+    def says_more(self, reply: int, text: str) -> bool:
+        """Whether the text of a reply that is being written says more than the one that it goes on from."""
+        return reply not in self._continued or text.rstrip() != self._pending[reply].text.rstrip()
+
     def _note_end(self, event: ReplyEnded) -> None:
-        ended = self._ended(event)
+        ended, more = self._ended(event), self.says_more(event.message, event.text)
+        original = self._continued.pop(ended.id, 0)
         del self._pending[ended.id]
         self._stopped.discard(ended.id)
+        if not more and ended.finish_reason != "error":
+            self._withdraw(ended, original)
+        elif event.problem:
+            self.problems[ended.id] = event.problem
         if ended.id in self.chat.tree.messages:
             self.chat.tree.put(ended)
         if event.problem:
-            self.problems[ended.id] = event.problem
             self._tell(Notice(event.problem, "error"))
         self._tell(PathChanged())
+
+    def _withdraw(self, ended: Message, original: int) -> None:
+        """Go back to the reply that one has added nothing to."""
+        if ended.id not in self.chat.tree.messages or self.chat.tree.withdraw(ended.id, original):
+            self._keep(lambda: self.store.withdraw(ended.id, original))
+        if ended.finish_reason in ("eog", "stop"):
+            self._tell(Notice("the reply is complete: the model adds nothing to it"))
 
     def prefer(self, name: str, value: object) -> None:
         """Keep a choice of the person's."""

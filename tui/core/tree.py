@@ -46,6 +46,18 @@ class Tree:
             self._children.setdefault(message.parent, []).append(message.id)
         self.messages[message.id] = message
 
+    def withdraw(self, message: int, instead: int) -> bool:
+        """Take a version out and show another one in its place; one that something follows stays. Whether it is out."""
+        if self._children.get(message):
+            return False
+        parent = self.messages.pop(message).parent
+        self._children[parent].remove(message)
+        if self._shown.get(parent) == message:
+            self._shown[parent] = instead
+        if self.leaf == message:
+            self.show(instead)
+        return True
+
     def show(self, message: int | None) -> None:
         """Show the path through a message, and below it as it was shown last, or else the newest."""
         while message is not None and (below := self._children.get(message)):

@@ -51,6 +51,12 @@ def forget(run: Run, chat: int) -> None:
         run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", chat << _BITS, chat + 1 << _BITS)
 
 
+def forget_message(run: Run, chat: int, message: int) -> None:
+    """Take a message out of the index."""
+    if has_index(run):
+        run("DELETE FROM words WHERE rowid = ?", chat << _BITS | message)
+
+
 def find(run: Run, wanted: str, titles: Mapping[int, str]) -> dict[int, tuple[int | None, str]]:
     """Of the chats with these titles those that have all the wanted words.
 

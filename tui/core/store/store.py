@@ -12,7 +12,7 @@ from tui.core.store import checked
 from tui.core.store.kept import Kept, decoded
 from tui.core.store.messages import insert_chat, insert_row, replace_row, select_rows
 from tui.core.store.rows import Chat, ChatRow, Files
-from tui.core.store.search import catch_up, find, forget
+from tui.core.store.search import catch_up, find, forget, forget_message
 from tui.core.tree import Message, Tree
 
 _KEPT_DAYS = 30
@@ -93,6 +93,16 @@ class Store(Kept):
         with self._change() as run:
             if not replace_row(run, message):
                 raise self._gone()
+
+    def withdraw(self, message: int, instead: int) -> None:
+        """Remove a version for good, and show another one. One that something follows, from elsewhere, stays."""
+        with self._change() as run:
+            found = run("SELECT chat FROM messages WHERE id = ?", message).fetchone()
+            chat = found[0] if found else 0
+            if chat and not run("SELECT 1 FROM messages WHERE chat = ? AND parent = ?", chat, message).fetchone():
+                run("UPDATE chats SET leaf = ? WHERE id = ? AND leaf = ?", instead, chat, message)
+                run("DELETE FROM messages WHERE id = ?", message)
+                forget_message(run, chat, message)
 
     def show(self, chat: int, leaf: int | None) -> None:
         """Remember the last message that is shown."""
