@@ -6,7 +6,7 @@ from edgellm.errors import EdgeLLMError
 from support.chat_fakes import FakeModel
 from support.desk_front import MakeFront
 from tui.core.chats import Chats
-from tui.core.events import Counted, ReplyEnded, Weighed
+from tui.core.events import Counted, ModelOpened, ReplyEnded, Weighed
 
 
 def test_what_a_reply_did_not_see_is_known(make_front: MakeFront) -> None:
@@ -37,6 +37,35 @@ def test_what_is_dropped_is_read_while_it_happens_and_afterwards(make_front: Mak
     again = make_front()
     again.desk.open_chat(front.desk.chat.id)
     assert (again.desk.reading().dropped_tokens, again.desk.reading().dropped_messages) == (1204, 2)
+
+
+@pytest.mark.parametrize(
+    ("ctx", "dropped", "used"),
+    [
+        (4096, 106, 2060),
+        (2048, 106, 2048),
+        (4097, 0, 2060 + 106),  # with what now has room again
+    ],
+)
+def test_what_was_dropped_is_told_until_a_larger_context_has_room_for_it(
+    make_front: MakeFront, ctx: int, dropped: int, used: int
+) -> None:
+    front = make_front()
+    front.open()
+    front.say("one")
+    front.backend.model.dropped = (106, 2)
+    front.say("two")
+    front.backend.model.ctx = ctx
+    front.desk.set("ctx", str(ctx))
+    front.until(ModelOpened)
+    reading = front.desk.reading()
+    assert (reading.dropped_tokens, reading.used) == (dropped, used)
+    assert bool(reading.dropped_messages) == bool(front.desk.unseen()) == bool(dropped)
+    again = make_front()
+    again.backend.model.ctx = ctx
+    again.desk.open_chat(front.desk.chat.id)
+    again.open()
+    assert (again.desk.reading().dropped_tokens, again.desk.reading().used) == (dropped, used)
 
 
 def test_the_tokens_of_a_conversation_are_counted_when_it_is_opened(make_front: MakeFront) -> None:

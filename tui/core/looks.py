@@ -26,14 +26,25 @@ class Looks(Conversation):
             return reading
         last = self._last_reply()
         tokens, messages = (last.dropped_tokens, last.dropped_messages) if last else (0, 0)
-        live = past(last.stats, min(self._counted, reading.context)) if last and last.stats else None
+        if last and self._has_room(last, reading.context):
+            reading, tokens, messages = replace(reading, counted=self._counted + tokens), 0, 0
+        live = past(last.stats, min(reading.counted, reading.context)) if last and last.stats else None
         return replace(reading, live=live, dropped_tokens=tokens, dropped_messages=messages)
 
+    def _has_room(self, reply: Message, context: int) -> bool:
+        """Whether the context has grown since the last reply, so that it holds also what that did not see."""
+        before = (reply.stats or {}).get("ctx") or context
+        return context > before and self._counted + reply.dropped_tokens <= context
+
     def unseen(self) -> frozenset[int]:
-        """The messages on the path that the last reply did not see: outside its window, or never replied to."""
+        """The messages on the path outside the window of the last reply, as far as none has more room now.
+
+        Those that were never replied to are among them.
+        """
         if not (reply := self._last_reply()):
             return frozenset()
-        dropped = (self.worker.written(reply.id) or reply).dropped_messages
+        room = self._has_room(reply, self.worker.reading().context)
+        dropped = 0 if room else (self.worker.written(reply.id) or reply).dropped_messages
         said = [message.id for message in self._turns(reply.parent) if message.role != "system"]
         seen = set(said[dropped:])
         earlier = takewhile(lambda message: message is not reply, self.path)

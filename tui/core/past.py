@@ -9,9 +9,9 @@ from edgellm.stats import Live, Stats
 _COUNTS = ("prompt_tokens", "cached_tokens", "generated_tokens")
 
 
-def figures(stats: Stats, live: Live) -> dict[str, Any]:
-    """What is kept of a reply."""
-    return {**asdict(stats), "context_used": live.context_used}
+def figures(stats: Stats, live: Live, ctx: int) -> dict[str, Any]:
+    """What is kept of a reply by a model with a context of `ctx` tokens."""
+    return {**asdict(stats), "context_used": live.context_used, "ctx": ctx}
 
 
 def used(stats: Mapping[str, Any]) -> int:

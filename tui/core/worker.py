@@ -227,7 +227,8 @@ class Worker:
         reply = self._begun and self._begun.reply
         if not reply and request.message in self._unwanted:
             return ReplyEnded(request.message, request.begun, "cancelled")
-        text, stats = (reply.text, figures(reply.stats, reply.live())) if reply else (request.begun, None)
+        ctx = self._model.ctx if self._model else 0
+        text, stats = (reply.text, figures(reply.stats, reply.live(), ctx)) if reply else (request.begun, None)
         return ReplyEnded(request.message, text, "error", stats, problem=line(error))
 
     def _waits(self, request: Request) -> bool:
@@ -251,7 +252,7 @@ class Worker:
             request.message,
             reply.text,
             reply.finish_reason or "cancelled",
-            figures(reply.stats, reply.live()),
+            figures(reply.stats, reply.live(), model.ctx),
             reply.dropped_tokens,
             reply.dropped_messages,
             self._cut_off(model, reply, request.options.get("overflow")),

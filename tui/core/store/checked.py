@@ -82,6 +82,7 @@ _STATS: dict[str, Check] = {
     "mbu": FIGURE,
     "devices": each(having(name=TEXT, blocks=COUNT, bytes=COUNT)),
     "context_used": COUNT,
+    "ctx": COUNT,
 }
 STATS = having(_STATS, **_STATS)
 """The figures of a reply, any of them missing: they are shown, and nothing is computed with them."""
