@@ -7,7 +7,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.stats import Live, Stats
-from tui.core.backend import Messages, Options, Say
+from tui.core.backend import Messages, NoTemplateError, Options, Say
 
 
 def stats(generated: int = 12) -> Stats:
@@ -126,7 +126,7 @@ class FakeModel:
 
 @dataclass
 class FakeBackend:
-    """Opens `model` under any name but `missing`; with `wait` it loads until that is set.
+    """Opens `model` under any name but `missing`, and `base` with a template; with `wait` it loads until that is set.
 
     `named` are the names that paths have in lists, `paths` where names lead; `find` looks for all names.
     """
@@ -144,6 +144,8 @@ class FakeBackend:
             assert self.wait.wait(20)
         if model == "missing":
             raise EdgeLLMError("missing: there is no such model; `edgellm list` shows all")
+        if model == "base":
+            self.check(model, options)
         name = self.named.get(model, model)
         path = self.paths.get(model, model)
         self.opened.append((name, options(name, path)))
@@ -153,6 +155,8 @@ class FakeBackend:
     def check(self, model: str, options: Options) -> None:
         if model == "no-such":
             raise EdgeLLMError("no-such: there is no such model; `edgellm list` shows all")
+        if model == "base" and not options(model, model).get("template"):
+            raise NoTemplateError("base has no chat template: /set template chatml lets it talk all the same")
         if options(model, model).get("ctx", 0) > 8192:
             raise EdgeLLMError("option ctx cannot be so large")
 

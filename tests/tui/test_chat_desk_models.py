@@ -87,6 +87,14 @@ def test_a_slip_of_the_pen_leaves_the_model_open(make_front: MakeFront) -> None:
     assert front.desk.model == "three"
 
 
+def test_what_is_to_be_set_for_one_model_is_not_set_for_the_one_that_stays_open(make_front: MakeFront) -> None:
+    front = make_front()
+    front.open("one")
+    front.desk.open_model("base")
+    front.until(Notice)
+    assert front.notices[-1].endswith("; one stays open, and what is set here is for that")
+
+
 def test_why_no_model_is_open_is_known_until_another_is_wanted(make_front: MakeFront) -> None:
     front = make_front()
     front.desk.open_model("missing")

@@ -120,6 +120,26 @@ def test_the_welcome_says_when_there_is_no_model(tmp_path: Path) -> None:
     run(test())
 
 
+def test_what_opens_a_model_without_a_template_can_be_typed_where_it_is_told(tmp_path: Path) -> None:
+    async def test() -> None:
+        app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "base")
+        try:
+            async with app.run_test(size=(80, 24)) as pilot:
+                chat = Driven(app, pilot, FakeModel())
+                await chat.until(lambda: "/set template chatml lets it talk" in chat.shown())
+                assert app.screen is chat.screen
+                app.clear_notifications()
+                await chat.until(lambda: not chat.notices)
+                assert "/set template chatml lets it talk" in " ".join(chat.shown().split())
+                await chat.press(*"/set", "space", *"template", "space", *"chatml", "enter")
+                await chat.until(lambda: app.desk.opened)
+                assert app.desk.model == "base"
+        finally:
+            app.desk.close()
+
+    run(test())
+
+
 def test_keys_below_are_whole_and_a_click_presses_one(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=(60, 20)) as chat:

@@ -14,7 +14,7 @@ import pytest
 from edgellm import EdgeLLMError
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
-from tui.core.backend import EdgeBackend, EdgeModel
+from tui.core.backend import EdgeBackend, EdgeModel, NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reading import Phase
 from tui.core.saving import Saving
@@ -200,7 +200,7 @@ def test_a_file_that_cannot_chat_is_refused_before_the_open_model_goes(
 
 def test_a_file_that_cannot_chat_is_closed_again(model_file: ModelFile) -> None:
     before = active_count()
-    with pytest.raises(EdgeLLMError, match="has no chat template"):
+    with pytest.raises(NoTemplateError, match="has no chat template"):
         EdgeBackend().open(str(model_file(types="Q8_0")), lambda name, path: {"threads": 3}, lambda progress: None)
     assert active_count() == before
 

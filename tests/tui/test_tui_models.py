@@ -179,6 +179,17 @@ def test_a_model_is_told_with_its_plan(machine: Machine, monkeypatch: pytest.Mon
     assert row.note.endswith("it would run at the speed of the disk")
 
 
+def test_a_model_without_a_template_says_so(machine: Machine) -> None:
+    models = machine.here / "models"
+    models.mkdir()
+    write_model(models / "base.gguf", types="Q8_0")
+    write_model(models / "chat.gguf", types="Q8_0", chat_template="{{ messages }}")
+    base, chat = local_rows()
+    assert (base.chats, chat.chats) == (False, True)
+    assert "has no chat template" in base.note
+    assert "template" not in chat.note
+
+
 def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) -> None:
     """Whatever lies there: each thing has a row with one line, and nothing is waited for."""
     whole = write_model(tmp_path / "whole.gguf", types="Q8_0").read_bytes()

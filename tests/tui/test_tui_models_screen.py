@@ -122,6 +122,23 @@ def test_the_open_model_is_marked_and_highlighted() -> None:
     play(script, current="Qwen3-1.7B-Q8_0")
 
 
+def test_a_model_that_cannot_chat_is_not_the_first_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = ModelRow("a-base", "edgellm", chats=False)
+    monkeypatch.setattr("tui.models.shelf.local_rows", lambda: iter((base, *ROWS)))
+    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter(OFFERED))
+
+    async def script(app: PickerApp, pilot: Pilot[None]) -> None:
+        await complete(app, pilot)
+        assert app.pointed == "builtin"
+        await pilot.press("up")
+        assert app.pointed == "a-base"
+        await pilot.press(*"a-base")
+        await pilot.press("enter")
+        await pilot.pause()
+
+    assert play(script).chosen == ["a-base"]
+
+
 @pytest.mark.usefixtures("rows")
 def test_a_click_chooses(no_pull: list[str]) -> None:
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:

@@ -105,8 +105,8 @@ class ChatScreen(BrowsingScreen):
             self._judge()
         elif isinstance(event, ChatsChanged):
             self.show_chats()
-        elif isinstance(event, ModelFailed) and not event.kept and not self.query_one(Composer).unsent:
-            self.show("models")  # but not in front of what was typed: further keys would go there
+        elif isinstance(event, ModelFailed) and not (event.kept or event.to_set or self.query_one(Composer).unsent):
+            self.show("models")  # but not in front of what is typed, or is to be: keys would go there
         elif isinstance(event, ReplyEnded):
             self._go_on(event)
         elif isinstance(event, ModelOpened):
@@ -145,7 +145,7 @@ class ChatScreen(BrowsingScreen):
             self.show_path()
         self._show_figures(reading)
         if (welcome := self.query_one(Welcome)).display:
-            welcome.show(reading)
+            welcome.show(reading, self.desk.refused or "")
         self._due = monotonic() + self._pace.wait()
         if self._ticker:
             busy = running is not None or reading.phase is Phase.LOADING

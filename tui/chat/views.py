@@ -16,7 +16,7 @@ def view(name: str, desk: Desk) -> Screen[Any]:
         case "models":
             from tui.models.screen import ModelsScreen
 
-            return ModelsScreen(desk.model)
+            return ModelsScreen(None if desk.refused else desk.model)
         case "settings":
             from tui.views.settings import SettingsScreen
 

@@ -32,7 +32,7 @@ class Welcome(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._reading = Reading()
+        self._reading, self._refused = Reading(), ""
         self._shown = Content()
         self._named: dict[str, str] = {}
 
@@ -44,9 +44,9 @@ class Welcome(Widget):
         """Know what the keys of the input box are called before it loses the focus."""
         self.screen.bindings_updated_signal.subscribe(self, self._learn)
 
-    def show(self, reading: Reading) -> None:
-        """Say which model is open, or what it waits for."""
-        self._reading = reading
+    def show(self, reading: Reading, refused: str = "") -> None:
+        """Say which model is open, or what it waits for; `refused` says why there is none."""
+        self._reading, self._refused = reading, refused
         card = Content("\n").join(self._lines())
         if card != self._shown:
             self._shown = card
@@ -54,7 +54,7 @@ class Welcome(Widget):
 
     def on_resize(self) -> None:
         """On a narrow screen the keys stand one under the other."""
-        self.show(self._reading)
+        self.show(self._reading, self._refused)
 
     def _lines(self) -> Iterator[Content]:
         yield Content.styled("edgellm", "bold $text-primary")
@@ -69,6 +69,8 @@ class Welcome(Widget):
         mark = (state(reading).text[:2], state(reading).style)
         if reading.phase is Phase.CLOSED:
             yield Content.assemble(mark, f"no model is open: {self._key('chat.models')} chooses one")
+            if self._refused:
+                yield Content.styled(self._refused, "$text-error")
             return
         yield Content.assemble(mark, (called(reading.model, 44), "bold"))
         about = f"{reading.context:,} tokens of context" if reading.context else printable(reading.progress, 44)

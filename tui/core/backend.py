@@ -26,6 +26,10 @@ Options = Callable[[str, str], Mapping[str, Any]]
 """The fields of `LoadOptions` for a model, by the name that it has in lists and its path."""
 
 
+class NoTemplateError(EdgeLLMError):
+    """A model has no chat template; once one is set for it, it opens."""
+
+
 class Reply(Protocol):
     """A reply being written: iterate over it to write it. `edgellm.generation.Generation` is one."""
 
@@ -216,5 +220,5 @@ def _source(path: Path, own: str | None, chosen: str | None) -> str:
     if own is None:
         name = printable(str(path), 400)
         advice = "/set template chatml, or --template at the start, lets it talk all the same"
-        raise EdgeLLMError(f"{name} has no chat template, so that it may not be a chat model: {advice}")
+        raise NoTemplateError(f"{name} has no chat template, so that it may not be a chat model: {advice}")
     return own

@@ -151,7 +151,7 @@ class Desk(Chats):
             self._keep(lambda: self.tuning.recall(before.path))
             self._keep(lambda: self.tuning.go_back(self._loaded))
             self._tell(SettingsChanged())
-            stays = f"; {called(before.name)} stays open"
+            stays = f"; {called(before.name)} stays open{', and what is set here is for that' if event.to_set else ''}"
         if not event.kept and event.name == self.place:
             self.refused = event.problem
         self._tell(Notice(event.problem + stays, "error"))

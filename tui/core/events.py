@@ -31,11 +31,15 @@ class ModelOpened(Event):
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed(Event):
-    """A model was not opened; the line says why and what to do. `kept`: the one before is still open."""
+    """A model was not opened; the line says why and what to do. `kept`: the one before is still open.
+
+    `to_set`: what has to be done is to set something for it.
+    """
 
     name: str
     problem: str
     kept: bool = False
+    to_set: bool = False
 
 
 @dataclass(frozen=True, slots=True)

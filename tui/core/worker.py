@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError, PromptError
 from edgellm.failures import explained
+from tui.core.backend import NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.past import figures
 from tui.core.reading import Phase, Reading
@@ -166,9 +167,9 @@ class Worker:
             return
         self._phase = Phase.LOADING
         self._opened = opening
-        if self._model and (problem := self._problem(name, options)):
+        if self._model and (error := self._problem(name, options)):
             self._phase = Phase.READY
-            self._tell(ModelFailed(name, problem, kept=True))
+            self._tell(_failed(name, error, kept=True))
             return
         self._let_go()
         self._name = name
@@ -181,17 +182,17 @@ class Worker:
         except _NotWantedError:
             self._phase = Phase.CLOSED
         except Exception as error:
-            self._phase, told = Phase.CLOSED, ModelFailed(name, line(error))
+            self._phase, told = Phase.CLOSED, _failed(name, error)
         if told:
             self._tell(told)
 
-    def _problem(self, name: str, options: Options) -> str:
+    def _problem(self, name: str, options: Options) -> Exception | None:
         """Why a model cannot take the place of the one that is open, or nothing: a slip of the pen ends none."""
         try:
             self._backend.check(name, options)
         except Exception as error:
-            return line(error)
-        return ""
+            return error
+        return None
 
     def _let_go(self) -> None:
         model, self._model = self._model, None
@@ -276,6 +277,10 @@ class Worker:
         if not self._model:
             raise EdgeLLMError("no model is open: choose one with /model")
         return self._model
+
+
+def _failed(name: str, error: Exception, kept: bool = False) -> ModelFailed:
+    return ModelFailed(name, line(error), kept, to_set=isinstance(error, NoTemplateError))
 
 
 def line(error: Exception) -> str:

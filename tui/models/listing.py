@@ -76,9 +76,10 @@ class ModelList(OptionList, can_focus=False):
         self.post_message(self.Pointed(self.row))
 
     def _first(self) -> int | None:
-        """The first model; while there may be more, nothing that Enter would pull in its place."""
-        rows = ((place, row) for place, row in enumerate(self._at) if row)
-        return next((place for place, row in rows if not (row.offered and self._looking)), None)
+        """The first model here that can chat, or else the first row; while there may be more, none to be pulled."""
+        rows = [(place, row) for place, row in enumerate(self._at) if row and not (row.offered and self._looking)]
+        able = (place for place, row in rows if row.chats and not (row.offered or row.problem))
+        return next(able, rows[0][0] if rows else None)
 
     def _lines_of(self, width: int) -> Iterator[tuple[ModelRow | None, Option]]:
         for number, (title, columns, rows) in enumerate(self._sections(width)):

@@ -19,7 +19,7 @@ class ModelRow:
     """What is known of a model. `name` is what MODEL accepts, or what a pull is asked for where it is `offered`.
 
     `parameters`, `bytes` and `context` (tokens) are None where nobody says. `problem` is why it cannot be opened.
-    `note` says more in a line.
+    `note` says more in a line. `chats`: it has a chat template, as far as that is known.
     """
 
     name: str
@@ -32,6 +32,7 @@ class ModelRow:
     problem: str | None = None
     note: str = ""
     offered: bool = False
+    chats: bool = True
 
     def matches(self, typed: str) -> bool:
         """Whether each word of what was typed is in the name, the quantization or the source."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgellm.plan import Plan
 
 _HUB = "Hugging Face"
+_NO_TEMPLATE = "has no chat template and may be no chat model"
 
 
 class Shelf:
@@ -99,12 +100,14 @@ def _planned(found: "Found") -> ModelRow:
     try:
         with GGUFFile.open(found.path) as file:
             parameters = sum(tensor.size for tensor in file.tensors.values())
+            chats = file.get_str("tokenizer.chat_template", None) is not None
             plan = make_plan(file, LoadOptions())
     except EdgeLLMError as error:
         return replace(known, problem=str(error).removeprefix(f"{printable(found.path, 400)}: "))
     except Exception as error:  # a damaged file that nobody has thought of is one bad row, not the end of the list
         return replace(known, problem=line(error))
-    return replace(known, parameters=parameters, fit=fit(plan), note=_note(plan))
+    note = _note(plan) if chats else f"{_NO_TEMPLATE}; {_note(plan)}"
+    return replace(known, parameters=parameters, fit=fit(plan), note=note, chats=chats)
 
 
 def _note(plan: "Plan") -> str:
