@@ -97,9 +97,11 @@ class ChatApp(NoticingApp):
             self.notify(problem, severity="warning", timeout=15)
 
     def action_help_quit(self) -> None:
-        """Ctrl+C: stop what is written, as in a shell; else say how to leave."""
+        """Ctrl+C: stop what is written, or drop what is typed, as in a shell; else say how to leave."""
         if self.desk.running is not None:
             self.desk.stop()
+        elif isinstance(self.screen, ChatScreen) and self.screen.put_away():
+            self.notify("Up brings back what was typed; Ctrl+Q leaves the chat")
         else:
             self.notify("Ctrl+Q leaves the chat; everything is saved")
 

@@ -242,11 +242,38 @@ def test_a_command_that_is_wrong_says_what_is_meant(tmp_path: Path) -> None:
             await chat.type("/sytem Be brief.")
             assert any("did you mean /system?" in notice for notice in chat.notices)
             assert chat.composer.text == "/sytem Be brief."
+            await chat.press(*"/find zzz", "enter")  # in its place, and is not glued to it
+            assert any("no message of this chat has the words zzz" in notice for notice in chat.notices)
+            assert chat.composer.text == "/find zzz"
+            await chat.press(*"/find", "enter")
+            assert any("give words" in notice for notice in chat.notices)
+            await chat.press(*"/export", "enter")
+            assert any("give a file" in notice for notice in chat.notices)
             await chat.type("/regen")  # nothing in it could be mended
             assert any("no message yet" in notice for notice in chat.notices)
             assert chat.composer.text == ""
             await chat.type("/system Be brief.")
             assert chat.app.desk.chat.system == "Be brief."
+
+    run(test())
+
+
+def test_control_c_drops_what_is_typed_unless_it_copies_or_stops(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(replies=[["one", "two"]], hold=1)) as chat:
+            await chat.type("hello")
+            await chat.until(lambda: chat.model.held.is_set())
+            await chat.press(*"draft", "ctrl+c")
+            assert chat.composer.text == "draft"
+            await chat.until(lambda: chat.app.desk.running is None)
+            await chat.press("shift+home", "ctrl+c")
+            assert (chat.composer.text, chat.app.clipboard) == ("draft", "draft")
+            await chat.press("end", "ctrl+c")
+            assert chat.composer.text == ""
+            await chat.press("up")
+            assert chat.composer.text == "draft"
+            await chat.press("f1", "ctrl+c")
+            assert chat.composer.text == "draft"
 
     run(test())
 

@@ -191,6 +191,29 @@ def test_what_is_sent_is_recalled_at_once() -> None:
     drive(test)
 
 
+def test_what_is_put_away_comes_back_with_up() -> None:
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        assert not app.box.put_away()
+        app.box.set_history(["sent"])
+        app.box.attach("notes.md", "notes")
+        await type_text(pilot, "one")
+        assert app.box.put_away()
+        assert (app.box.text, [each.name for each in app.box.attachments]) == ("", ["notes.md"])
+        await type_text(pilot, "two")
+        await pilot.press("up")
+        assert app.box.text == "one"
+        assert app.box.put_away(), "one that is recalled only covers what is typed"
+        assert app.box.text == "two"
+        app.box.edit("a message", 1)
+        await type_text(pilot, "!")
+        assert app.box.put_away()
+        assert (app.box.text, app.box.editing) == ("two", None)
+        await pilot.press("up")
+        assert app.box.text == "a message!"
+
+    drive(test)
+
+
 def test_editing_gives_back_what_was_typed() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         await type_text(pilot, "draft")

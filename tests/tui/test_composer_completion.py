@@ -57,6 +57,7 @@ def press(*keys: str, typed: str = "") -> tuple[list[str], str]:
         ("/cl", ["enter"], ["/clear"], ""),  # the first one is selected, and complete
         ("/model", ["enter"], ["/model"], ""),
         ("/se", ["enter"], [], "/set "),  # asks for more
+        ("/set", ["enter"], ["/set"], ""),  # says itself what it wants
         ("/set temp 1", ["enter"], ["/set temp 1"], ""),
         ("/settings", ["enter"], ["/settings"], ""),
         ("/s", ["down", "down", "enter"], ["/settings"], ""),
@@ -188,6 +189,31 @@ def test_a_command_that_is_recalled_opens_no_list() -> None:
         assert (app.box.text, names(app)) == ("first", [])
         await pilot.press("down", "enter")
         assert app.commands() == ["/s"]
+
+    drive(test)
+
+
+def test_a_list_opens_for_what_is_typed_alone() -> None:
+    """A draft that comes back, also after an edit, is no beginning of a word until something is typed."""
+
+    async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
+        app.box.set_completer(complete)
+        app.box.begin("/s")
+        await pilot.pause()
+        assert names(app) == []
+        app.box.edit("/se", 1)
+        await pilot.pause()
+        assert names(app) == []
+        await pilot.press("escape")
+        await pilot.press("left", "right")
+        assert (app.box.text, names(app)) == ("/s", [])
+        await pilot.press("e")
+        assert names(app)[0] == "/set "
+        await pilot.press("backspace")
+        assert "/save" in names(app)
+        app.box.begin("/s")
+        await pilot.pause()
+        assert names(app) == []
 
     drive(test)
 

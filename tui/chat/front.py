@@ -107,6 +107,10 @@ class FrontScreen(Screen[None]):
         draft = self.desk.draft()
         self.query_one(Composer).begin(draft.text, [Attachment(*file) for file in draft.files])
 
+    def put_away(self) -> bool:
+        """Take what is typed out of the box. False where there is nothing."""
+        return self.query_one(Composer).put_away()
+
     def leave(self) -> None:
         """End the program; what is typed is there again the next time. Where it would not be, say so first."""
         if self.keep() or not self.query_one(Composer).unsent or self._warned:

@@ -235,7 +235,7 @@ class ChatScreen(BrowsingScreen):
     def _command(self, message: Composer.Command) -> None:
         composer = self.query_one(Composer)
         if not self.command(message.line) and message.line[1:] not in COMMANDS and not composer.text:
-            composer.text = message.line  # to be mended
+            composer.put_selected(message.line)  # to be mended
 
     @on(Composer.Changed)
     def _changed(self, message: Composer.Changed) -> None:

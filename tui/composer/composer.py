@@ -99,6 +99,7 @@ class Composer(Box):
         super().__init__(placeholder, id=id)
         self._popup = Popup(self._editor)
         self._editor.before_binding = self._popup.look_up  # the message of the last change may not have come yet
+        self._editor.after_put = self._popup.rest
         self._history = History()
         self._saving: Timer | None = None
         self._waiting: list[Composer.Sent] = []
@@ -186,6 +187,26 @@ class Composer(Box):
             for each in sent.attachments:
                 self.attach(each.name, each.text)
 
+    def put_selected(self, line: str) -> None:
+        """Put a line into the box that could not be run: what is typed next replaces it, and arrows lead into it."""
+        self.text = line
+        self._editor.select_all()
+
+    def put_away(self) -> bool:
+        """Take what is typed, or recalled, out of the box; Up brings it back. False where there is nothing."""
+        text, typed = self._editor.text, self.typed
+        if not text:
+            return False
+        if typed == text:
+            self._history.add(text)
+            typed = ""
+        self._history.restart()
+        if self.editing is None:
+            self._editor.put(typed)
+        else:
+            self._clear()
+        return True
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave a key to others where it would do nothing here."""
         match action:
@@ -196,8 +217,13 @@ class Composer(Box):
         return super().check_action(action, parameters)
 
     def action_send(self) -> None:
-        """Take the completion that is selected, and send what needs no more to be typed."""
+        """Take the completion that is selected, and send what needs no more to be typed.
+
+        A whole command that lacks its argument is run all the same: it says what it wants.
+        """
         taken = self._popup.selected
+        if taken and taken.text == f"{self._editor.text} ":
+            taken = None
         if taken:
             self._popup.take(taken)
         if command := command_of(self._editor.text):

@@ -28,6 +28,7 @@ class Editor(TextArea):
         self._take_long = take_long
         self.menu_open = False
         self.before_binding: Callable[[], None] = lambda: None
+        self.after_put: Callable[[], None] = lambda: None
 
     @property
     def cursor(self) -> int:
@@ -38,6 +39,7 @@ class Editor(TextArea):
         """Replace the text; there is nothing to undo. The cursor goes to its end, or else to that of the first line."""
         self.load_text(text)
         self.move_cursor(self.document.end if at_end else (0, len(self.document[0])))
+        self.after_put()
 
     def put_here(self, text: str, instead_of: int = 0) -> None:
         """Insert a text in the place of what is selected, or else of so many characters before the cursor."""

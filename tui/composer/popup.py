@@ -27,6 +27,7 @@ class Popup(OptionList, can_focus=False):
         self._word = ""
         self._looked_at = ("", 0)
         self._closed_at: int | None = None
+        self._not_typed: str | None = None
 
     @property
     def selected(self) -> Completion | None:
@@ -36,8 +37,9 @@ class Popup(OptionList, can_focus=False):
     def look_up(self) -> None:
         """Show what the word at the cursor can become now. What is selected stays so while the list stays the same."""
         text, cursor = self._editor.text, self._editor.cursor
-        if (text, cursor) == self._looked_at:
+        if text == self._not_typed or (text, cursor) == self._looked_at:
             return
+        self._not_typed = None
         self._looked_at = (text, cursor)
         start = word_start(text, cursor)
         self._word = text[start:cursor]
@@ -46,6 +48,12 @@ class Popup(OptionList, can_focus=False):
         found = () if self._closed_at is not None else self.completer(text, cursor)
         if found != self.completions:
             self._show(found, preselected(found, text, self._word))
+
+    def rest(self) -> None:
+        """Hide until something is typed: the text that is there was not, but recalled, edited or begun earlier."""
+        self._not_typed, self._closed_at, self._looked_at = self._editor.text, None, ("", 0)
+        if self.completions:
+            self._show((), None)
 
     def close(self) -> None:
         """Hide until another word is begun."""
