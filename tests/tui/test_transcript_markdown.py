@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -72,6 +72,7 @@ def test_pieces_show_what_the_text_parsed_as_a_whole_shows(text: str) -> None:
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, st.integers(10, 90))
+@example("\\[\n0\t", 10)
 def test_no_line_is_wider_than_asked_for_nor_holds_what_a_terminal_acts_on(text: str, width: int) -> None:
     for line in lines(text, width):
         assert cell_len(line.text) <= width

@@ -60,7 +60,7 @@ class Markdown:
                 return self._table(inner, width, style)
             case "hr":
                 return [decoration(Segment("─" * width, self._palette.rule))]
-        return wrap([(clean(token.content), style)], width)
+        return wrap([(clean(token.content).expandtabs(4), style)], width)
 
     def _inline(self, token: "Token", style: Style) -> list[Span]:
         return spans(token.children or [], self._palette, style)
