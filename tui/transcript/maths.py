@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
 _CLOSING = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
 _RAW = ("\\(", "\\)", "\\[", "\\]")
-_PLACE = "maths"
-"""The name under which the parser keeps, for each mark, where the last search for its end stopped."""
-
 _BEFORE = ["paragraph", "reference", "blockquote", "list"]
 
 
@@ -54,47 +51,33 @@ def _end_of_dollars(source: str, start: int) -> int | None:
 
 
 def _block(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
-    """Lines from one that begins with a mark to one that ends with the other, or to the end of a text that grows.
+    """Lines from one that begins with a mark to one with the other mark, or to the last before a blank line.
 
-    A blank line is in no formula: so what is before it is known as soon as that line comes.
+    Each line tells whether the formula goes on, so that nothing that comes later changes what is before it.
     """
-    if state.is_code_block(first) or first < _stopped(state, first):
+    closing = _closing(_line(state, first))
+    if not closing or state.is_code_block(first):
         return False
-    lines: list[str] = []
-    for line in range(first, last):
-        lines.append(state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]])
-        if not lines[-1].strip() or state.sCount[line] < state.blkIndent or not (closing := _closing(lines)):
-            _note_stop(state, lines[0][:2], line)
-            return False
-        if _closed(lines, closing):
+    if silent:
+        return True
+    lines = [_line(state, first)]
+    while closing not in lines[-1][2 if len(lines) == 1 else 0 :] and first + len(lines) < last:
+        following = first + len(lines)
+        if not _line(state, following).strip() or state.sCount[following] < state.blkIndent:
             break
-    if not silent:
-        token = state.push("maths", "", 0)
-        token.content, token.map = "\n".join(lines), [first, first + len(lines)]
-        state.line = first + len(lines)
+        lines.append(_line(state, following))
+    token = state.push("maths", "", 0)
+    token.content, token.map = "\n".join(lines), [first, first + len(lines)]
+    state.line = first + len(lines)
     return True
 
 
-def _stopped(state: "StateBlock", first: int) -> int:
-    """The line at which the search for the end of a formula stopped that began before this one, with the same mark.
-
-    It looked at all lines up to there. Without this, many marks that nothing ends take time that grows as the square.
-    """
-    start = state.bMarks[first] + state.tShift[first]
-    return int(state.env.get(_PLACE, {}).get(state.src[start : start + 2], 0))
+def _line(state: "StateBlock", line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
 
 
-def _note_stop(state: "StateBlock", mark: str, line: int) -> None:
-    state.env.setdefault(_PLACE, {})[mark] = line
-
-
-def _closing(lines: list[str]) -> str:
-    """The mark that ends a formula of these lines; nothing where they begin none, or go on behind its end."""
-    closing = _CLOSING.get(lines[0][:2], "") if lines[0][:2] != "\\(" else ""
-    text = lines[-1].rstrip()[2 if len(lines) == 1 else 0 :]
-    return closing if closing and closing not in text[: -len(closing)] else ""
-
-
-def _closed(lines: list[str], closing: str) -> bool:
-    last = lines[-1].rstrip()
-    return last.endswith(closing) and (len(lines) > 1 or len(last) >= 4)
+def _closing(line: str) -> str:
+    """The mark that ends the formula which begins with a line; nothing if none does, or the line goes on behind it."""
+    mark, rest = line[:2], line[2:].rstrip()
+    closing = _CLOSING.get(mark, "") if mark != "\\(" else ""
+    return closing if closing not in rest[: -len(closing)] else ""
