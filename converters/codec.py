@@ -62,7 +62,7 @@ def is_kept(tensor: Planned) -> bool:
 
 
 def _check_finite(tensor: Planned, first: int, data: NDArray[np.uint8]) -> None:
-    """Refuse floats that stay as they are and hold NaN or Inf, as the encoders do; in blocks nobody looks for them."""
+    """Refuse NaN and Inf in floats that are copied, as the encoders do; quantized blocks are not searched."""
     if tensor.type.name not in FLOAT_FORMATS:
         return
     unsigned, exponent = FLOATS[tensor.type.name]

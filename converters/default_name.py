@@ -1,4 +1,4 @@
-"""What a new file is called where nobody says: by its model and its type, as files on Hugging Face are."""
+"""The default name of a new GGUF file: its model, then its type, as for files on Hugging Face."""
 
 import re
 from pathlib import Path

@@ -191,7 +191,7 @@ class Chat:
     def cancel(self) -> None:
         """Stop the reply that is being made, from any thread; nothing happens if there is none.
 
-        While its prompt is made, whoever asked for it gets an EdgeLLMError.
+        While its prompt is made, the call that asked for it raises EdgeLLMError.
         """
         self._prompts.template.stop()
         if self._running:

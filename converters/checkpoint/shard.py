@@ -85,7 +85,7 @@ def _head(path: Path) -> tuple[int, bytes]:
 
 
 def _read_by_library(path: Path, head: bytes, header: int, nbytes: int) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Name, dtype and shape of each tensor, in the order of their bytes. So many bytes of the file are its header."""
+    """Name, dtype and shape of each tensor, in the order of their bytes; `header` is the number of header bytes."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -118,7 +118,7 @@ def _safe_to_map(path: Path, header: int, nbytes: int) -> Iterator[Path]:
 
 
 def _copied(start: bytes, nbytes: int, until: ExitStack) -> Path | None:
-    """A temporary file of so many bytes that begins with `start`; None if it cannot be written."""
+    """A temporary file of `nbytes` bytes that begins with `start`; None if it cannot be written."""
     with suppress(OSError):
         copy = until.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 (it is entered)
         copy.truncate(nbytes)

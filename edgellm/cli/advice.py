@@ -31,7 +31,7 @@ _OF_ALL: dict[str, str | tuple[str, ...]] = {
     "-mli --multiline-input": "in `edgellm chat` Ctrl+J makes a new line",
     "-mm -mmu --mmproj --mmproj-url --image": "it reads text alone",
     "-ncffn --n-cpu-ffn": "--cpu-ffn keeps the feed-forwards of all layers on the CPU",
-    "-np --parallel": ("--parallel N decodes so many sequences at once", "one command writes one reply"),
+    "-np --parallel": ("--parallel N decodes N sequences at once", "one command writes one reply"),
     "-ot --override-tensor": "--gpu-layers and --cpu-ffn say what lies on the GPU",
     "--outtype": "--type TYPE says what to make",
     "-sm -ts --split-mode --tensor-split": _ONE_GPU,

@@ -155,7 +155,7 @@ def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
 
 @contextmanager
 def _raw_for_others(undecided: bool) -> Iterator[None]:
-    """Say what else there is where a template that nobody asked for does not work."""
+    """Name --raw in the error of a template that the command line did not ask for."""
     try:
         yield
     except EdgeLLMError as error:
