@@ -16,7 +16,7 @@ from converters.report import Plan, Report
 from converters.target import check_target
 from converters.vocabulary import vocabulary
 from edgellm.errors import OptionError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 @overload

@@ -14,8 +14,8 @@ from converters.report import Report
 from converters.target import check_target
 from converters.tensors import Planned
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
-from edgellm.gguf.printable import printable
 from kquants import FLOAT_FORMATS
 
 

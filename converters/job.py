@@ -16,10 +16,10 @@ from converters.report import Plan, Report, described
 from converters.target import check_room
 from converters.tensors import Planned, Value
 from converters.unchanged import Watched
-from edgellm.checks import whole
 from edgellm.errors import OptionError, UnsupportedModelError
-from edgellm.gguf.printable import printable
-from edgellm.machine import default_threads
+from edgellm.fmt import printable
+from edgellm.options.checks import whole
+from edgellm.system.machine import default_threads
 
 _MOST_COLUMNS = 1 << 18
 """Weights of a row at most: tensors are cut into rows, and each thread has a whole one in memory."""

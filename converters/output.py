@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 if sys.platform == "win32":
     import msvcrt

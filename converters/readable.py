@@ -8,8 +8,8 @@ from converters.header import Layout
 from converters.tensors import Planned
 from edgellm.arch import describe
 from edgellm.errors import ModelFileError, UnsupportedModelError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
 from edgellm.gguf.unwritten import UnwrittenFile
 from edgellm.text.tokenizer import Tokenizer
 

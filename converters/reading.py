@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 def read_bytes(path: Path, offset: int, nbytes: int) -> NDArray[np.uint8]:

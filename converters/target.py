@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converters.output import temporary_of, told
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 
 
 def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 class Watched:

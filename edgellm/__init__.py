@@ -64,7 +64,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'edgellm' has no attribute {name!r}")
     if name in _BESIDE:
-        from edgellm.siblings import check_siblings
+        from edgellm.system.siblings import check_siblings
 
         check_siblings(*_BESIDE[name])
     return getattr(import_module(_HOME_OF[name]), name)

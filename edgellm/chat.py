@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
-from edgellm.branches import Branches
-from edgellm.decoding import Prompt
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.generation import Completion, Generation
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
+from edgellm.generate.decoding import Prompt
+from edgellm.generate.generation import Completion, Generation
+from edgellm.generate.generator import Writer
+from edgellm.generate.overflow import Overflow, pinned
+from edgellm.generate.prefix_cache import Branches
+from edgellm.generate.session import PrefillProgress
 from edgellm.options import ChatOptions, check_text
-from edgellm.overflow import Overflow, pinned
-from edgellm.session import PrefillProgress
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts, own_template, template_for
 from edgellm.text.template import Message, check_messages, named_source
-from edgellm.writer import Writer
 
 
 class Chat:

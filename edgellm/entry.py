@@ -2,8 +2,7 @@
 
 import sys
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
+from edgellm.exit_codes import INTERRUPTED
 
 
 def main() -> None:
@@ -12,7 +11,7 @@ def main() -> None:
     0 done, 1 an error its message explains, 2 wrong usage, 130 interrupted, 141 the pipe was closed.
     """
     try:
-        from edgellm.streams import prepare
+        from edgellm.terminal.streams import prepare
 
         prepare()
         from edgellm.cli import run

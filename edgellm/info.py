@@ -9,10 +9,10 @@ from edgellm.arch import describe as describe_model
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Strings
 from edgellm.gguf.check import special_ids
-from edgellm.machine import available_memory, default_threads
 from edgellm.options import LoadOptions
-from edgellm.speeds import kept
-from edgellm.traffic import Traffic, decode_tps
+from edgellm.perf.machine_profile import kept
+from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.system.machine import available_memory, default_threads
 
 # An architecture with any of these keeps something else than one key and value per head, layer and token.
 _OTHER_CACHES = (

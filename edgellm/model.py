@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
-from edgellm.branches import Branches
-from edgellm.decoding import Prompt
 from edgellm.engine import protocol
 from edgellm.engine.budget import KVBudget, check_memory
 from edgellm.engine.engine import Engine
 from edgellm.engine.offload import Offload, Uploading
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
-from edgellm.gauge import Gauge
-from edgellm.generation import Completion, Generation
+from edgellm.fmt import printable, size
+from edgellm.generate.decoding import Prompt
+from edgellm.generate.generation import Completion, Generation
+from edgellm.generate.generator import Writer
+from edgellm.generate.prefix_cache import Branches
+from edgellm.generate.session import Cancel, PrefillProgress, Session
 from edgellm.gguf import GGUFFile, sigbus
-from edgellm.gguf.printable import printable, size
-from edgellm.home import cache_folder
-from edgellm.machine import available_memory, default_threads, usable_cpus
 from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults
-from edgellm.session import Cancel, PrefillProgress, Session
+from edgellm.perf.mbu import Gauge
+from edgellm.system.folders import cache_folder
+from edgellm.system.machine import available_memory, default_threads, usable_cpus
 from edgellm.text.tokenizer import Tokenizer
-from edgellm.writer import Writer
 from kquants.jit import Progress
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Compiled kernels: made once per machine in child processes, kept as object code, loaded in milliseconds.
 
 A kernel is a Python function over addresses and integers that Numba compiles to one C function. Its object
-code is kept in a cache folder, under a name that holds a hash of everything it came from (`kquants.fingerprint`);
+code is kept in a cache folder, under a name that holds a hash of everything it came from (`kquants.compiler.fingerprint`);
 loading it needs LLVM's linker alone, so a process that finds its kernels there never imports numba.
 
 `kquants.compiler.compilers` compiles those that are missing.
@@ -14,28 +14,20 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from kquants.compiler.cache import Folder, opened
+from kquants.compiler.errors import CHANGED_MESSAGE
+from kquants.compiler.errors import KernelError as KernelError
+from kquants.compiler.errors import SourcesChangedError as SourcesChangedError
+from kquants.compiler.fingerprint import fingerprint as fingerprint
+from kquants.compiler.fingerprint import kernel_fingerprint
 from kquants.compiler.host import target_machine as target_machine
-from kquants.fingerprint import SourcesChangedError as SourcesChangedError
-from kquants.fingerprint import fingerprint as fingerprint
-from kquants.fingerprint import kernel_fingerprint
-from kquants.kept import Folder, opened
-from kquants.names import MODULES
+from kquants.compiler.kernel_names import MODULES
 
 Progress = Callable[[int, int], None]
 """Called with (kernels made, kernels to make) now and then while this process, or one that it waits for, compiles.
 
 It may raise, which ends that.
 """
-
-
-class KernelError(RuntimeError):
-    """A kernel could not be compiled or loaded; the message holds the compiler's last line."""
-
-
-CHANGED = 4
-"""Exit code of a compiler's process whose sources are not those of this process."""
-
-CHANGED_MESSAGE = "the files of kquants have changed since this process began, as an upgrade does: start it again"
 
 
 def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from kquants.compiler.decorators import KERNELS
-from kquants.names import REGISTERED
+from kquants.compiler.kernel_names import REGISTERED
 
 __all__ = ["KERNELS"]
 

@@ -17,7 +17,7 @@ FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
 SPREAD_ROWS = 8
-"""Most rows of x that are spread out for rows of W in parts, see `kquants.products.tiled_decode`."""
+"""Most rows of x that are spread out for rows of W in parts, see `kquants.matmul.tiled_decode`."""
 
 MOST_TOKENS = 16
 """Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
@@ -27,7 +27,7 @@ UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
 more, see `kquants.formats.winograd`, blocks are of int8.)"""
 
 DOTS_BYTES = 8 * 16 * 64
-"""Scratch for dot products of matrix tiles on their way, see `kquants.products.amx_blocks`, or for 256 values of 16
+"""Scratch for dot products of matrix tiles on their way, see `kquants.matmul.amx_blocks`, or for 256 values of 16
 rows of x as int16."""
 
 FLOAT_ROWS = 66
@@ -37,10 +37,10 @@ cache of 512 KB, with AVX-512 in one of 1 MB. A Zen 4, which has that, with AVX2
 with 48, and as fast with 96; with AVX-512 BF16 it is 2 % slower with 36, and 1 % faster with 132."""
 
 MOST_PACKED_BYTES = 2048
-"""For as many `kquants.products.float_products.PACKED_BYTES` there is room."""
+"""For as many `kquants.matmul.float_products.PACKED_BYTES` there is room."""
 
 FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MOST_PACKED_BYTES + 64
-"""Scratch for products of float weights with many rows of x, see `kquants.products.floats`; the last 64 bytes are for
+"""Scratch for products of float weights with many rows of x, see `kquants.matmul.floats`; the last 64 bytes are for
 zeros behind the last row of W."""
 
 X_GROUP = 256
@@ -85,7 +85,7 @@ ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, JOB, TEAM, CLOCK, LINES = range(0,
 PROGRAM, BATCH, OPS = range(JOB + 8, JOB + 32, 8)
 GIVE_WAY, FUTEX, FUTEX_NUMBER = range(TEAM + 8, TEAM + 32, 8)
 CLOCK_ID, NOW, NOW_NS = range(CLOCK + 8, CLOCK + 32, 8)
-"""Byte offsets in the control block, which is described in `kquants.team.jobs`."""
+"""Byte offsets in the control block, which is described in `kquants.threadpool.jobs`."""
 
 JOB_NUMBER = 1 << 16
 """The word of a job is its number times this, and how many threads it is for."""
@@ -96,7 +96,7 @@ LINE_BYTES = 64
 
 SHARE_END, THREAD, THREADS, PREPARED, SHARE_BYTES = range(0, 5 * 8, 8)
 """Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size: see
-`kquants.team.interpreter`."""
+`kquants.threadpool.interpreter`."""
 
 
 def counters_bytes(ops: int) -> int:
@@ -133,7 +133,7 @@ def in_odd_lines(nbytes: int) -> int:
 
 
 def matmul_scratch(columns: int, name: str) -> int:
-    """Bytes of scratch that a product with weights of a format needs: `kquants.products.tiled` or `floats`.
+    """Bytes of scratch that a product with weights of a format needs: `kquants.matmul.tiled` or `floats`.
 
     Of quantized ones, the last rows of W need 17 bytes a column, spread rows of x as many as quantized x. BF16 ones
     need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows

@@ -16,7 +16,7 @@ OP_WORDS = 16
 
 
 class OpHead(NamedTuple):
-    """How the record of an op begins; for its units see `kquants.team.interpreter`."""
+    """How the record of an op begins; for its units see `kquants.threadpool.interpreter`."""
 
     kernel: Word
     units: Word
@@ -204,7 +204,7 @@ class Int8Peak(NamedTuple):
 
     rounds: Word
     factors: Word
-    """64 int8, then 64 for each sum that a thread keeps, those below 16: see `kquants.bandwidth`."""
+    """64 int8, then 64 for each sum that a thread keeps, those below 16: see `kquants.microbenchmark`."""
     sums: Word
     """int32, one for each unit of work."""
 

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from edgellm.engine.threads import ThreadPool
+from edgellm.engine.threadpool import ThreadPool
 from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
 from support.desk_front import Front, MakeFront

@@ -10,12 +10,12 @@ from textual.command import Provider
 from textual.message import Message
 
 from edgellm.errors import EdgeLLMError
-from edgellm.home import config_file
+from edgellm.system.folders import config_file
 from tui.binding import bind
 from tui.chat.screen import ChatScreen
 from tui.clipboard import copy
 from tui.core.backend import Backend
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.events import Event
 from tui.core.given import NOTHING, Given
 from tui.core.store import Store

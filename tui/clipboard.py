@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from textual.app import App
 
-from edgellm.gguf.printable import counted
+from edgellm.fmt import counted
 
 _PATIENCE_S = 2.0
 _DEAF = ("linux", "vt220", "vt100", "dumb")

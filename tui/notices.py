@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.lasting import LastingApp
 
 

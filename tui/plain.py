@@ -6,15 +6,15 @@ from queue import Empty, Queue
 from time import monotonic
 
 from edgellm.errors import EdgeLLMError
-from edgellm.home import log_file
+from edgellm.system.folders import log_file
 from tui.commands import COMMANDS, run
 from tui.composer.slash import command_of, message_of, typed_for
+from tui.core.activity import Phase
 from tui.core.backend import Backend
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded, Weighed
 from tui.core.files import with_files
 from tui.core.given import NOTHING, Given
-from tui.core.reading import Phase
 from tui.core.store import Store
 from tui.instruments.figures import figures_line
 from tui.plain_input import Input

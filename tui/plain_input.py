@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import click
 
-from edgellm.texts import LONGEST, decode
+from edgellm.system.text_input import LONGEST, decode
 
 _QUOTES = '"""'
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgellm.gguf.printable import printable, size
-from edgellm.tables import table
+from edgellm.fmt import printable, size
+from edgellm.terminal.tables import table
 from tui.commands import COMMANDS
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.machine import memory
 from tui.core.naming import called
 from tui.core.settings import SETTINGS

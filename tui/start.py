@@ -1,8 +1,8 @@
 """From the command to a running chat: the store, the log, and the model that is wanted."""
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
-from edgellm.home import chats_file, log_file
+from edgellm.fmt import printable
+from edgellm.system.folders import chats_file, log_file
 from tui.ahead import typed_ahead
 from tui.core.backend import EdgeBackend
 from tui.core.given import NOTHING, Given

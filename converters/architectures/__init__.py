@@ -12,7 +12,7 @@ from converters.architectures.rope import rope_config, rope_factors
 from converters.architectures.tensors import read_tensors
 from converters.architectures.variant import Variant, read_sizes
 from converters.tensors import Metadata, Source
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 if TYPE_CHECKING:
     from converters.checkpoint import Checkpoint

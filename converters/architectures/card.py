@@ -15,7 +15,7 @@ from converters.architectures.config import Config
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.folder import model_name
 from edgellm.errors import EdgeLLMWarning, ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 if TYPE_CHECKING:
     import gguf

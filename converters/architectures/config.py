@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from converters.checkpoint.files import without_nulls
 from edgellm.errors import ModelFileError, UnsupportedModelError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 _LARGEST = 1e15
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from converters.architectures.config import Config
 from converters.architectures.variant import Sizes
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 if TYPE_CHECKING:
     import gguf

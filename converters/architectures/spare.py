@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMWarning
-from edgellm.gguf.printable import counted, printable
+from edgellm.fmt import counted, printable
 
 # What these hold is computed from config.json. Old checkpoints of any model have them, so nothing is said.
 _COMPUTED = (

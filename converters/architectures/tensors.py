@@ -13,7 +13,7 @@ from converters.architectures.variant import Sizes, Variant
 from converters.checkpoint import Checkpoint
 from converters.tensors import Source
 from edgellm.errors import EdgeLLMWarning
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 Shapes = Mapping[str, tuple[int, ...]]
 

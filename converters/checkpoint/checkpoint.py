@@ -13,7 +13,7 @@ from converters.checkpoint.quantized import check_names, check_quantization
 from converters.checkpoint.scales import FP8, read_scales, scale_names, scale_of
 from converters.checkpoint.shard import StoredTensor, read_shard
 from converters.tensors import Source
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 _FLOATS = ("F32", "F16", "BF16")
 _MOST_TENSORS = 1 << 17

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
 
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable, size
-from edgellm.texts import plain
+from edgellm.fmt import printable, size
+from edgellm.system.text_input import plain
 
 LFS_POINTER = b"version https://git-lfs"
 # Twice the largest tokenizer.json published; read as JSON, it takes eight times as much memory.

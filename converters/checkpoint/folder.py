@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from converters.checkpoint.files import fail, is_plain, read_object
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from converters.checkpoint.files import fail, without_nulls
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 _WITH_FP8 = ("fp8", "fbgemm_fp8", "compressed-tensors")
 # "dense" is that of checkpoints whose KV cache alone is to be quantized.

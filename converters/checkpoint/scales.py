@@ -9,7 +9,7 @@ from converters.checkpoint.files import fail
 from converters.checkpoint.fp8 import Scales
 from converters.checkpoint.shard import StoredTensor
 from converters.reading import read_bytes
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 FP8 = ("F8_E4M3", "F8_E5M2")
 _ADDED = ("_scale_inv", "_scale")

@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 
 from converters.checkpoint.files import LFS_POINTER, fail
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 
 # Bytes of a number, by the names of safetensors' format; those of less than a byte are left out.
 _WIDTHS = {

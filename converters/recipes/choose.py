@@ -15,7 +15,7 @@ from converters.recipes.mixes import RECIPES, Layer, Recipe
 from converters.recipes.overrides import Override, first_matches
 from converters.tensors import Planned, Source
 from edgellm.errors import OptionError, UnsupportedModelError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from kquants.ggml import NAMED_TYPES
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")

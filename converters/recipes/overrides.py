@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
 from edgellm.errors import OptionError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from kquants import ENCODED_FORMATS
 
 

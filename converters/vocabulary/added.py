@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from converters.vocabulary.files import Document
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 

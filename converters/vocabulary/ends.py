@@ -11,7 +11,7 @@ from typing import Any, cast
 from converters.tensors import Value
 from converters.vocabulary.files import Files, place
 from edgellm.errors import EdgeLLMWarning
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.text.vocabulary import END_TEXTS, ENDS_KEY
 
 _KEY = "eos_token_id"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from converters.vocabulary.files import Document
 from converters.vocabulary.pieces import BYTE_TEXT, Piece, added_piece, listed
 from converters.vocabulary.pretokenizer import steps
 from edgellm.errors import UnsupportedModelError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.text.spm import SPACE
 from edgellm.text.vocabulary import BYTE
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from converters.vocabulary.files import Document
 from edgellm.errors import UnsupportedModelError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 def added_around(tokenizer: Document, tokens: dict[str, Any], roles: list[str]) -> dict[str, bool]:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from converters.vocabulary.files import Document
 from edgellm.errors import UnsupportedModelError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
 
 _ALL = r"|\s+(?!\S)|\s+"

@@ -8,7 +8,7 @@ from converters.vocabulary.files import Document
 from converters.vocabulary.model_proto import UNIGRAM, ModelProto
 from converters.vocabulary.pieces import ADDED_SCORE, Piece, added_piece, listed
 from edgellm.errors import EdgeLLMWarning, ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.text.vocabulary import NORMAL, USER_DEFINED
 
 

@@ -9,7 +9,7 @@ from converters.vocabulary.added import ROLES, content
 from converters.vocabulary.files import Document
 from converters.vocabulary.post_processor import added_around
 from edgellm.errors import EdgeLLMWarning, ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 # The names of the roles in GGUF keys; a role that is not here has no key. "seperator" is how GGUF spells it.
 _KEYS = {

@@ -8,7 +8,7 @@ from converters.vocabulary.files import Document
 from converters.vocabulary.model_proto import ModelProto
 from converters.vocabulary.pretokenizer import steps
 from edgellm.errors import EdgeLLMWarning
-from edgellm.gguf.printable import counted, printable
+from edgellm.fmt import counted, printable
 from edgellm.text.pretokenizers import PRE_TOKENIZERS
 
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")

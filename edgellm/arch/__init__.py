@@ -5,8 +5,8 @@ from collections.abc import Callable
 from edgellm.arch import llama, qwen2, qwen3
 from edgellm.arch.description import Description
 from edgellm.arch.refuse import refuse
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
 
 ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {
     "llama": llama.describe,

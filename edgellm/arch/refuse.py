@@ -3,8 +3,8 @@
 from typing import NoReturn
 
 from edgellm.errors import UnsupportedModelError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
 
 
 def refuse(file: GGUFFile, problem: str) -> NoReturn:

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from edgellm.arch.description import Rope
 from edgellm.arch.refuse import refuse
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
 
 Frequencies = NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """Taking tensors out of a file by name, each with the shape it must have and a type that can be computed."""
 
 from edgellm.arch.refuse import refuse
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
-from edgellm.gguf.printable import printable
 from kquants import FORMATS
 
 

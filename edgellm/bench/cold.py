@@ -8,7 +8,7 @@ from time import perf_counter
 from edgellm.bench.peer import Peer
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.process.spawn import ending, last_words, start
 from edgellm.text.tokenizer import Tokenizer
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from itertools import chain
 from statistics import median
 
-from edgellm.measuring import CPUShare, int8_peak
-from edgellm.speeds import MEMORY, keep
+from edgellm.perf.bandwidth import CPUShare, int8_peak
+from edgellm.perf.machine_profile import MEMORY, keep
 
 _READS = 5
 """Reads of the memory before a turn, and after it. Its bandwidth is what they read together in all their time: decoding
@@ -19,7 +19,7 @@ _ENOUGH = 3
 
 
 class Limits:
-    """What so many threads read, multiply and add: `read` and `multiply` are those of `edgellm.measuring`.
+    """What so many threads read, multiply and add: `read` and `multiply` are those of `edgellm.perf.bandwidth`.
 
     What is read and multiplied in three undisturbed rounds or more is kept for `edgellm plan`.
     """

@@ -11,10 +11,10 @@ from typing import Any, Self, cast
 from edgellm.bench.load import warm_up
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
-from edgellm.extras import how_to_install
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.llamacpp.wire import Opening
 from edgellm.process.spawn import ending, last_words, start
+from edgellm.system.extras import how_to_install
 from kquants.ggml import NAMED_TYPES
 
 BATCH = 512

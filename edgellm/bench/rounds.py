@@ -18,10 +18,10 @@ from edgellm.bench.load import OFF_THE_CLOCK, Load, warm_up
 from edgellm.bench.peer import Peer, open_peer
 from edgellm.bench.setting import OURS, Setting
 from edgellm.engine import protocol
-from edgellm.gguf.printable import counted
-from edgellm.measuring import memory_reads, weight_products
+from edgellm.fmt import counted
 from edgellm.model import Model
-from edgellm.traffic import Traffic
+from edgellm.perf.bandwidth import memory_reads, weight_products
+from edgellm.perf.roofline import Traffic
 from kquants import QUANTIZED_FORMATS
 from kquants.jit import Progress
 

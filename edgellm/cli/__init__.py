@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from edgellm import __version__
-from edgellm.alike import nearest
 from edgellm.cli import habits
 from edgellm.cli.shell import VARIABLE, answer
-from edgellm.entry import INTERRUPTED
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
-from edgellm.failures import explained
-from edgellm.gguf.printable import printable
-from edgellm.siblings import check_siblings
+from edgellm.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
+from edgellm.fmt import printable
+from edgellm.options.nearest import nearest
+from edgellm.system.failures import explained
+from edgellm.system.siblings import check_siblings
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -130,7 +130,7 @@ def cli() -> None:
 
 
 def run() -> int:
-    """Run the command line; return its exit code (see `edgellm.entry`)."""
+    """Run the command line; return its exit code (see `edgellm.exit_codes`)."""
     try:
         if instruction := os.environ.get(VARIABLE):
             return answer(cli, instruction)
@@ -141,20 +141,20 @@ def run() -> int:
     except click.UsageError as error:
         names = [error.ctx.command_path, error.ctx.invoked_subcommand] if error.ctx else ["edgellm"]
         command = " ".join(name for name in names if name)
-        return _complain(f"{' '.join(error.format_message().split())} (see {command} --help)", 2)
+        return _complain(f"{' '.join(error.format_message().split())} (see {command} --help)", WRONG_USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _discard_stdout()
-        return 128 + 13
+        return PIPE_CLOSED
     except OptionError as error:
-        return _complain(_as_flag(str(error)), 2)
+        return _complain(_as_flag(str(error)), WRONG_USAGE)
     except PromptError as error:
-        return _complain(error.said(_WORDS), 1)
+        return _complain(error.said(_WORDS), FAILED)
     except EdgeLLMError as error:
-        return _complain(str(error), 1)
+        return _complain(str(error), FAILED)
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
-        return _complain(explained(error) or _unwritten(error), 1)
+        return _complain(explained(error) or _unwritten(error), FAILED)
 
 
 def _unwritten(error: BaseException) -> str:

@@ -77,8 +77,8 @@ def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | N
     from edgellm.arch import describe
     from edgellm.bench.figures import figures  # after the options were checked: they bring numpy and more
     from edgellm.gguf import GGUFFile
-    from edgellm.machine import default_threads
     from edgellm.models import resolve
+    from edgellm.system.machine import default_threads
 
     results: list[Result] = []
     path, interrupted = resolve(name), False
@@ -100,7 +100,7 @@ def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | N
 def _how_far(results: "list[Result]", rounds: int) -> str:
     if not results:
         return "before the first round"
-    from edgellm.gguf.printable import counted
+    from edgellm.fmt import counted
 
     threads = counted(results[-1].threads, "thread")
     return f"after {len(results[-1].rounds)} of {counted(rounds, 'round')} with {threads}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from edgellm.gguf.printable import counted, printable, size
+from edgellm.fmt import counted, printable, size
 
 _WIDTH = 78
 _NAME, _SHARE = 13, 19

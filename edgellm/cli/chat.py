@@ -51,7 +51,7 @@ def command(
 
 
 def _missing(model: str) -> ModelFileError:
-    from edgellm.gguf.printable import printable  # brings numpy
+    from edgellm.fmt import printable  # brings numpy
 
     name = printable(model, 400)
     return ModelFileError(f"{name}: there is no such file; `edgellm list` shows the models on this machine")

@@ -12,7 +12,7 @@ import click
 
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import one_of
-from edgellm.tables import table
+from edgellm.terminal.tables import table
 
 if TYPE_CHECKING:
     from converters import Job, Plan, Report
@@ -89,7 +89,7 @@ class Pace:
 
     def __call__(self, done: int, total: int) -> None:
         """`done` of `total` weights are written."""
-        from edgellm.gguf.printable import duration
+        from edgellm.fmt import duration
 
         now = monotonic()
         if not self._since:  # the first slab: what came before it was compiling
@@ -116,7 +116,7 @@ def _millions(weights: float) -> str:
 
 
 def _plan(plan: "Plan") -> Iterator[str]:
-    from edgellm.gguf.printable import counted, size
+    from edgellm.fmt import counted, size
 
     yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
     yield ""
@@ -141,7 +141,7 @@ def _report(report: "Report") -> Iterator[str]:
 
 
 def _facts(summary: "Summary") -> str:
-    from edgellm.gguf.printable import printable, size
+    from edgellm.fmt import printable, size
 
     here = Path.cwd().resolve()
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
@@ -151,7 +151,7 @@ def _facts(summary: "Summary") -> str:
 
 def _types(summary: "Summary") -> Iterator[str]:
     """A line for each type, the one with the most bytes first."""
-    from edgellm.gguf.printable import size
+    from edgellm.fmt import size
 
     of: dict[str, list[Converted]] = {}
     for tensor in summary.tensors:
@@ -175,13 +175,13 @@ def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
 
 
 def _tensor_row(tensor: "Converted") -> tuple[str, ...]:
-    from edgellm.gguf.printable import size
+    from edgellm.fmt import size
 
     shape = " x ".join(map(str, tensor.shape))
     return _name(tensor), shape, tensor.source_type, tensor.type, size(tensor.nbytes), tensor.note
 
 
 def _name(tensor: "Converted") -> str:
-    from edgellm.gguf.printable import printable
+    from edgellm.fmt import printable
 
     return printable(tensor.name)

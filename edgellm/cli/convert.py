@@ -53,7 +53,7 @@ def _fetched(source: str) -> Path | None:
 
 
 def _tell_what_stays(folder: Path) -> None:
-    from edgellm.gguf.printable import size
+    from edgellm.fmt import size
     from edgellm.models.pulled import pulled
 
     for kept in pulled():

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from edgellm.tables import table
+from edgellm.terminal.tables import table
 
 
 @click.command("devices")
@@ -16,9 +16,9 @@ def command(as_json: bool) -> None:
     --gpu takes the number of a GPU or a part of its name. Integrated GPUs and software are used only if they are named
     or --gpu-layers is a number or all.
     """
+    from edgellm.engine.backends import KINDS, kind
     from edgellm.engine.device import DeviceFault
-    from edgellm.engine.kinds import KINDS, kind
-    from edgellm.machine import available_memory, cpu_name
+    from edgellm.system.machine import available_memory, cpu_name
 
     cpu = {"gpu": None, "name": cpu_name(), "kind": "CPU", "backend": "", "features": _cpu_features()}
     found: list[dict[str, Any]] = [{**cpu, "free": available_memory()}]
@@ -38,7 +38,7 @@ def _cpu_features() -> list[str]:
 
 
 def _as_text(found: list[dict[str, Any]]) -> list[str]:
-    from edgellm.gguf.printable import printable, size
+    from edgellm.fmt import printable, size
 
     rows = []
     for each in found:

@@ -15,13 +15,13 @@ from edgellm.cli.prompts import check_template, conversation, prompt_options
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.options import GenerationOptions, LoadOptions
-from edgellm.streams import write
+from edgellm.terminal.streams import write
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
-    from edgellm.generation import Generation, Token
+    from edgellm.generate.generation import Generation, Token
     from edgellm.model import Model
 
 

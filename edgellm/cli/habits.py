@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import click
 
-from edgellm.alike import OTHER_NAMES
 from edgellm.cli.advice import advised
+from edgellm.options.nearest import OTHER_NAMES
 
 COMMANDS = {
     "delete": "rm",

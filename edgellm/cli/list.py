@@ -8,9 +8,9 @@ from textwrap import wrap
 
 import click
 
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 from edgellm.models import BUILT_IN, Found, find_models
-from edgellm.tables import table
+from edgellm.terminal.tables import table
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
 _SPARE = ("path", "architecture", "from", "context", "type")

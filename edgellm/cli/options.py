@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from edgellm.checks import text, whole
 from edgellm.cli.shell import one_of, pre_tokenizers
 from edgellm.options import GenerationOptions, LoadOptions, checked
-from edgellm.texts import decode
+from edgellm.options.checks import text, whole
+from edgellm.system.text_input import decode
 
 KV_TYPES = one_of(*LoadOptions.choices("kv_type"))
 ENGINES = one_of(*LoadOptions.choices("engine"))

@@ -15,7 +15,7 @@ from edgellm.cli.prompts import STDIN
 from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import files, model_names
 from edgellm.options import LoadOptions
-from edgellm.texts import LONGEST, decode, fault, read
+from edgellm.system.text_input import LONGEST, decode, fault, read
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity

@@ -11,10 +11,10 @@ from edgellm.cli.screen import Progress, notices
 from edgellm.cli.shell import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
-from edgellm.tables import table
+from edgellm.terminal.tables import table
 
 if TYPE_CHECKING:
-    from edgellm.plan import GPUPlan, Plan
+    from edgellm.perf.plan import GPUPlan, Plan
 
 
 @click.command("plan")
@@ -38,7 +38,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
     from edgellm.models import resolve
-    from edgellm.plan import make_plan
+    from edgellm.perf.plan import make_plan
 
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
@@ -53,7 +53,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
     """The speeds of these names that were kept, or are measured now; a note tells why some are missing."""
-    from edgellm.speeds import kept
+    from edgellm.perf.machine_profile import kept
 
     known = {name: speed for name, speed in kept(threads).items() if name in wanted}
     unknown = [name for name in wanted if name not in known]
@@ -62,9 +62,9 @@ def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
 
 def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
-    from edgellm.home import speeds_file
-    from edgellm.measuring import measure
-    from edgellm.speeds import keep
+    from edgellm.perf.bandwidth import measure
+    from edgellm.perf.machine_profile import keep
+    from edgellm.system.folders import speeds_file
 
     try:
         with notices(), Progress() as progress:
@@ -84,7 +84,7 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
 
 
 def _memory(plan: "Plan") -> Iterator[str]:
-    from edgellm.gguf.printable import counted, size
+    from edgellm.fmt import counted, size
 
     ctx, gpu = counted(plan.ctx, "token"), plan.gpu
     where = f"{plan.devices[0]['blocks']} blocks{'' if gpu else ', all'} on the CPU"
@@ -103,7 +103,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
 
 
 def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
-    from edgellm.gguf.printable import counted, size
+    from edgellm.fmt import counted, size
 
     if expected := figures["decode"]:
         full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
@@ -115,7 +115,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
-    from edgellm.gguf.printable import size
+    from edgellm.fmt import size
 
     free = "" if gpu.available is None else f"of {size(gpu.available)} that may be used"
     short = gpu.available is not None and gpu.total > gpu.available
@@ -129,7 +129,7 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
 
 
 def _kv_verdict(plan: "Plan") -> str:
-    from edgellm.gguf.printable import counted, size
+    from edgellm.fmt import counted, size
 
     if plan.kv_cache <= plan.kv_memory:
         return ""

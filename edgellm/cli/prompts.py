@@ -10,9 +10,9 @@ import click
 from edgellm.cli.options import TOO_LONG, pairs, utf8
 from edgellm.cli.shell import files, one_of, templates
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.options import ChatOptions
-from edgellm.texts import LONGEST, decode, read
+from edgellm.system.text_input import LONGEST, decode, read
 
 F = TypeVar("F", bound=Callable[..., Any])
 

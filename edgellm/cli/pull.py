@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from edgellm.cli.screen import Progress
-from edgellm.tables import table
+from edgellm.terminal.tables import table
 
 
 @click.command("pull")
@@ -32,20 +32,20 @@ def command(reference: str | None) -> None:
 def _obtained(reference: str, progress: Progress) -> Iterator[str]:
     """Get a model; what to say of it."""
     from edgellm.cli.transfer import Transfer
-    from edgellm.gguf.printable import printable
-    from edgellm.hub import obtain
+    from edgellm.fmt import printable
+    from edgellm.hub import fetch_model
     from edgellm.models import name_of
 
-    model = obtain(reference, Transfer(progress))
+    model = fetch_model(reference, Transfer(progress))
     yield f"{printable(str(model.path), 400)} {model.how}"
     name = shlex.quote(printable(name_of(model.path), 400))
     yield f"next: edgellm generate {name} -p 'Hello!'"
 
 
 def _suggestions() -> Iterator[str]:
-    from edgellm.gguf.printable import size
+    from edgellm.fmt import size
     from edgellm.hub.suggestions import SUGGESTIONS
-    from edgellm.machine import available_memory
+    from edgellm.system.machine import available_memory
 
     free = available_memory()
     rows = [("✓" if s.fits(free) else "", s.reference, f"{s.bytes / 1e9:.1f} GB", s.good_at) for s in SUGGESTIONS]

@@ -8,7 +8,7 @@ import click
 from edgellm.cli.conversion import TYPES, carry_out, conversion_options
 from edgellm.cli.new_file import chosen_target
 from edgellm.cli.shell import files, model_names
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 @click.command("quantize", context_settings={"allow_extra_args": True})

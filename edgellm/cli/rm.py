@@ -17,7 +17,7 @@ def command(models: tuple[str, ...], yes: bool) -> None:
     MODEL is a name that `edgellm list` shows, or ORG/NAME for all that came from there, unfinished or not. Files that
     were not pulled are never removed.
     """
-    from edgellm.gguf.printable import printable, size
+    from edgellm.fmt import printable, size
     from edgellm.models.removal import find_removable, remove
 
     items = {(item.folder, item.names): item for model in models for item in find_removable(model)}

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import click
 
-from edgellm.gguf.printable import printable
-from edgellm.streams import control
+from edgellm.fmt import printable
+from edgellm.terminal.streams import control
 
 _CLEARED = "\r\x1b[K"
 _PATIENCE_S = 0.5
@@ -39,7 +39,7 @@ class Progress:
         elif self._live:
             self._line(f"compiling kernels for this CPU: {done} of {total}")
         elif not self._announced:
-            from edgellm.gguf.printable import counted
+            from edgellm.fmt import counted
 
             self._announced = True
             click.echo(f"compiling {counted(total, 'kernel')} for this CPU", err=True)

@@ -8,9 +8,9 @@ import click
 from edgellm.cli.shell import model_names, pre_tokenizers
 from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
-from edgellm.streams import write
+from edgellm.system.text_input import plain
+from edgellm.terminal.streams import write
 from edgellm.text.tokenizer import Tokenizer
-from edgellm.texts import plain
 
 
 @click.command("tokenize")

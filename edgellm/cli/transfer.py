@@ -9,7 +9,7 @@ import click
 
 from edgellm.arch import ARCHITECTURES
 from edgellm.cli.screen import Progress
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 from edgellm.hub import Pace, Repository, Watcher
 
 _LIVE_S, _PLAIN_S = 0.1, 10.0

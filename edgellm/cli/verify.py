@@ -6,9 +6,9 @@ import click
 
 from edgellm.cli.shell import model_names
 from edgellm.errors import ModelFileError
+from edgellm.fmt import counted, printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
-from edgellm.gguf.printable import counted, printable, size
 from edgellm.models import resolve
 
 

@@ -3,8 +3,8 @@
 from typing import NamedTuple, NoReturn
 
 from edgellm.errors import NoMemoryError
-from edgellm.gguf.printable import counted, size
-from edgellm.machine import obtainable_memory, spare_memory
+from edgellm.fmt import counted, size
+from edgellm.system.machine import obtainable_memory, spare_memory
 
 _UNASKED = 16 << 20
 """Bytes that are taken without a look at what is free, which takes half a millisecond."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine.adaptive_threads import Moment, Turnout
 from edgellm.engine.batch import Batch
 from edgellm.engine.budget import WHAT_IS_FREE, KVBudget, check_memory
 from edgellm.engine.device import Logits, Work
@@ -14,11 +15,10 @@ from edgellm.engine.hostpages import HostPages
 from edgellm.engine.memory import aligned
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.threads import TEAM_KERNELS, ThreadPool
-from edgellm.engine.turnout import Moment, Turnout
+from edgellm.engine.threadpool import TEAM_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError, NoMemoryError
+from edgellm.fmt import size
 from edgellm.gguf import Tensor
-from edgellm.gguf.printable import size
 from kquants import jit
 from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import FEW_ROWS, MOST_TOKENS

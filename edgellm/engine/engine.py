@@ -14,16 +14,16 @@ from edgellm.arch.description import Description
 from edgellm.engine.budget import WHAT_IS_FREE, KVBudget
 from edgellm.engine.device import Device, DeviceFault, Work
 from edgellm.engine.offload import NO_OFFLOAD, Offload, Opening, Sizes, Uploading, device_figures
-from edgellm.engine.opening import open_gpu
+from edgellm.engine.open_gpu import open_gpu
 from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.placement import Placement, fewer_layers, on_cpu
 from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.engine.runner import Runner
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
-from edgellm.origin import Origin
+from edgellm.system.fork import Origin
 from kquants.jit import Progress
 from kquants.layout import MOST_ROWS
 

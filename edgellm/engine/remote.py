@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine.backends import Choice
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import DeviceFault, Logits, Work
-from edgellm.engine.kinds import Choice
 from edgellm.engine.offload import Opening, Uploading
 from edgellm.process.child import Child, Heard
 
@@ -23,7 +23,7 @@ CALL, DONE, RAISED = 0, 0, 1
 """A request is a method's name and arguments; a reply its result, with the device's work, or what it raised."""
 
 Fault = Callable[[str, str], DeviceFault]
-"""See `edgellm.engine.kinds.Kind.fault`."""
+"""See `edgellm.engine.backends.Kind.fault`."""
 
 
 def packed(content: object) -> bytes:
@@ -64,7 +64,7 @@ class RemoteDevice:
         return self._child.name
 
     def choose(self, kind: str, opening: Opening) -> Choice | None:
-        """See `edgellm.engine.kinds.Kind`. Raises DeviceFault, also if the file is gone."""
+        """See `edgellm.engine.backends.Kind`. Raises DeviceFault, also if the file is gone."""
         choice: Choice | None = self._call("choose", kind, opening)
         if choice:
             self._child.name, self._child.patience_s = choice.name, choice.patience_s

@@ -8,15 +8,15 @@ from time import perf_counter
 from typing import Any
 
 from edgellm.arch import describe
+from edgellm.engine.backends import Choice, kind
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Device, DeviceFault, Logits, Work
-from edgellm.engine.kinds import Choice, kind
 from edgellm.engine.offload import Opening, Uploading, stamp
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.remote import DONE, RAISED, packed, unpacked
 from edgellm.errors import EdgeLLMError, ModelFileError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
-from edgellm.gguf.printable import printable
 from edgellm.process.serve import serve
 
 

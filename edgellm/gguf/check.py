@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
 from edgellm.gguf import sigbus
 from edgellm.gguf.file import GGUFFile
 from edgellm.gguf.finite import find_not_finite
-from edgellm.gguf.printable import printable
 from edgellm.gguf.tensors import Tensor
 from edgellm.gguf.values import NO_TOKEN, Strings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")

@@ -11,8 +11,8 @@ from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 import numpy as np
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
 from edgellm.gguf.part import Part, close_part
-from edgellm.gguf.printable import printable
 from edgellm.gguf.split import open_parts
 from edgellm.gguf.tensors import Tensor
 from edgellm.gguf.values import Strings

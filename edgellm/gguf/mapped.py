@@ -8,8 +8,8 @@ from typing import BinaryIO, NoReturn, Self
 import numpy as np
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable, size
 from edgellm.gguf import sigbus
-from edgellm.gguf.printable import printable, size
 
 
 class MappedFile(mmap.mmap):

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
 from edgellm.gguf.cursor import Cursor
 from edgellm.gguf.foreign import what_it_is
 from edgellm.gguf.mapped import MappedFile
-from edgellm.gguf.printable import printable
 from edgellm.gguf.tensors import Tensor, place, read_tensor_info
 from edgellm.gguf.values import read_value
 

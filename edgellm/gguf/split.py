@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
 from edgellm.gguf.part import Part, open_part
-from edgellm.gguf.printable import printable
 
 _MAGIC, _FURTHEST = b"GGUF", 4096
 _NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)

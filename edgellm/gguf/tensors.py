@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.fmt import printable, size
 from edgellm.gguf.cursor import Cursor
-from edgellm.gguf.printable import printable, size
 from kquants.ggml import GGML_TYPES, REMOVED_TYPES, GGMLType
 
 

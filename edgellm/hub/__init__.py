@@ -8,19 +8,19 @@ came, so files come by transfer.py.
 from edgellm.hub.checkpoint import checkpoint
 from edgellm.hub.choose import Candidate, candidates, choose
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.follower import Follower, StoppedError
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.obtain import Obtained, obtain
-from edgellm.hub.pace import Pace
+from edgellm.hub.progress import Follower, StoppedError
+from edgellm.hub.rate import Pace
 from edgellm.hub.reference import Reference, parse_reference
+from edgellm.hub.resolve import FetchedModel, fetch_model
+from edgellm.hub.verify import find_pulled, in_other_cache, pull
 from edgellm.hub.watcher import Watcher
-from edgellm.hub.whole import find_pulled, in_other_cache, pull
 
 __all__ = [
     "Candidate",
+    "FetchedModel",
     "Follower",
     "Hub",
-    "Obtained",
     "Pace",
     "Reference",
     "RemoteFile",
@@ -30,10 +30,10 @@ __all__ = [
     "candidates",
     "checkpoint",
     "choose",
+    "fetch_model",
     "find_pulled",
     "in_other_cache",
     "is_offline",
-    "obtain",
     "parse_reference",
     "pull",
 ]

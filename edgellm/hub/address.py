@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 _DEFAULT = "https://huggingface.co"
 _LAST_PORT = 65535

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
-from edgellm.gguf.printable import printable
-from edgellm.home import models_folder
-from edgellm.hub.bring import bring, is_here
+from edgellm.fmt import printable
 from edgellm.hub.client import Hub, is_offline
+from edgellm.hub.download import bring, is_here
 from edgellm.hub.listing import RemoteFile, Repository, odd_names
 from edgellm.hub.transfer import read_small
 from edgellm.hub.watcher import Watcher
 from edgellm.models.stores import hugging_face_cache
+from edgellm.system.folders import models_folder
 
 Needed = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
 """`needed(names, read)`: the files that a conversion reads, out of all; `read` gives the content of one."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.models.quant import quant_of
 from edgellm.models.walk import part_name, split_name

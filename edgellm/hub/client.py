@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 from edgellm.hub.address import hub_address
 from edgellm.hub.listing import RemoteFile, Repository, read_listing
-from edgellm.hub.patience import Patience, retry_after
 from edgellm.hub.refusals import refusal
+from edgellm.hub.retry import Patience, retry_after
 from edgellm.hub.token import user_token
 from edgellm.hub.watcher import Watcher
 from edgellm.hub.wire import Answer, UnreadableError, Wire

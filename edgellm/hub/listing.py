@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.hub.reference import NO_REPOSITORY, is_repository
 from edgellm.models.pulled import Entry, is_plain
 

@@ -1,8 +1,8 @@
 """What a hub's refusals mean for the person at the keyboard: one line each."""
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
-from edgellm.hub.patience import retry_after
+from edgellm.fmt import printable
+from edgellm.hub.retry import retry_after
 from edgellm.hub.wire import Answer
 
 

@@ -1,7 +1,7 @@
 """The user's token for a hub."""
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 def user_token() -> str | None:

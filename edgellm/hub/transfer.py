@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 from edgellm.hub.client import Hub, NoRangeError, PassingError
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.patience import Patience
+from edgellm.hub.retry import Patience
 
 _SLAB = 1 << 20
 _MOST_SMALL = 1 << 26

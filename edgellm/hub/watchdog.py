@@ -7,7 +7,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from edgellm.gguf.printable import size
+from edgellm.fmt import size
 
 WINDOW_S = 60.0
 LEAST_BYTES = 60_000

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable, size
+from edgellm.fmt import printable, size
 from edgellm.hub.watchdog import Watchdog
 
 if TYPE_CHECKING:

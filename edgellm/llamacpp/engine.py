@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from edgellm.engine.protocol import Segment, Stopped, check_batch
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
-from edgellm.extras import how_to_install
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
 from edgellm.llamacpp.child import Child
 from edgellm.llamacpp.slots import Sequence, Slots
 from edgellm.llamacpp.wire import NUMBER, Column, Opening, Reply, Request
+from edgellm.system.extras import how_to_install
 from kquants.ggml import NAMED_TYPES
 
 MAX_ROWS = 256

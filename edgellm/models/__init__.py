@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.filetypes import FILE_TYPES
-from edgellm.gguf.printable import printable, size
 from edgellm.models.names import identity_of, labels, name_of, resolve
 from edgellm.models.pulled import Kept, pulled, unfinished
 from edgellm.models.stores import BUILT_IN, Stored, stored_models

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from edgellm import builtin
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.models.stores import Stored, stored_models
 from edgellm.models.walk import first_part, split_name
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edgellm.home import models_folder
 from edgellm.models.quant import quant_of
 from edgellm.models.walk import split_name
+from edgellm.system.folders import models_folder
 
 _RECORD = ".pulled.json"
 _MAX_RECORD = 1 << 24

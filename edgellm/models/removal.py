@@ -6,13 +6,13 @@ from pathlib import Path
 from shutil import rmtree
 
 from edgellm.errors import ModelFileError
-from edgellm.gguf.printable import printable
-from edgellm.home import models_folder
+from edgellm.fmt import printable
 from edgellm.models.lock import alone
 from edgellm.models.names import identity_of, labels, resolve
 from edgellm.models.pulled import pulled, read_record, unfinished, write_record
 from edgellm.models.stores import BUILT_IN, Stored, stored_models
 from edgellm.models.walk import split_name
+from edgellm.system.folders import models_folder
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm import builtin
-from edgellm.home import expanded, models_folder
 from edgellm.models.ollama import ollama_models
 from edgellm.models.quant import quant_of
 from edgellm.models.walk import model_files
+from edgellm.system.folders import expanded, models_folder
 
 BUILT_IN = "built-in"
 """The source of the model that comes with edgellm."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from signal import Signals
 from typing import IO
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:

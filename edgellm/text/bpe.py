@@ -9,8 +9,8 @@ from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from edgellm.fmt import printable
 from edgellm.gguf import Strings
-from edgellm.gguf.printable import printable
 from edgellm.text.pretokenizers import PreTokenizer
 from edgellm.text.vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Vocabulary
 

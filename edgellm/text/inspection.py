@@ -6,7 +6,7 @@ from itertools import chain, takewhile
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.text.composed import composed
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.rendered import TEMPLATE_ROLE

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgellm.errors import OptionError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from edgellm.text.surrogates import without_surrogates
 
 

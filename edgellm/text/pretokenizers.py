@@ -14,7 +14,7 @@ punctuation that Unicode has got since version 8 may be cut otherwise.
 from typing import NamedTuple
 
 from edgellm.errors import OptionError, UnsupportedModelError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 class PreTokenizer(NamedTuple):

@@ -6,12 +6,12 @@ from threading import Event
 from typing import Any, TypeVar
 
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
+from edgellm.system.text_input import plain
 from edgellm.text.json_values import json_value
 from edgellm.text.rendered import Rendered
 from edgellm.text.rendering.renderer import RefusedError, renderer
 from edgellm.text.surrogates import without_surrogates
-from edgellm.texts import plain
 
 T = TypeVar("T")
 Message = Mapping[str, Any]

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import printable
 from edgellm.text.bpe import ByteLevel
 from edgellm.text.pretokenizers import PreTokenizer, chosen
 from edgellm.text.spm import SentencePiece

@@ -29,7 +29,7 @@ from kquants.simd import (
     sub_f32,
     sum_f32,
 )
-from kquants.team.interpreter import arguments_of, batch_row, row_count
+from kquants.threadpool.interpreter import arguments_of, batch_row, row_count
 
 _norm_of, _norm_heads_of, _outputs_of = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
 _bias_of, _quantize_of, _swiglu_of = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)

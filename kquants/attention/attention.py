@@ -24,7 +24,7 @@ from kquants.attention.softmax import begin, finish, merge
 from kquants.compiler.decorators import inline, kernel
 from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES, SPAN_PAGES
 from kquants.simd import copy, load_i64
-from kquants.team.interpreter import batch_of, batch_row, row_count
+from kquants.threadpool.interpreter import batch_of, batch_row, row_count
 
 
 @inline

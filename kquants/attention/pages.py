@@ -41,7 +41,7 @@ from kquants.simd import (
     store_i32,
 )
 from kquants.simd.dot4 import SIGNED_OFFSET
-from kquants.team.interpreter import arguments_of, batch_of
+from kquants.threadpool.interpreter import arguments_of, batch_of
 
 head_width = inline(padded)
 _stored_of = arguments_of(RopeStore)

@@ -21,7 +21,7 @@ from kquants.compiler.decorators import inline
 from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
 from kquants.records import Attention
 from kquants.simd import load_f32x16_part, load_i32, mul_f32, splat_f32, store_f32x16
-from kquants.team.interpreter import arguments_of, batch_of, batch_row
+from kquants.threadpool.interpreter import arguments_of, batch_of, batch_row
 
 SPAN = SPAN_PAGES * PAGE
 """Cells of a span."""

@@ -1,6 +1,6 @@
 """Import closures: the modules that kernels are made of, with a digest of each module's code.
 
-Only `kquants.fingerprint` needs them, and only after a source has changed.
+Only `kquants.compiler.fingerprint` needs them, and only after a source has changed.
 
 The import closure of a module holds the module itself and all modules of `kquants` that it imports, directly or
 through others. Imports inside functions count. The packages around a module count, too: importing the module runs their
@@ -14,7 +14,7 @@ import ast
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from kquants.names import COMPILER
+from kquants.compiler.kernel_names import COMPILER
 
 _COMMON = (COMPILER, "kquants.compiler.decorators", "kquants.compiler.host")
 """Modules that every kernel depends on. The compiler imports the last two through modules that are _EXCLUDED."""

@@ -17,7 +17,9 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from kquants import jit
+from kquants.compiler.errors import CHANGED, KernelError
+from kquants.compiler.fingerprint import fingerprint
+from kquants.compiler.host import target_machine
 from kquants.compiler.target import whole_module
 from kquants.kernels import KERNELS
 
@@ -41,7 +43,7 @@ def optimized(name: str, machine: Any) -> Any:
     passes.getModulePassManager().run(module, passes)
     outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if outside:
-        raise jit.KernelError(f"{name} calls {', '.join(outside)}, which a kernel must not")
+        raise KernelError(f"{name} calls {', '.join(outside)}, which a kernel must not")
     return module
 
 
@@ -74,7 +76,7 @@ def _align_stack(module: Any, function: str, name: str, arguments: int) -> None:
 
 def object_code(name: str) -> bytes:
     """The kernel as an object file for this CPU."""
-    machine = jit.target_machine()  # first: it gives LLVM the assembler that Numba needs for inline assembly
+    machine = target_machine()  # first: it gives LLVM the assembler that Numba needs for inline assembly
     return bytes(machine.emit_object(optimized(name, machine)))
 
 
@@ -86,8 +88,8 @@ def main(expected: str) -> None:
     """
     names: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_listen, args=(names,), daemon=True).start()
-    if jit.fingerprint() != expected:
-        sys.exit(jit.CHANGED)
+    if fingerprint() != expected:
+        sys.exit(CHANGED)
     # Frequent garbage collection takes a tenth of the time. Without any, a process needs more memory and is no faster.
     gc.freeze()
     gc.set_threshold(20_000)

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from kquants.compiler.errors import CHANGED, CHANGED_MESSAGE, KernelError
+from kquants.compiler.fingerprint import fingerprint
 from kquants.compiler.host import cpu_features, cpu_name
-from kquants.fingerprint import fingerprint
-from kquants.jit import CHANGED, CHANGED_MESSAGE, KernelError
 
 _TELL_S = 0.2
 

@@ -99,7 +99,7 @@ def decode_rows() -> int:
     ways, three 1.3 times as fast, of BF16 1.5 and 1.7. Six and eight gain less, or lose; and each number of rows has
     code of its own: with that of four, kernels take two fifths longer to compile. With AVX2 alone four rows are as fast
     in both ways. Others with AVX-512 VNNI are taken to be like a Zen 4. (Exceptions are in
-    `kquants.products.tiled_decode.rows_of`.)
+    `kquants.matmul.tiled_decode.rows_of`.)
     """
     return 4 if lowering() == "AVX-512 VNNI" else 2
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from time import sleep
 
-from kquants.kept import Folder
+from kquants.compiler.cache import Folder
 
 _LOOK_S = 0.2
 _PATIENCE_S = 60

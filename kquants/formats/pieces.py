@@ -2,8 +2,8 @@
 
 A format describes its super-block by `unpack(tile)`, which yields the weights in Parts and, after the Parts of a unit,
 the scales of that unit. Weights are unsigned bytes u with one offset for the format. They form spans of 32 or of 16,
-each with a scale of its own; how spans are scaled is in `kquants.products.blocks` for formats whose blocks of 32 each
-have float scales, and in `kquants.products.super_blocks` for those of eight blocks with small integers.
+each with a scale of its own; how spans are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each
+have float scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
 """
 
 from collections.abc import Callable, Iterator

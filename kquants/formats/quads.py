@@ -101,8 +101,8 @@ class Words:
 class Quads:
     """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
 
-    Or one vector: 16 bytes of two rows (`kquants.products.pairs`), or 32 or 64 of a single one
-    (`kquants.products.row_by_row`). Or 64 bytes of four rows, as `kquants.formats.tiles.Tile.quarters` has them.
+    Or one vector: 16 bytes of two rows (`kquants.matmul.pairs`), or 32 or 64 of a single one
+    (`kquants.matmul.row_by_row`). Or 64 bytes of four rows, as `kquants.formats.tiles.Tile.quarters` has them.
     """
 
     b: ir.IRBuilder

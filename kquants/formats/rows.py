@@ -9,7 +9,7 @@ from kquants.formats.weights import weights_of
 from kquants.layout import TILE_ROWS
 from kquants.records import Embed
 from kquants.simd import load_i32, store_f32x16, store_f32x16_part
-from kquants.team.interpreter import arguments_of, batch_of
+from kquants.threadpool.interpreter import arguments_of, batch_of
 
 _embed_of = arguments_of(Embed)
 

@@ -11,8 +11,8 @@ nothing to scale before the end:
     A = 2^16 · Σ high · high + 2^8 · Σ (low · high + high · low) + Σ low · low
 
 Each sum may be more than an int32 holds, but A is below 2^30, and the lower 32 bits are right. So these are the
-integers, and the bits, of `kquants.products.super_blocks`. Weights are scaled when they are unpacked
-(`kquants.products.unpacked`), x when it is quantized (`kquants.activations.super_quantized`).
+integers, and the bits, of `kquants.matmul.super_blocks`. Weights are scaled when they are unpacked
+(`kquants.matmul.unpacked`), x when it is quantized (`kquants.activations.super_quantized`).
 """
 
 from llvmlite import ir
@@ -26,7 +26,7 @@ AMX = has_matrix_tiles()
 """Whether many rows of x meet the weights of any format in matrix tiles."""
 
 NARROW = 8
-"""Up to so many rows of x go another way there, with weights straight from W (`kquants.products.tiled_decode`): to
+"""Up to so many rows of x go another way there, with weights straight from W (`kquants.matmul.tiled_decode`): to
 unpack these takes longer than it saves. An Emerald Rapids multiplies eight rows 1.8 times as fast so by Q4_K, 1.5 times
 by Q6_K, 1.04 times by Q8_0; five rows 1.8, 1.7 and 1.01 times."""
 

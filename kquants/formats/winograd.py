@@ -18,7 +18,7 @@ A Zen 4 multiplies in two of its four vector units and adds in all of them. So t
 2 as they are; and least if only six of the eight words of a block go so, with the two others between them: then all
 units are busy. With AVX-512 it multiplies 256 rows of x by Q4_K 1.16 to 1.19 times as fast, 12 rows 1.04 times; it
 reads prompts of Q4_K_M 1.12 times as fast. For up to eight rows the unpacking counts more: they go another way
-(`kquants.products.tiled_decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
+(`kquants.matmul.tiled_decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
 """
 
 from llvmlite import ir

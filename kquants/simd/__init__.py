@@ -1,8 +1,8 @@
 """Vectors as Numba values: the types and the operations that the kernels are written in.
 
 `@intrinsic` functions emit plain LLVM vector instructions, which LLVM lowers to whatever the CPU has (two AVX2
-registers, four NEON ones, ...). But for products (`kquants.simd.dot4`, `kquants.products.row_by_row`,
-`kquants.products.amx`, `kquants.simd.bf16`) and bits and permutations of bytes (`kquants.simd.bytes`), nothing names an
+registers, four NEON ones, ...). But for products (`kquants.simd.dot4`, `kquants.matmul.row_by_row`,
+`kquants.matmul.amx`, `kquants.simd.bf16`) and bits and permutations of bytes (`kquants.simd.bytes`), nothing names an
 instruction.
 
 | type    | lanes | holds                               |

@@ -17,8 +17,8 @@ from edgellm.bench import limits, peer, rounds
 from edgellm.cli.bench import command
 from edgellm.engine.engine import Engine
 from edgellm.gguf import GGUFFile
-from edgellm.speeds import MEMORY
-from edgellm.traffic import Traffic
+from edgellm.perf.machine_profile import MEMORY
+from edgellm.perf.roofline import Traffic
 from support.model_file import ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from edgellm import extras
+from edgellm.system import extras
 from support import ROOT
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgellm import cli
-from edgellm.failures import explained
+from edgellm.system.failures import explained
 
 
 def recurse() -> None:

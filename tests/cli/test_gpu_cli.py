@@ -20,10 +20,11 @@ from edgellm.cli.plan import command as plan
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.offload import Offload, Sizes
 from edgellm.engine.placement import GPU, last_layers
-from edgellm.engine.webgpu import choosing, memory, presence
+from edgellm.engine.webgpu import memory, presence
+from edgellm.engine.webgpu import offload_plan as choosing
 from edgellm.engine.webgpu.adapters import Adapter
-from edgellm.engine.webgpu.choosing import MARGIN, choose_blocks
 from edgellm.engine.webgpu.fit import gpu_memory, obstacle
+from edgellm.engine.webgpu.offload_plan import MARGIN, choose_blocks
 from edgellm.engine.webgpu.presence import discrete_may_be_there
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions

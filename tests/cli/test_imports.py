@@ -43,7 +43,7 @@ def test_the_chat_stands_before_the_engine_is_loaded(front: str) -> None:
 
 
 def test_figures_can_be_shown_without_an_engine() -> None:
-    assert not loaded("import edgellm.stats, edgellm.meter") & HEAVY
+    assert not loaded("import edgellm.generate.stats, edgellm.generate.timing") & HEAVY
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_figures_can_be_shown_without_an_engine() -> None:
     [
         ("kquants.kernels", "edgellm"),
         ("kquants.jit", "edgellm"),
-        ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.session edgellm.cli"),
-        ("edgellm.engine.engine", "edgellm.text edgellm.session edgellm.generation edgellm.cli"),
-        ("edgellm.text.tokenizer", "edgellm.engine edgellm.arch edgellm.session"),
-        ("edgellm.text.sampling", "edgellm.engine edgellm.gguf edgellm.session"),
-        ("edgellm.generation", "edgellm.cli edgellm.model edgellm.chat tui converters"),
+        ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.generate.session edgellm.cli"),
+        ("edgellm.engine.engine", "edgellm.text edgellm.generate.session edgellm.generate.generation edgellm.cli"),
+        ("edgellm.text.tokenizer", "edgellm.engine edgellm.arch edgellm.generate.session"),
+        ("edgellm.sampling.sampler", "edgellm.engine edgellm.gguf edgellm.generate.session"),
+        ("edgellm.generate.generation", "edgellm.cli edgellm.model edgellm.chat tui converters"),
     ],
 )
 def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:

@@ -17,7 +17,7 @@ import edgellm.perplexity
 from edgellm import Model, cli
 from edgellm.cli.perplexity import command
 from edgellm.perplexity import compare, perplexity
-from edgellm.score.windows import scored
+from edgellm.perplexity.windows import scored
 from support.model_file import ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}

@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from edgellm import EdgeLLMError, OptionError, UnsupportedModelError, measuring
-from edgellm import plan as plans
+from edgellm import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.arch import describe
 from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
 from edgellm.gguf import GGUFFile
-from edgellm.measuring import Measured
 from edgellm.options import LoadOptions
-from edgellm.plan import make_plan
-from edgellm.speeds import MEMORY, keep, kept
-from edgellm.traffic import Traffic, decode_tps
+from edgellm.perf import bandwidth as measuring
+from edgellm.perf import plan as plans
+from edgellm.perf.bandwidth import Measured
+from edgellm.perf.machine_profile import MEMORY, keep, kept
+from edgellm.perf.plan import make_plan
+from edgellm.perf.roofline import Traffic, decode_tps
 from support.model_file import ModelFile
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}

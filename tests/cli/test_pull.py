@@ -202,7 +202,7 @@ def test_files_that_are_not_pulled_are_told(machine: Machine, hub: Hub) -> None:
 
 
 def test_no_argument_shows_what_fits(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.machine.available_memory", lambda: 2_000_000_000)
+    monkeypatch.setattr("edgellm.system.machine.available_memory", lambda: 2_000_000_000)
     head, *rows, empty, foot = run().stdout.splitlines()
     assert "good at" in head
     assert "2 GB" in foot

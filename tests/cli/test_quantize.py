@@ -9,8 +9,8 @@ from converters.default_name import file_name, name_of_file
 from edgellm.cli import run
 from edgellm.cli.conversion import TYPES, Pace
 from edgellm.cli.screen import Progress
+from edgellm.fmt import duration
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.printable import duration
 from support.model_file import ModelFile
 
 Capture = pytest.CaptureFixture[str]

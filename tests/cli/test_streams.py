@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgellm import streams
+from edgellm.terminal import streams
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 from support.terminal import Terminal

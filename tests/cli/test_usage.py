@@ -9,9 +9,9 @@ import click
 import pytest
 
 from edgellm import cli
-from edgellm.alike import OTHER_NAMES
 from edgellm.cli import advice, habits
 from edgellm.options import GenerationOptions, LoadOptions
+from edgellm.options.nearest import OTHER_NAMES
 
 Refused = Callable[..., str]
 

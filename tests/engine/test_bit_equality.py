@@ -11,7 +11,7 @@ from edgellm.engine.batch import Segment
 from edgellm.engine.engine import Engine
 from edgellm.engine.pages import Sequence
 from edgellm.gguf import GGUFFile
-from edgellm.home import cache_folder
+from edgellm.system.folders import cache_folder
 from support.logits_bits import IDS, Bits, logits_bits
 from support.make_gguf import RECIPES
 from support.model_file import ModelFile

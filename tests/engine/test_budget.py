@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
-from edgellm import EdgeLLMError, Model, OptionError, machine
+from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.arch import describe
 from edgellm.engine.budget import KVBudget, check_memory
 from edgellm.engine.engine import Engine
@@ -19,9 +19,10 @@ from edgellm.engine.protocol import Segment
 from edgellm.engine.rotations import Rotations
 from edgellm.errors import NoMemoryError
 from edgellm.gguf import GGUFFile
-from edgellm.home import cache_folder
 from edgellm.options import LoadOptions
-from edgellm.plan import make_plan
+from edgellm.perf.plan import make_plan
+from edgellm.system import machine
+from edgellm.system.folders import cache_folder
 from kquants.layout import PAGE
 from support.chat_model import write_chat_model
 from support.gpus import TINY, adapter, some_ids

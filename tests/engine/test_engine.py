@@ -19,9 +19,9 @@ from edgellm.engine.engine import Engine
 from edgellm.engine.pages import Sequence
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
-from edgellm.home import cache_folder
 from edgellm.options import LoadOptions
-from edgellm.plan import make_plan
+from edgellm.perf.plan import make_plan
+from edgellm.system.folders import cache_folder
 from kquants import jit
 from kquants.layout import PAGE
 from support import ROOT

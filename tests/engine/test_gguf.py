@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable, size
 from edgellm.gguf import GGUFFile, Strings
-from edgellm.gguf.printable import printable, size
 from kquants.ggml import GGML_TYPES
 from support import gguf_bytes as raw
 

@@ -13,7 +13,8 @@ from edgellm import Model
 from edgellm.engine.offload import Offload, Sizes
 from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.engine.webgpu import device, opening, products
+from edgellm.engine.webgpu import device, opening
+from edgellm.engine.webgpu import matmul as products
 from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.shaders import FORMATS
 from kquants.layout import PAGE

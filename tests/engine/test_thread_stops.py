@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgellm.engine import threads as module
-from edgellm.engine.threads import ThreadPool
+from edgellm.engine import threadpool as module
+from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES
 from kquants.records import Product
 from support import with_support

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgellm.engine import threads as module
-from edgellm.engine.threads import ThreadPool
+from edgellm.engine import threadpool as module
+from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES, THREAD, THREADS, matmul_scratch
 from kquants.records import Product
 from support.kernels import addresses, batch_record, guarded, op_record

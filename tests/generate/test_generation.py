@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import ContextOverflowError, EdgeLLMError, Model, OptionError
-from edgellm.generation import Generation
-from edgellm.meter import Meter
-from edgellm.stats import Live
-from edgellm.text.sampling import likeliest
+from edgellm.generate.generation import Generation
+from edgellm.generate.stats import Live
+from edgellm.generate.timing import Meter
+from edgellm.sampling.sampler import likeliest
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_greedy
@@ -144,7 +144,7 @@ def test_a_prompt_that_does_not_fit_is_refused_at_once(model_file: ModelFile, mo
         fits = prompt[: 16 - n]
         assert len(model.tokenizer.encode(fits, add_special=True)) == 16
         assert len(model.generate(fits, logit_bias=NO_END).tokens) == 1
-        monkeypatch.setattr("edgellm.session.Session.forward", None)  # whoever computes now fails otherwise
+        monkeypatch.setattr("edgellm.generate.session.Session.forward", None)  # whoever computes now fails otherwise
         words = f"prompt of {n} tokens is {n - 16} too long for the context of 16"
         for call in (lambda: model.stream(prompt), lambda: model.generate(prompt), lambda: model.logits([3] * n)):
             with pytest.raises(ContextOverflowError, match=words):

@@ -14,7 +14,7 @@ import pytest
 
 import edgellm
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model, ModelFileError, OptionError
-from edgellm.generation import Generation
+from edgellm.generate.generation import Generation
 from support.model_file import ModelFile
 
 SLOW: dict[str, Any] = {"types": "Q8_0", "context_length": 32768}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from edgellm import Chat, ContextOverflowError, Model, OptionError
 from edgellm.engine.protocol import Engine
-from edgellm.generation import Generation
-from edgellm.overflow import Overflow
-from edgellm.session import Session
-from edgellm.text import sampling
+from edgellm.generate.generation import Generation
+from edgellm.generate.overflow import Overflow
+from edgellm.generate.session import Session
+from edgellm.sampling import sampler as sampling
 from edgellm.text.template import Message
 from support.model_file import ModelFile
 
@@ -247,7 +247,7 @@ def test_no_random_number_is_drawn_twice(model: Model, monkeypatch: pytest.Monke
         drawn.append(position)
         return sampling.draw(distribution, seed, sequence, position)
 
-    monkeypatch.setattr("edgellm.decoding.draw", draw)
+    monkeypatch.setattr("edgellm.generate.decoding.draw", draw)
     generation, _ = endless(model.chat(**GREEDY), talk_to("Q" * 20), 400)
     assert drawn == list(range(drawn[0], drawn[0] + 400))
     assert drawn[0] == generation.stats.prompt_tokens

@@ -14,7 +14,7 @@ from edgellm import Model
 from edgellm.engine import protocol
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.perplexity import Perplexity, compare, perplexity
-from edgellm.score.softmax import Softmax
+from edgellm.perplexity.softmax import Softmax
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_logits, llama_cpp_tokens
 

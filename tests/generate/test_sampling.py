@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.options import GenerationOptions
-from edgellm.text.philox import philox4x32, uniform
-from edgellm.text.ranking import above, top
-from edgellm.text.recent import Recent
-from edgellm.text.sampling import Distribution, Sampler, draw, logprob
+from edgellm.sampling.philox import philox4x32, uniform
+from edgellm.sampling.recent import Recent
+from edgellm.sampling.sampler import Distribution, Sampler, draw, logprob
+from edgellm.sampling.top_k import above, top
 
 Logits = NDArray[np.float32]
 

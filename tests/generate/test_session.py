@@ -14,8 +14,8 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.session import Cancel, Session
-from edgellm.turns import GivenUp, Turns
+from edgellm.generate.fair_lock import GivenUp, Turns
+from edgellm.generate.session import Cancel, Session
 from support.stateless import Sequence
 
 

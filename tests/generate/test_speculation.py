@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from edgellm import EdgeLLMError, Model
 from edgellm.engine.engine import Engine
 from edgellm.engine.protocol import Stopped
-from edgellm.lookup import PromptLookup
-from edgellm.session import Cancel, Session
-from edgellm.speculation import MOST, Speculation, Wager
+from edgellm.generate.prompt_lookup import PromptLookup
+from edgellm.generate.session import Cancel, Session
+from edgellm.generate.speculation import MOST, Speculation, Wager
 from kquants.layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence
@@ -35,7 +35,7 @@ class Always(Wager):
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long steps take on this machine decides nothing here."""
-    monkeypatch.setattr("edgellm.speculation.Wager", Always)
+    monkeypatch.setattr("edgellm.generate.speculation.Wager", Always)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_the_text_is_the_same_to_the_bit(
 def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.gauge.Gauge.mbu", lambda gauge, steps_per_second, depth: steps_per_second)
+    monkeypatch.setattr("edgellm.perf.mbu.Gauge.mbu", lambda gauge, steps_per_second, depth: steps_per_second)
     with counted(model) as steps:
         reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MOST))
     assert set(reply.tokens) == {70}
@@ -207,7 +207,7 @@ def test_the_wager_is_told_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> N
         def took(self, count: int, seconds: float) -> None:
             told.append((f"{count} drafted", seconds > 0))
 
-    monkeypatch.setattr("edgellm.speculation.Wager", Told)
+    monkeypatch.setattr("edgellm.generate.speculation.Wager", Told)
     steps, lookup, _ = decoding(Counting(True))
     for token in 3, 3, 3, 3, 5:
         lookup.accept(token)
@@ -225,7 +225,7 @@ def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatc
         def judged(self, matched: int, right: bool) -> None:
             told.append((matched, right))
 
-    monkeypatch.setattr("edgellm.speculation.Wager", Never)
+    monkeypatch.setattr("edgellm.generate.speculation.Wager", Never)
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for token in 3, 3, 3, 5:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgellm.gauge import Gauge
-from edgellm.meter import Meter
+from edgellm.generate.timing import Meter
+from edgellm.perf.mbu import Gauge
 
 DEVICES = [{"name": "CPU", "blocks": 3, "bytes": 100}]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgellm import home
 from edgellm.models import find_models, resolve
 from edgellm.models.stores import hugging_face_cache
+from edgellm.system import folders as home
 from support.local_models import Machine, machine, model
 
 __all__ = ["machine"]

@@ -16,9 +16,9 @@ from kquants.compiler.decorators import KERNELS
 from kquants.formats import shorts
 from kquants.formats.pieces import BLOCK_WEIGHTS
 from kquants.formats.quantized import QUANTIZED
-from kquants.products import amx, tiled, tiled_decode, tiled_prefill, unpacked
-from kquants.products.groups import GROUP
-from kquants.products.unpacked import UNIT_SCALES
+from kquants.matmul import amx, tiled, tiled_decode, tiled_prefill, unpacked
+from kquants.matmul.groups import GROUP
+from kquants.matmul.unpacked import UNIT_SCALES
 from support.documented_products import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, addresses, same_bits
 from support.products import product
@@ -103,7 +103,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
     for module in (tiled_prefill, tiled):
         patch.setattr(module, "UNPACKED", tile_bytes)
     for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
-        patch.setattr(f"kquants.products.{module}.VIA_INT16", False)
+        patch.setattr(f"kquants.matmul.{module}.VIA_INT16", False)
     patch.setattr("kquants.formats.winograd.WINOGRAD", False)
 
     def make(name: str) -> str:

@@ -11,9 +11,9 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
-from kquants import fingerprint
+from kquants.compiler import fingerprint
 from kquants.compiler.closure import closures
-from kquants.names import MODULES, REGISTERED
+from kquants.compiler.kernel_names import MODULES, REGISTERED
 from support.package import python
 
 
@@ -121,7 +121,7 @@ def test_what_kernels_refer_to_is_in_their_closures(closure_of: dict[str, set[st
     for name, module in MODULES.items():
         assert KERNELS[name][0].py_func.__module__ in reached[name]
         assert reached[name] <= closure_of[module]
-    assert reached["matmul_q4_k"] > {"kquants.products.tiled", "kquants.formats.q4_k", "kquants.simd.memory"}
+    assert reached["matmul_q4_k"] > {"kquants.matmul.tiled", "kquants.formats.q4_k", "kquants.simd.memory"}
 
 
 def test_every_kind_of_import_counts() -> None:

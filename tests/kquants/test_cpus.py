@@ -67,13 +67,13 @@ TILES += [("znver5", "avx512vnni", 20), ("generic", "dotprod", 20), ("ivybridge"
 
 @pytest.mark.parametrize(("cpu", "feature", "size"), TILES)
 def test_how_large_tiles_stay_whole(cpu: str, feature: str, size: float) -> None:
-    code = "from kquants.products.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
+    code = "from kquants.matmul.parts import LARGE, WHOLE; print('inf' if WHOLE else LARGE / 1024)"
     assert float(python("-c", code, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}")) == size
 
 
 CHOICES = """
 from kquants.formats import q4_k, q6_k, q8_0
-from kquants.products.parts import choices
+from kquants.matmul.parts import choices
 print(*map(choices, (q4_k, q6_k, q8_0)))
 """
 

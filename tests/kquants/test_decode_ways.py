@@ -9,10 +9,10 @@ pytestmark = pytest.mark.cpus
 
 CODE = """
 from kquants.formats.quantized import QUANTIZED
-from kquants.products.groups import in_groups
-from kquants.products.pairs import is_in_pairs
-from kquants.products.quarters import is_in_quarters
-from kquants.products.row_by_row import is_row_by_row
+from kquants.matmul.groups import in_groups
+from kquants.matmul.pairs import is_in_pairs
+from kquants.matmul.quarters import is_in_quarters
+from kquants.matmul.row_by_row import is_row_by_row
 for way in (is_in_pairs, is_in_quarters, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
@@ -21,7 +21,7 @@ for way in (is_in_pairs, is_in_quarters, is_row_by_row):
 """
 ROWS = """
 from kquants.formats import q4_k, q6_k
-from kquants.products.tiled_decode import rows_of
+from kquants.matmul.tiled_decode import rows_of
 print(*map(rows_of, (q4_k, q6_k)))
 """
 

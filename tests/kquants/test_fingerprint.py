@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS, fingerprint, jit, kept
-from kquants.kept import Folder
-from kquants.names import MODULES
+from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS, jit
+from kquants.compiler import cache as kept
+from kquants.compiler import fingerprint
+from kquants.compiler.cache import Folder
+from kquants.compiler.errors import CHANGED_MESSAGE
+from kquants.compiler.kernel_names import MODULES
 from support.package import PACKAGE, SMALL, python
 
 
@@ -19,9 +22,9 @@ def fingerprints(folder: Path, root: Path = PACKAGE.parent, **environment: str) 
     code = """
 import json, sys
 from pathlib import Path
-from kquants.fingerprint import fingerprint, kernel_fingerprint
-from kquants.kept import opened
-from kquants.names import MODULES
+from kquants.compiler.fingerprint import fingerprint, kernel_fingerprint
+from kquants.compiler.cache import opened
+from kquants.compiler.kernel_names import MODULES
 with opened(Path(sys.argv[1])) as folder:
     print(json.dumps({name: kernel_fingerprint(name, folder) for name in MODULES} | {"": fingerprint()}))
 """
@@ -207,7 +210,8 @@ def test_no_kernel_of_old_sources_gets_the_name_of_new_ones(moment: str, copy: P
     code = f"""
 import sys
 from pathlib import Path
-from kquants import jit, kept
+from kquants import jit
+from kquants.compiler import cache as kept
 path, source, names = Path(sys.argv[1]), Path(sys.argv[2]), ["dequantize_bf16", "dequantize_q8_0"]
 def change(done=1, total=2):
     if done == 1:
@@ -226,7 +230,7 @@ except jit.KernelError as error:
     files, *said = python(code, tmp_path / "cache", source, root=tmp_path).splitlines()
     assert "BITS, OFFSET = 8, 0 + " in source.read_text()
     kept_then = {path.name for path in (tmp_path / "cache").glob("*.o")}
-    assert (kept_then, said) == ((set(), [jit.CHANGED_MESSAGE]) if moment == "before" else (set(files.split()), []))
+    assert (kept_then, said) == ((set(), [CHANGED_MESSAGE]) if moment == "before" else (set(files.split()), []))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")

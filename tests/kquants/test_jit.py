@@ -15,10 +15,10 @@ import llvmlite
 import numpy as np
 import pytest
 
-from kquants import fingerprint, jit
-from kquants.compiler import compilers
+from kquants import jit
+from kquants.compiler import compilers, fingerprint
+from kquants.compiler.kernel_names import MODULES
 from kquants.dequantize import dequantize
-from kquants.names import MODULES
 from support import ROOT
 from support.kernels import KINDS, NAMES, cache_folder, call_address, random_blocks, same_bits
 

@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from edgellm.engine.threads import ThreadPool
+from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import LINES, PREPARED, SHARE_BYTES, SHARE_END, TEAM, THREAD, THREADS, control_bytes
 from kquants.simd import store_i64
-from kquants.team import interpreter
+from kquants.threadpool import interpreter
 from support.kernels import addresses, batch_record, call, made
 
 

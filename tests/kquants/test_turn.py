@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kquants import jit, kept
+from kquants import jit
+from kquants.compiler import cache as kept
 from kquants.compiler import compilers
 from kquants.compiler import turn as turns
+from kquants.compiler.cache import Folder
 from kquants.compiler.turn import turn
-from kquants.kept import Folder
 from support import ROOT
 from support.kernels import cache_folder
 from support.package import SMALL
@@ -23,7 +24,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from kquants.compiler.turn import turn
-from kquants.kept import opened
+from kquants.compiler.cache import opened
 with opened(Path(sys.argv[1])) as folder, turn(folder, lambda: False):
     print("has it", flush=True)
     sys.stdin.read()

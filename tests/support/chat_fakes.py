@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.stats import Live, Stats
+from edgellm.generate.stats import Live, Stats
 from tui.core.backend import Messages, NoTemplateError, Options, Say
 
 

@@ -125,8 +125,8 @@ async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -
     model = FakeModel(MODEL, 40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6})
     with ExitStack() as frozen:
         frozen.enter_context(patch("tui.chat.screen.memory", lambda: MEMORY))
-        frozen.enter_context(patch("tui.models.shelf.local_rows", lambda: iter(ROWS)))
-        frozen.enter_context(patch("tui.models.shelf.offered_rows", lambda: iter(OFFERED)))
+        frozen.enter_context(patch("tui.models.catalog.local_rows", lambda: iter(ROWS)))
+        frozen.enter_context(patch("tui.models.catalog.offered_rows", lambda: iter(OFFERED)))
         for blinking in (Input, TextArea):
             frozen.enter_context(patch.object(blinking.cursor_blink, "_default", False))
         async with driving(store, model, MODEL, place, size) as chat:

@@ -5,7 +5,7 @@ from pathlib import Path
 from queue import Queue
 
 from support.chat_fakes import FakeBackend, FakeModel
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
 from tui.core.given import NOTHING, Given
 from tui.core.store import Store

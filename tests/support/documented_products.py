@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kquants import BLOCK_FORMATS
 from kquants.compiler.cpu import is_wide_zen_4
 from kquants.layout import LARGEST_SUM, LARGEST_X
-from kquants.products.parts import LARGE, WHOLE  # `test_cpus` tells how large tiles stay whole on each CPU
+from kquants.matmul.parts import LARGE, WHOLE  # `test_cpus` tells how large tiles stay whole on each CPU
 from support.kernels import KINDS, random_blocks
 from support.quantized_rows import BlockRows, Rows, SuperRows
 

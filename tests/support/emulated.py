@@ -20,8 +20,8 @@ from llvmlite import ir
 
 from kquants import jit
 from kquants.compiler import compilers
-from kquants.fingerprint import kernel_fingerprint
-from kquants.kept import Folder
+from kquants.compiler.cache import Folder
+from kquants.compiler.fingerprint import kernel_fingerprint
 from support import arm_assembly
 
 _NAMED = re.compile(r'@"?llvm\.((?:x86\.avx512(?:bf16)?|x86\.vgf2p8affineqb|aarch64\.neon)\.[\w.]+)"?')

@@ -9,17 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.engine.backends import Choice
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.engine import Engine
-from edgellm.engine.kinds import Choice
 from edgellm.engine.offload import Offload, Opening, Uploading
 from edgellm.engine.protocol import Segment
 from edgellm.engine.webgpu.adapters import Adapter, adapters
-from edgellm.engine.webgpu.choosing import choose_blocks
 from edgellm.engine.webgpu.device import GPUDevice
+from edgellm.engine.webgpu.offload_plan import choose_blocks
 from edgellm.engine.webgpu.opening import open_gpu
 from edgellm.gguf import GGUFFile
-from edgellm.home import cache_folder
+from edgellm.system.folders import cache_folder
 
 TINY: dict[str, Any] = {"width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "layers": 2, "types": "F32"}
 """A model that llvmpipe runs in no time."""

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from edgellm.stats import Live, Stats
+from edgellm.generate.stats import Live, Stats
+from tui.core.activity import Phase, Reading
 from tui.core.machine import Memory
-from tui.core.reading import Phase, Reading
 
 MEMORY = Memory(process=1_214_000_000, free=5_230_000_000)
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from textual.widgets import TextArea
 
-from edgellm.stats import Live, Stats
+from edgellm.generate.stats import Live, Stats
 from support import ROOT
 from support.chat_app import driving
 from support.chat_fakes import FakeModel, FakeReply, stats

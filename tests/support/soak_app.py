@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from edgellm.stats import GAPS, Live
+from edgellm.generate.stats import GAPS, Live
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply, live
 from tui.app import ChatApp
 from tui.composer.terminal import use_terminal_input

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgellm.engine.threads import ThreadPool
+from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import MOST_TOKENS, matmul_scratch
 from kquants.records import Product
 from support.kernels import addresses, batch_record, op_record

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from edgellm.machine import usable_cpus
-from kquants import jit, kept
+from edgellm.system.machine import usable_cpus
+from kquants import jit
+from kquants.compiler import cache as kept
 from kquants.compiler import compilers
-from kquants.names import MODULES
+from kquants.compiler.kernel_names import MODULES
 
 MOST_WORKERS = 8
 """Each takes up to 2 GB."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.text.stops import StopStrings
+from edgellm.generate.stop_strings import StopStrings
 
 PIECES = st.lists(st.text("ab", max_size=4), max_size=12)
 STRINGS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)

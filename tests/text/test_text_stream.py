@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.stream import TextStream, excerpt
+from edgellm.text.detokenizer import TextStream, excerpt
 from edgellm.text.tokenizer import Tokenizer
 from support.tiny_vocab import write_bpe, write_spm
 

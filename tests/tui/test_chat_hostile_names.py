@@ -26,8 +26,8 @@ def harmful(chat: Driven) -> list[str]:
 
 def test_models_in_the_picker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [ModelRow(HOSTILE, HOSTILE, 1, HOSTILE, 1, 1, "fits", note=HOSTILE), ModelRow(HOSTILE, "", problem=HOSTILE)]
-    monkeypatch.setattr("tui.models.shelf.local_rows", lambda: iter(rows))
-    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter([ModelRow(HOSTILE, "", offered=True)]))
+    monkeypatch.setattr("tui.models.catalog.local_rows", lambda: iter(rows))
+    monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter([ModelRow(HOSTILE, "", offered=True)]))
 
     async def test() -> None:
         async with chatting(tmp_path) as chat:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgellm import EdgeLLMError
-from edgellm.home import chats_file
-from edgellm.stats import Stats
+from edgellm.generate.stats import Stats
+from edgellm.system.folders import chats_file
 from tui.core.store import Store, checked, search, store
 from tui.core.tree import Message
 

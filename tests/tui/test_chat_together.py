@@ -15,7 +15,7 @@ _OTHER = """
 import sys
 from pathlib import Path
 from support.chat_fakes import FakeBackend
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.store import Store
 desk = Desk(Store(Path(sys.argv[1])), FakeBackend(), lambda event: None)
 if chat := int(sys.argv[2]):

@@ -14,9 +14,9 @@ import pytest
 from edgellm import EdgeLLMError
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
+from tui.core.activity import Phase
 from tui.core.backend import EdgeBackend, EdgeModel, NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
-from tui.core.reading import Phase
 from tui.core.saving import Saving
 from tui.core.worker import Request, Worker
 

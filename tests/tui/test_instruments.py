@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgellm.stats import Stats
+from edgellm.generate.stats import Stats
 from support.imports import HEAVY, loaded
 from support.instrument_readings import (
     ALL,
@@ -18,7 +18,7 @@ from support.instrument_readings import (
     READING_PROMPT,
     WRITING_REPLY,
 )
-from tui.core.reading import Phase, Reading
+from tui.core.activity import Phase, Reading
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.entries import SECTIONS
 from tui.instruments.figures import figures_line
@@ -281,7 +281,7 @@ def test_the_panel_says_what_is_compiled() -> None:
 def test_the_widgets_bring_no_engine() -> None:
     modules = loaded("from tui.instruments import Panel, StatusLine")
     assert "tui.instruments.panel" in modules
-    assert not modules & (HEAVY | {"edgellm.gauge", "edgellm.model"}) - {"textual"}
+    assert not modules & (HEAVY | {"edgellm.perf.mbu", "edgellm.model"}) - {"textual"}
 
 
 def test_the_line_under_a_reply_needs_no_screen() -> None:

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from support.instrument_readings import DECODE, DONE, FRESH, LOADING, MEMORY, PREFILL, WRITING_REPLY
-from tui.core.reading import Reading
+from tui.core.activity import Reading
 from tui.instruments.panel import Panel
 from tui.instruments.rows import Row
 from tui.instruments.status_line import StatusLine

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.transcript.document import Document
 from tui.transcript.lines import Line
 from tui.transcript.palette import Palette

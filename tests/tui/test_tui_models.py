@@ -11,13 +11,13 @@ from rich.cells import cell_len
 
 from edgellm.hub.suggestions import SUGGESTIONS
 from edgellm.models.pulled import Entry, incoming_folder, write_record
-from edgellm.plan import Plan
+from edgellm.perf.plan import Plan
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
+from tui.models.catalog import Shelf, local_rows, offered_rows
 from tui.models.columns import HERE, fitted, heading, offered, row_line, visible
 from tui.models.row import Fit, ModelRow, fit
-from tui.models.shelf import Shelf, local_rows, offered_rows
 from tui.models.typed import typed_row
 
 __all__ = ["machine"]
@@ -33,7 +33,7 @@ def test_the_screen_brings_nothing_heavy() -> None:
         "numpy",
         "numba",
         "huggingface_hub",
-        "edgellm.plan",
+        "edgellm.perf.plan",
         "edgellm.models",
         "edgellm.hub",
     }
@@ -162,7 +162,7 @@ def whole_shelf() -> tuple[ModelRow, ...]:
 
 
 def test_a_model_is_told_with_its_plan(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.plan.available_memory", lambda: 100_000_000)
+    monkeypatch.setattr("edgellm.perf.plan.available_memory", lambda: 100_000_000)
     path = machine.here / "models/tiny.gguf"
     path.parent.mkdir()
     write_model(path, types="Q8_0", vocab=320, width=512, layers=2)
@@ -173,7 +173,7 @@ def test_a_model_is_told_with_its_plan(machine: Machine, monkeypatch: pytest.Mon
     assert (row.quantization, row.bytes, row.context) == ("Q8_0", path.stat().st_size, 512)
     assert (row.fit, row.problem) == ("fits", None)
     assert "with all 512 tokens of its context; 100 MB are free" in row.note
-    monkeypatch.setattr("edgellm.plan.available_memory", lambda: 1_000_000)
+    monkeypatch.setattr("edgellm.perf.plan.available_memory", lambda: 1_000_000)
     (row,) = local_rows()
     assert row.fit == "too large"
     assert row.note.endswith("it would run at the speed of the disk")
@@ -215,7 +215,7 @@ def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) 
 def test_a_file_that_nobody_has_thought_of_is_one_bad_row(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.write("models/a.gguf")
     machine.write("models/b.gguf")
-    monkeypatch.setattr("edgellm.plan.make_plan", lambda file, options: 1 // 0)
+    monkeypatch.setattr("edgellm.perf.plan.make_plan", lambda file, options: 1 // 0)
     assert [(row.name, "ZeroDivisionError" in str(row.problem)) for row in local_rows()] == [("a", True), ("b", True)]
 
 
@@ -228,7 +228,7 @@ def test_a_list_that_breaks_off_shows_what_is_known(machine: Machine, monkeypatc
 
 
 def test_suggestions_are_offered_until_they_are_here(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.machine.available_memory", lambda: 2_000_000_000)
+    monkeypatch.setattr("edgellm.system.machine.available_memory", lambda: 2_000_000_000)
     first = SUGGESTIONS[0].reference
     offered = {row.name: row.fit for row in offered_rows()}
     assert list(offered) == [suggestion.reference for suggestion in SUGGESTIONS]

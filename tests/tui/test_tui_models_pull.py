@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, ProgressBar
 
-from edgellm.hub import Follower, StoppedError, obtain
+from edgellm.hub import Follower, StoppedError, fetch_model
 from support.hub_pull import FILE, NAME
 from support.hub_server import Hub, breaks_off, drips, hub, sends
 from support.local_models import Machine, machine
@@ -38,7 +38,7 @@ def test_a_follower_shows_every_step(machine: Machine, hub: Hub) -> None:
     hub.faults = [breaks_off(150_000), sends(b"", 503, Retry_After="0")]
     follower = Recorder(Event())
     assert follower.share is None
-    assert obtain(NAME, follower).path.read_bytes() == FILE
+    assert fetch_model(NAME, follower).path.read_bytes() == FILE
     assert follower.shown[0] == f"asking {hub.url}"
     assert any(line.endswith("trying again in 1 s") and "connection" in line for line in follower.shown)
     assert any(line.startswith("100% of 200 kB · ") for line in follower.shown)
@@ -63,13 +63,13 @@ def test_a_pull_that_is_stopped_keeps_what_came(
 
     monkeypatch.setattr(Follower, moment, stopping)
     with pytest.raises(StoppedError):
-        obtain(NAME, Follower(stop))
+        fetch_model(NAME, Follower(stop))
     monkeypatch.setattr(Follower, moment, theirs)
     kept = b"".join(path.read_bytes() for path in machine.own.glob("models/.incoming/*/*/*/m.gguf*"))
     assert FILE.startswith(kept)
     assert bool(kept) == (moment not in ("asking", "coming"))
     asked = len(hub.files_asked)
-    assert obtain(NAME, Follower(Event())).path.read_bytes() == FILE
+    assert fetch_model(NAME, Follower(Event())).path.read_bytes() == FILE
     ranges = [request.range for request in hub.files_asked[asked:]]
     assert ranges[:1] == ([] if moment == "checking" else [f"bytes={len(kept)}-" if kept else None])
     assert not (machine.own / "models/.incoming").exists()
@@ -81,12 +81,12 @@ def test_reading_what_was_kept_can_be_stopped(machine: Machine, hub: Hub, monkey
     hub.faults = [breaks_off(150_000)]
     monkeypatch.setattr(Follower, "waiting", lambda follower, why, seconds: follower._stop.set())
     with pytest.raises(StoppedError):
-        obtain(NAME, Follower(Event()))
+        fetch_model(NAME, Follower(Event()))
     (part,) = parts(machine)
     stop = Event()
     monkeypatch.setattr(Follower, "coming", lambda follower, what, nbytes: stop.set())
     with pytest.raises(StoppedError):
-        obtain(NAME, Follower(stop))
+        fetch_model(NAME, Follower(stop))
     assert part.read_bytes() == FILE[:150_000]
     assert len(hub.files_asked) == 1
 
@@ -204,7 +204,7 @@ def test_what_goes_wrong_is_a_line(
 
 def test_a_full_disk_is_told(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.add(NAME, m__gguf=FILE)
-    monkeypatch.setattr("edgellm.hub.bring.shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    monkeypatch.setattr("edgellm.hub.download.shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)

@@ -26,8 +26,8 @@ OFFERED = (ModelRow("Qwen/Qwen3-4B-GGUF", "Hugging Face", bytes=2_500_000_000, f
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.models.shelf.local_rows", lambda: iter(ROWS))
-    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter(OFFERED))
+    monkeypatch.setattr("tui.models.catalog.local_rows", lambda: iter(ROWS))
+    monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter(OFFERED))
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_the_open_model_is_marked_and_highlighted() -> None:
 
 def test_a_model_that_cannot_chat_is_not_the_first_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     base = ModelRow("a-base", "edgellm", chats=False)
-    monkeypatch.setattr("tui.models.shelf.local_rows", lambda: iter((base, *ROWS)))
-    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter(OFFERED))
+    monkeypatch.setattr("tui.models.catalog.local_rows", lambda: iter((base, *ROWS)))
+    monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter(OFFERED))
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await complete(app, pilot)
@@ -188,8 +188,8 @@ def test_a_file_that_never_answers_holds_up_nothing(monkeypatch: pytest.MonkeyPa
         answers.wait(30)
         yield ROWS[0]
 
-    monkeypatch.setattr("tui.models.shelf.local_rows", slow)
-    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter(OFFERED))
+    monkeypatch.setattr("tui.models.catalog.local_rows", slow)
+    monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter(OFFERED))
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(app.picker._shelf.rows) == 2)
@@ -211,8 +211,8 @@ def test_it_can_be_left_while_a_file_never_answers(monkeypatch: pytest.MonkeyPat
         answers.wait(30)
         yield ROWS[0]
 
-    monkeypatch.setattr("tui.models.shelf.local_rows", slow)
-    monkeypatch.setattr("tui.models.shelf.offered_rows", lambda: iter(()))
+    monkeypatch.setattr("tui.models.catalog.local_rows", slow)
+    monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter(()))
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await pilot.press("escape")

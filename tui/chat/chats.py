@@ -4,7 +4,7 @@ from textual import on
 
 from tui.chat.front import FrontScreen
 from tui.composer import Composer
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.instruments import Panel
 from tui.sidebar import Sidebar
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.naming import called
 from tui.core.tree import Message
 from tui.instruments.figures import figures_line

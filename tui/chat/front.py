@@ -8,7 +8,7 @@ from edgellm.errors import EdgeLLMError
 from tui.chat.views import VIEWS, view
 from tui.commands import COMMANDS, run
 from tui.composer import Attachment, Composer
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.instruments import Panel
 from tui.transcript import Transcript
 

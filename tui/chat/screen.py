@@ -23,7 +23,8 @@ from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
 from tui.commands.completing import complete
 from tui.composer import Attachment, Composer
-from tui.core.desk import Desk
+from tui.core.activity import Phase, Reading
+from tui.core.controller import Desk
 from tui.core.events import (
     ChatsChanged,
     Event,
@@ -37,7 +38,6 @@ from tui.core.events import (
 )
 from tui.core.files import with_files
 from tui.core.machine import Memory, memory
-from tui.core.reading import Phase, Reading
 from tui.instruments import Panel, StatusLine
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript

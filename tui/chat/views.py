@@ -4,8 +4,8 @@ from typing import Any
 
 from textual.screen import Screen
 
-from edgellm.home import config_file, log_file
-from tui.core.desk import Desk
+from edgellm.system.folders import config_file, log_file
+from tui.core.controller import Desk
 
 VIEWS = ("models", "settings", "inspector", "log", "help")
 

@@ -9,10 +9,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.chat.keys import key_of
+from tui.core.activity import Phase, Reading
 from tui.core.naming import called
-from tui.core.reading import Phase, Reading
 from tui.instruments.values import state
 
 _KEYS = (

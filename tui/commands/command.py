@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
-from tui.core.desk import Desk
+from edgellm.fmt import printable
+from tui.core.controller import Desk
 from tui.core.settings import is_setting
 
 _ALSO = {

@@ -1,6 +1,6 @@
 """Commands for chats that are kept."""
 
-from edgellm.gguf.printable import counted
+from edgellm.fmt import counted
 from tui.commands.command import Command, Front, Problem
 from tui.core.files import text_of, typed_path
 

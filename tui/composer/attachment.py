@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgellm.gguf.printable import counted, printable
+from edgellm.fmt import counted, printable
 
 
 @dataclass(frozen=True, slots=True)

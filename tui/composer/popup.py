@@ -8,7 +8,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.composer.completion import Completion, preselected, word_start
 from tui.composer.editor import Editor
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from edgellm.clean import clean
-from edgellm.gguf.printable import counted
+from edgellm.fmt import counted
+from edgellm.terminal.sanitize import clean
 
 _ROWS = 3
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgellm.chat import Chat
+    from edgellm.generate.stats import Live, Stats
     from edgellm.model import Model
-    from edgellm.stats import Live, Stats
     from edgellm.text.inspection import Inspection
 
 Messages = Sequence[Mapping[str, str]]
@@ -31,7 +31,7 @@ class NoTemplateError(EdgeLLMError):
 
 
 class Reply(Protocol):
-    """A reply being written: iterate over it to write it. `edgellm.generation.Generation` is one."""
+    """A reply being written: iterate over it to write it. `edgellm.generate.generation.Generation` is one."""
 
     @property
     def text(self) -> str:
@@ -77,7 +77,7 @@ class OpenModel(Protocol):
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """What computes, as in `edgellm.stats.Stats`."""
+        """What computes, as in `edgellm.generate.stats.Stats`."""
 
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> Reply:
         """Begin a reply, or go on with one that has `begun` so. Raises EdgeLLMError."""
@@ -184,7 +184,7 @@ class EdgeBackend:
         from edgellm.gguf import GGUFFile
         from edgellm.models import identity_of, name_of, resolve
         from edgellm.options import LoadOptions
-        from edgellm.plan import make_plan
+        from edgellm.perf.plan import make_plan
         from edgellm.text.template import ChatTemplate
 
         path = resolve(model)
@@ -209,7 +209,7 @@ def _parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 def _source(path: Path, own: str | None, chosen: str | None) -> str:
     """The template that is set, or else the model's own. Raises EdgeLLMError where there is neither."""
-    from edgellm.gguf.printable import printable
+    from edgellm.fmt import printable
     from edgellm.text.template import template_source
 
     if chosen is not None:

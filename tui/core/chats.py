@@ -9,7 +9,7 @@ from tui.core.events import ChatsChanged, Event, Notice, PathChanged, SettingsCh
 from tui.core.files import write_new
 from tui.core.finding import Finder, Found
 from tui.core.given import NOTHING, Given
-from tui.core.looks import Looks
+from tui.core.status import Looks
 from tui.core.store import ChatRow, Store
 
 _ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgellm.stats import Live, Stats
+    from edgellm.generate.stats import Live, Stats
     from tui.core.backend import Reply
 
 

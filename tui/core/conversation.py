@@ -8,10 +8,10 @@ from tui.core.backend import Backend
 from tui.core.drafts import Draft, Drafts
 from tui.core.events import ChatsChanged, Event, ModelOpened, Notice, PathChanged, ReplyEnded
 from tui.core.given import NOTHING, Given
+from tui.core.model_settings import Tuning
 from tui.core.store import Chat, Files, Store
 from tui.core.titles import cut
 from tui.core.tree import Message
-from tui.core.tuning import Tuning
 from tui.core.worker import Request, Worker
 
 _TITLE = 48

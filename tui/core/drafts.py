@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tui.core.presence import Presence
+from tui.core.chat_lock import Presence
 from tui.core.store import Chat, Files, Store
 from tui.core.store.checked import InvalidError, files
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
-from edgellm.texts import decode, read
+from edgellm.fmt import printable
+from edgellm.system.text_input import decode, read
 
 _BACKTICKS = re.compile(r"`{3,}")
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.core.store import Chat
 
 

@@ -15,6 +15,6 @@ def memory() -> Memory:
     """What is held and free now."""
     import psutil  # after the screen stands
 
-    from edgellm.machine import available_memory
+    from edgellm.system.machine import available_memory
 
     return Memory(psutil.Process().memory_info().rss, available_memory())

@@ -1,6 +1,6 @@
 """What a model is called where there is little room."""
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 def called(model: str, limit: int = 80) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from edgellm.stats import Live, Stats
+from edgellm.generate.stats import Live, Stats
 
 _COUNTS = ("prompt_tokens", "cached_tokens", "generated_tokens")
 

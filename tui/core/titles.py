@@ -2,7 +2,7 @@
 
 import re
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 
 _ZERO_WIDTH_JOINER = "\u200d"
 _JOINED = re.compile(f"([{_ZERO_WIDTH_JOINER}\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+)")

@@ -11,7 +11,7 @@ class Message:
 
     `parent` is the message before it, None at the beginning. `finish_reason` of a reply is None while it is written
     (or where the program was killed over it), then one of `eog stop length cancelled error`. `stats` are the fields of
-    `edgellm.stats.Stats`, and `context_used`, the tokens that were in the context at its end, of `ctx` that it had room
+    `edgellm.generate.stats.Stats`, and `context_used`, the tokens that were in the context at its end, of `ctx` that it had room
     for. `dropped_tokens` counts the tokens of the conversation that a reply did not see, `dropped_messages` the
     messages, from the first one on without the system prompt. `created` is in seconds since the epoch.
     """

@@ -11,11 +11,11 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError, PromptError
-from edgellm.failures import explained
+from edgellm.system.failures import explained
+from tui.core.activity import Phase, Reading
 from tui.core.backend import NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.past import figures
-from tui.core.reading import Phase, Reading
 from tui.core.saving import Saving
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Label
 
+from tui.core.activity import Reading
 from tui.core.machine import Memory
-from tui.core.reading import Reading
 from tui.instruments.entries import SECTIONS
 from tui.instruments.rows import Row
 from tui.instruments.values import values

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from edgellm.gguf.printable import printable, size
-from edgellm.stats import Live
+from edgellm.fmt import printable, size
+from edgellm.generate.stats import Live
+from tui.core.activity import Phase, Reading
 from tui.core.machine import Memory
 from tui.core.naming import called
-from tui.core.reading import Phase, Reading
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.fit import Forms, fit, join
 from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed

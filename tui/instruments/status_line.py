@@ -5,8 +5,8 @@ from pathlib import Path
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.core.activity import Reading
 from tui.core.machine import Memory
-from tui.core.reading import Reading
 from tui.instruments.entries import glossary
 from tui.instruments.numbers import Words
 from tui.instruments.parts import status

@@ -1,10 +1,10 @@
 """What the rows of the panel say."""
 
-from edgellm.gguf.printable import printable, size
-from edgellm.stats import Live
+from edgellm.fmt import printable, size
+from edgellm.generate.stats import Live
+from tui.core.activity import Phase, Reading
 from tui.core.machine import Memory
 from tui.core.naming import called
-from tui.core.reading import Phase, Reading
 from tui.instruments.bars import level, share
 from tui.instruments.entries import SECTIONS
 from tui.instruments.numbers import UNKNOWN, milliseconds, part_of, ratio, remaining, seconds, speed

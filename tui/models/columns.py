@@ -8,7 +8,7 @@ from typing import TypeAlias
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
-from edgellm.gguf.printable import count, printable, size
+from edgellm.fmt import count, printable, size
 from tui.models.row import Fit, ModelRow
 
 _LEAST_NAME, _GAP, _MARK = 24, "  ", "● "

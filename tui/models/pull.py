@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.core.worker import line
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Pull:
         )
 
     def _run(self) -> None:
-        from edgellm.hub import Follower, StoppedError, obtain
+        from edgellm.hub import Follower, StoppedError, fetch_model
         from edgellm.models import name_of
 
         try:
             self._follower = Follower(self._stop)
-            self.name = name_of(obtain(self.reference, self._follower).path)
+            self.name = name_of(fetch_model(self.reference, self._follower).path)
         except StoppedError:
             pass
         except Exception as error:

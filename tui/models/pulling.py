@@ -5,7 +5,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Button, ProgressBar, Static
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.models.pull import Pull
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from edgellm.plan import Plan
+    from edgellm.perf.plan import Plan
 
 Fit = Literal["fits", "tight", "too large", "unknown"]
 

@@ -12,14 +12,14 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.binding import LEAVE, bind
+from tui.models.catalog import Shelf
 from tui.models.filter import Filter
 from tui.models.listing import ModelList
 from tui.models.pull import Pull
 from tui.models.pulling import Pulling
 from tui.models.row import ModelRow
-from tui.models.shelf import Shelf
 from tui.models.typed import typed_row
 
 _TICK_S = 0.1

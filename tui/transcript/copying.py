@@ -1,6 +1,6 @@
 """What is copied from a message, as it was written."""
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.transcript.parser import blocks
 from tui.transcript.thinking import Thinking
 

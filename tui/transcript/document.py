@@ -4,7 +4,7 @@ import copy
 import re
 from dataclasses import replace
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.transcript.cutter import Cutter
 from tui.transcript.parser import Links
 from tui.transcript.pieces import Piece, Prose

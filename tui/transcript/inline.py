@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.transcript.lines import Span
 from tui.transcript.palette import Palette
 

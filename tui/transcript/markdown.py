@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from rich.style import Style
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.transcript.code import code_label, code_lines, language_of
 from tui.transcript.inline import spans
 from tui.transcript.lines import BLANK, Line, Span, decoration, wrap

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from edgellm.clean import clean
+from edgellm.terminal.sanitize import clean
 from tui.transcript.code import code_label, code_lines
 from tui.transcript.lines import BLANK, Line, decoration, wrap
 from tui.transcript.markdown import Markdown

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from edgellm.gguf.printable import counted
+from edgellm.fmt import counted
 from tui.transcript.document import Document
 from tui.transcript.entry import Entry
 from tui.transcript.pieces import Figures, Fold, Heading, Piece, Plain

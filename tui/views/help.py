@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from edgellm.gguf.printable import printable
-from edgellm.home import config_file
+from edgellm.fmt import printable
+from edgellm.system.folders import config_file
 from tui.commands import COMMANDS
 from tui.views.keymap import bindings
 from tui.views.lines import Lines

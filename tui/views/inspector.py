@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from tui.binding import bind
 from tui.clipboard import copy
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.events import Event, Inspected, Notice
 from tui.views.lines import Lines
 from tui.views.prompt import Prompt

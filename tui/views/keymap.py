@@ -11,8 +11,8 @@ from unicodedata import lookup
 from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
-from edgellm.gguf.printable import printable
-from edgellm.texts import plain
+from edgellm.fmt import printable
+from edgellm.system.text_input import plain
 
 PLACES = {
     "Chat": ("tui.chat.screen:ChatScreen",),

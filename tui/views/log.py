@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
 
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 from tui.binding import bind
 from tui.clipboard import copy
 from tui.views.lines import Lines

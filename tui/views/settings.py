@@ -10,7 +10,7 @@ from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
 
 from tui.binding import bind
-from tui.core.desk import Desk
+from tui.core.controller import Desk
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
 from tui.core.naming import called
 from tui.core.settings import SETTINGS, Setting

@@ -12,8 +12,8 @@ from typing import Any
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.webgpu.faults import one_line
 from edgellm.engine.webgpu.presence import installed
-from edgellm.extras import how_to_install
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
+from edgellm.system.extras import how_to_install
 
 KINDS = {
     "DiscreteGPU": "discrete GPU",

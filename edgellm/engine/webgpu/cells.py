@@ -9,7 +9,7 @@ from edgellm.engine.offload import Sizes
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.errors import NoMemoryError
-from edgellm.gguf.printable import counted, size
+from edgellm.fmt import counted, size
 from kquants.layout import PAGE
 
 LEAST_PAGES = 8

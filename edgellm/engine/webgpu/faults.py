@@ -1,7 +1,7 @@
 """What goes wrong with wgpu, as a DeviceFault with one line for a person."""
 
 from edgellm.engine.device import DeviceFault
-from edgellm.gguf.printable import printable
+from edgellm.fmt import printable
 
 
 def fault(name: str, said: str) -> DeviceFault:

@@ -16,7 +16,7 @@ from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
 from edgellm.engine.webgpu.cells import Piece
 from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.products import LANES, Products
+from edgellm.engine.webgpu.matmul import LANES, Products
 from edgellm.engine.webgpu.rows import QUERIES
 from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant

@@ -1,7 +1,7 @@
 """A GPU is opened with the blocks that were chosen for it."""
 
 from edgellm.arch.description import Description
-from edgellm.engine.kinds import Choice
+from edgellm.engine.backends import Choice
 from edgellm.engine.offload import Sizes, Uploading, block_tensors
 from edgellm.engine.placement import GPU
 from edgellm.engine.webgpu.device import GPUDevice

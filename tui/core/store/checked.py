@@ -6,7 +6,7 @@ A check takes what JSON or SQLite gave, and returns it or raises InvalidError, w
 from collections.abc import Callable, Collection
 from typing import Any
 
-from edgellm.checks import real, whole
+from edgellm.options.checks import real, whole
 from tui.core.tree import Message
 
 Check = Callable[[Any], Any]
@@ -59,7 +59,7 @@ def _at(place: str, check: Check, value: Any) -> Any:
         return check(value)
     except InvalidError as error:
         raise InvalidError(f"{place}{error}") from None
-    except ValueError as error:  # of edgellm.checks
+    except ValueError as error:  # of edgellm.options.checks
         raise InvalidError(f"{place}must be {error}") from None
 
 

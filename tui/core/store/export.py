@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from edgellm.clean import escaped, inert
 from edgellm.errors import EdgeLLMError
+from edgellm.terminal.sanitize import escaped, inert
 from tui.core.store import checked
 from tui.core.store.database import storable
 from tui.core.store.foreign import chats_of, lines_of

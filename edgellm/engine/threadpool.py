@@ -1,0 +1,181 @@
+"""A team of threads that runs programs together, sleeps between requests, and stops on a word.
+
+The calling thread is one of them: it begins at once. Where Python handles signals in it, which is the main thread, it
+comes back to Python from time to time: Ctrl-C sets the stop word and is raised when the threads have met.
+"""
+
+import ctypes
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+
+import numpy as np
+
+from edgellm.engine.memory import Placed, aligned
+from edgellm.errors import EdgeLLMError
+from edgellm.system.fork import Origin
+from kquants.layout import (
+    CLOCK,
+    CLOCK_ID,
+    DONE,
+    FUTEX_NUMBER,
+    JOB,
+    JOB_NUMBER,
+    LINE_BYTES,
+    LINES,
+    SLEEPS,
+    STOP,
+    STOPPED,
+    TEAM,
+    control_bytes,
+)
+
+TEAM_KERNELS = ("post", "take_part", "serve")
+"""The kernels that a team needs beside those of its programs: see `kquants.threadpool.jobs`."""
+
+LONGEST_MS = 30
+"""Milliseconds after which the caller comes back to Python, if Python handles signals in its thread."""
+
+_Integer = ctypes.c_int64
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+
+def _waiting() -> tuple[int, int, int]:
+    """Addresses of `sched_yield` and, on Linux, of `syscall`, with the number of futex (else 0, 0)."""
+    if sys.platform == "win32":
+        return _address(ctypes.WinDLL("kernel32").SwitchToThread), 0, 0
+    libc = ctypes.CDLL(None)
+    number = _FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
+    return _address(libc.sched_yield), _address(libc.syscall) if number else 0, number
+
+
+def _clock() -> tuple[int, int]:
+    """The address of `clock_gettime` and which clock, or of a function that returns milliseconds and -1."""
+    if sys.platform == "win32":
+        return _address(ctypes.WinDLL("kernel32").GetTickCount64), -1
+    return _address(ctypes.CDLL(None).clock_gettime), time.CLOCK_MONOTONIC
+
+
+def _address(function: object) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def _function(address: int, arguments: int) -> Callable[..., int]:
+    """A kernel as a function of so many integers."""
+    # Numba's own calling convention: a place for the result and one for an error come first. All threads may share
+    # the first, as nobody reads what these kernels put there.
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[_Integer] * arguments)(address)
+    spare = _Integer()
+    return partial(function, ctypes.byref(spare), None)
+
+
+class ThreadPool:
+    """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
+
+    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of TEAM_KERNELS at least.
+
+    Raises EdgeLLMError where so many threads cannot be had.
+    """
+
+    def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
+        self._origin = Origin()
+        self._post = _function(kernels["post"], 5)
+        self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
+        words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
+        words[TEAM // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
+        words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
+        self._control = words.ctypes.data
+        self._words: memoryview[int] = words.data  # quicker for a word than an array
+        self._sleeps = self._words[(LINES + SLEEPS) // 8 :: LINE_BYTES // 8][:count]
+        for me in range(1, count):
+            self._sleeps[me] = 1
+        self._scratch = [Placed.of(aligned(1, scratch_bytes)) for _ in range(count)]
+        # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
+        self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
+        self._servers: list[threading.Thread] = []
+        try:
+            for me in range(1, count):
+                thread = threading.Thread(target=self._wait_and_serve, args=(me,), name=f"edgellm-{me}", daemon=True)
+                thread.start()
+                self._servers.append(thread)
+        except RuntimeError:
+            self.close()
+            raise EdgeLLMError(f"this system lets us start {self.count} threads, not {count}; choose fewer") from None
+
+    @property
+    def count(self) -> int:
+        """How many threads there are."""
+        return len(self._servers) + 1
+
+    def stop(self) -> None:
+        """Stop the running program at its next chunk of work, and any started before `clear`."""
+        self._words[STOP // 8] = 1
+
+    def clear(self) -> None:
+        """Forget an earlier `stop`. Not while a program runs, whose threads may have left work out for it already."""
+        self._words[STOP // 8] = 0
+
+    def run(self, program: int, ops: int, batch: int, threads: int | None = None) -> bool:
+        """Run a program, by its address, on so many of the threads, or all; False if it was stopped before its end.
+
+        Raises ValueError for a number of threads that there are not.
+
+        An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
+        as no thread works any more, or, if more interrupts follow, before: what the program uses must live until
+        `settle` has returned, and until then the other threads wait.
+        """
+        threads = self.count if threads is None else threads
+        if not 1 <= threads <= self.count:
+            raise ValueError(f"there are {self.count} threads, not {threads}")
+        self._origin.check("this pool of threads")
+        self.settle()
+        try:
+            self._post(self._control, program, ops, batch, threads)
+            self._work()
+        except BaseException:
+            self.settle()
+            raise
+        return not self._words[STOPPED // 8]
+
+    def close(self) -> None:
+        """Let the threads end. Nothing may be running. After a fork there are none."""
+        if not self._origin.is_here():
+            return
+        # A job for the caller alone: the others no longer look out for one. Each of them would yield thousands of times
+        # before it sleeps, and beside busy programs a yield may take milliseconds.
+        self.run(0, 0, 0, threads=1)
+        for calls in self._calls:
+            calls.put(False)
+        for thread in self._servers:
+            thread.join()
+
+    def settle(self) -> None:
+        """Stop a job that was interrupted, and wait for its end, through any number of further interrupts."""
+        while not self._is_done():
+            with suppress(BaseException):
+                self.stop()
+                self._work()
+            self.clear()
+
+    def _is_done(self) -> bool:
+        # As those who take part meet at the end, none of them works when the caller is done; who has not left that
+        # meeting yet looks at the control block alone.
+        return self._words[(LINES + DONE) // 8] == self._words[JOB // 8]
+
+    def _work(self) -> None:
+        """Work on the job that was posted, with those who sleep woken, to its end."""
+        for me in range(1, self._words[JOB // 8] % JOB_NUMBER):
+            if self._sleeps[me]:
+                self._calls[me].put(True)
+        longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0
+        while not self._is_done():
+            self._take_part(self._control, self._scratch[0].address, longest)
+
+    def _wait_and_serve(self, me: int) -> None:
+        while self._calls[me].get():
+            self._serve(self._control, self._scratch[me].address, me)

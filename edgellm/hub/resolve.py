@@ -1,0 +1,92 @@
+"""From what a person types, ORG/NAME or ORG/NAME:QUANT, to a model that is here."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
+from edgellm.fmt import printable
+from edgellm.hub.choose import Candidate, candidates, choose, is_gguf
+from edgellm.hub.client import Hub, is_offline
+from edgellm.hub.listing import Repository, odd_names
+from edgellm.hub.reference import Reference, parse_reference
+from edgellm.hub.suggestions import fits
+from edgellm.hub.verify import find_pulled, in_other_cache, pull
+from edgellm.hub.watcher import Watcher
+from edgellm.models import resolve
+from edgellm.system.machine import available_memory
+
+_PIECE = re.compile(r"\.gguf[.-](part|split)", re.IGNORECASE)
+"""Files cut up without regard to what is in them, as publishers had it before llama.cpp could split models."""
+
+
+@dataclass(frozen=True)
+class FetchedModel:
+    """The first file of a model, and in words that follow its name how it came here."""
+
+    path: Path
+    how: str
+
+
+def fetch_model(typed: str, watcher: Watcher) -> FetchedModel:
+    """The model that was asked for: the one that is here if the hub has no other, or else pulled.
+
+    Raises OptionError for what names no repository, and EdgeLLMError.
+    """
+    meant = _parse(typed)
+    if is_offline() and (path := _resolved(typed)):
+        return FetchedModel(path, "is here already (HF_HUB_OFFLINE forbids to look for a newer one)")
+    hub = Hub(watcher)
+    watcher.asking(str(hub.address))
+    repository, model = _choose(hub, meant)
+    if path := find_pulled(repository, model):
+        return FetchedModel(path, "is here already, the same that the hub has")
+    if path := in_other_cache(model):
+        return FetchedModel(path, "is here already, in the cache of Hugging Face")
+    watcher.found(repository)
+    return FetchedModel(pull(hub, repository, model), "is whole")
+
+
+def _parse(typed: str) -> Reference:
+    meant = parse_reference(typed)
+    if meant is None:
+        advice = "give ORG/NAME or ORG/NAME:QUANT, such as Qwen/Qwen3-0.6B-GGUF:Q8_0"
+        raise OptionError(f"{printable(typed)} is no name of a repository; {advice}")
+    return meant
+
+
+def _resolved(typed: str) -> Path | None:
+    try:
+        return resolve(typed).absolute()
+    except ModelFileError:
+        return None
+
+
+def _choose(hub: Hub, meant: Reference) -> tuple[Repository, Candidate]:
+    repository = hub.repository(meant.repository)
+    found = candidates(repository)
+    try:
+        if found:
+            return repository, choose(
+                repository.name, found, meant.wanted, lambda nbytes: fits(nbytes, available_memory())
+            )
+        raise EdgeLLMError(f"{repository.name} has no GGUF file; {_advice(repository)}")
+    except EdgeLLMError:
+        if problem := _unusable(repository, meant.wanted):
+            raise EdgeLLMError(f"{repository.name}: {problem}") from None
+        raise
+
+
+def _advice(repository: Repository) -> str:
+    safetensors = any(file.name.endswith(".safetensors") for file in repository.files)
+    return f"`edgellm convert {repository.name}` makes one" if safetensors else "choose another"
+
+
+def _unusable(repository: Repository, wanted: str) -> str:
+    """Why a file is not offered that may be meant by `wanted`; empty if there is none."""
+    folded = wanted.casefold().removesuffix(".gguf")
+    pieces = [f.name for f in repository.files if _PIECE.search(f.name) and folded in f.name.casefold()]
+    if pieces:
+        way = "join them with `cat` in order, and put the file into ./models"
+        return f"{printable(pieces[0])} is a piece of a GGUF file; download all of them, {way}"
+    return odd_names(name for name in repository.odd if is_gguf(name) and folded in name.casefold())

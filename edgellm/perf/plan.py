@@ -1,0 +1,176 @@
+"""What a model will take and how fast it will be, told from its file before anything is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgellm.arch import describe
+from edgellm.arch.description import Description
+from edgellm.engine.backends import kind, worth_asking
+from edgellm.engine.budget import KVBudget
+from edgellm.engine.device import DeviceFault
+from edgellm.engine.engine import batch_rows, context
+from edgellm.engine.offload import Offload, Sizes, device_figures
+from edgellm.engine.placement import GPU, Placement, on_cpu
+from edgellm.engine.program import build
+from edgellm.engine.rotations import table_bytes
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf import GGUFFile
+from edgellm.options import LoadOptions
+from edgellm.perf.machine_profile import MEMORY
+from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.system.machine import available_memory, default_threads
+from kquants.layout import PAGE
+
+PARTS = ("weights", "kv_cache", "activations", "scratch")
+"""What memory is taken for; the names of these figures of a plan."""
+
+
+@dataclass(frozen=True)
+class GPUPlan:
+    """The bytes that a model takes on a GPU with a full context, by part; `available` is None where nobody tells."""
+
+    name: str
+    weights: int
+    kv_cache: int
+    activations: int
+    available: int | None
+
+    @property
+    def total(self) -> int:
+        """Bytes for everything."""
+        return self.weights + self.kv_cache + self.activations
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where a model's blocks are computed, and the bytes of memory that it takes with a full context.
+
+    What is on a GPU is in `gpu` alone; `notes` are lines about why not more is there.
+
+    `weights` are pages of the mapped file, which the system can take back and read again; `kv_cache` grows with the
+    tokens in it, up to `kv_memory`, which `kv_tokens` fill; `scratch` is that of all threads, with the logits of one
+    token. `available` is what the machine has left. `devices` are as in `Stats`.
+    """
+
+    ctx: int
+    kv_type: str
+    threads: int
+    layers: int
+    traffic: Traffic
+    weights: int
+    kv_cache: int
+    kv_memory: int
+    kv_tokens: int
+    activations: int
+    scratch: int
+    available: int
+    devices: list[dict[str, Any]]
+    gpu: GPUPlan | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """Bytes of memory for everything."""
+        return self.weights + self.kv_cache + self.activations + self.scratch
+
+    @property
+    def fits(self) -> bool:
+        """Whether all of it has room, with a full context."""
+        return self.total <= self.available and self.kv_cache <= self.kv_memory
+
+    @property
+    def from_disk(self) -> bool:
+        """Whether not even the weights fit: then every token reads the disk."""
+        return self.weights > self.available
+
+    @property
+    def wanted(self) -> list[str]:
+        """The speeds of this machine (see `edgellm.perf.machine_profile`) that tell how fast the model will decode.
+
+        There are none where the disk would decide, nor with a GPU, whose bandwidth nobody tells.
+        """
+        return [] if self.from_disk or self.gpu else self.traffic.wanted
+
+    def figures(self, speeds: Mapping[str, float]) -> dict[str, Any]:
+        """What `edgellm plan --json` prints, with what the `speeds` of this machine let expect.
+
+        `bandwidth` (bytes per second) is that of the memory, `arithmetic` the bytes of these weights that are
+        multiplied in a second where they need not be read first. `decode` has tokens per second with nothing before
+        them and with a full context. Each is None where a speed that it needs is unknown.
+        """
+        parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
+        tps, tps_full = (
+            decode_tps(self.traffic, self.layers, speeds, self.threads, depth) for depth in (0, self.ctx - 1)
+        )
+        return {
+            "ctx": self.ctx,
+            "kv_type": self.kv_type,
+            "threads": self.threads,
+            "memory": parts,
+            "kv_memory": self.kv_memory,
+            "kv_tokens": self.kv_tokens,
+            "fits": self.fits,
+            "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
+            "notes": self.notes,
+            "devices": self.devices,
+            "bandwidth": speeds.get(MEMORY),
+            "arithmetic": self.traffic.multiplied(speeds),
+            "decode": None if tps is None else {"tps": tps, "tps_full": tps_full},
+        }
+
+
+def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
+    """The plan for an open file, of which only the header is read.
+
+    Raises UnsupportedModelError, ModelFileError (also for a file without weights), OptionError (a `ctx` above the
+    model's) and EdgeLLMError for devices that this version does not have.
+    """
+    model = describe(file)
+    ctx = context(file, model, options.ctx)
+    rows = batch_rows(build(model, options.kv_type), ctx)
+    placement, gpu, notes = _offload(model, rows, ctx, options)
+    program = build(model, options.kv_type, placement)
+    threads = options.threads or default_threads(file.nbytes)
+    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    devices = device_figures(model, placement, weights, gpu.name if gpu else None)
+    logits = program.logits.row_bytes if program.logits in program.buffers else 0
+    activations = program.activation_bytes(rows) + table_bytes(model.rope, ctx)
+    scratch, kv_cache = threads * program.scratch_bytes + logits, -(-ctx // PAGE) * program.page_bytes
+    others = activations + scratch if options.kv_memory is None else 0
+    kv_memory = max(0, KVBudget.of(options.kv_memory).room(0) - others)
+    return Plan(
+        ctx=ctx,
+        kv_type=options.kv_type,
+        threads=threads,
+        layers=len(model.layers),
+        traffic=Traffic.of(model, options.kv_type),
+        weights=devices[0]["bytes"],
+        kv_cache=kv_cache,
+        kv_memory=kv_memory,
+        kv_tokens=min(ctx, kv_memory // max(1, program.page_bytes) * PAGE),
+        activations=activations,
+        scratch=scratch,
+        available=available_memory(),
+        devices=devices,
+        gpu=gpu,
+        notes=notes,
+    )
+
+
+def _offload(
+    model: Description, rows: int, ctx: int, options: LoadOptions
+) -> tuple[Placement, GPUPlan | None, list[str]]:
+    """Where blocks go, what that takes on the GPU, and what a person should know about it."""
+    nothing, offload = on_cpu(len(model.layers)), Offload.of(options)
+    if not (name := worth_asking(offload)):
+        return nothing, None, []
+    try:
+        choice = kind(name).choose(model, Sizes(rows, ctx, options.kv_type), offload)
+    except DeviceFault as fault:
+        if offload.strict:
+            raise EdgeLLMError(f"{fault}") from None
+        return nothing, None, [f"{fault}: the CPU computes"]
+    if choice is None or GPU not in choice.placement:
+        return nothing, None, choice.notes if choice else []
+    return choice.placement, GPUPlan(choice.name, **choice.memory, available=choice.available), choice.notes

@@ -1,1 +1,0 @@
-"""From a text to scores of its tokens: windows of it, logits, softmax."""

@@ -1,0 +1,1 @@
+"""Text on a terminal: harmless, in tables, and through streams that cannot fail."""

@@ -1,0 +1,31 @@
+"""Names of all kernels, and the module that registers each. Imports no compiler."""
+
+from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS
+from kquants.layout import PAGE_SIZES
+
+
+def _each(*operations: str, of: tuple[str, ...]) -> list[str]:
+    return [f"{operation}_{name.lower()}" for operation in operations for name in of]
+
+
+_ENCODED = [name.lower() for name in ENCODED_FORMATS if name not in FLOAT_FORMATS]
+
+REGISTERED: dict[str, list[str]] = {
+    "kquants.activations.elementwise": ["rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"],
+    "kquants.attention.attention": ["attention_merge", *_each("attention", of=(*PAGE_SIZES,))],
+    "kquants.attention.pages": _each("rope_store", of=(*PAGE_SIZES,)),
+    "kquants.microbenchmark": ["read_sum", "int8_peak"],
+    "kquants.encoders.floats": _each("encode", of=FLOAT_FORMATS),
+    **{f"kquants.encoders.{name}": [f"encode_{name}"] for name in _ENCODED},
+    "kquants.formats.rows": _each("embed", "dequantize", of=FORMATS),
+    "kquants.matmul.floats": _each("matmul", of=FLOAT_FORMATS),
+    "kquants.matmul.tiled": _each("matmul", of=QUANTIZED_FORMATS),
+    "kquants.threadpool.jobs": ["post", "take_part", "serve"],
+}
+"""The kernels that importing a module registers, by the module's name."""
+
+MODULES = {kernel: module for module, kernels in REGISTERED.items() for kernel in kernels}
+"""The module that registers each kernel."""
+
+COMPILER = "kquants.compiler.compile"
+"""The module that compiles them."""

@@ -1,0 +1,63 @@
+"""How the products of spans become sums: the one of two ways that a format asks for."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from llvmlite import ir
+
+from kquants.formats.pieces import Format, Values, has_integer_scales
+from kquants.formats.quads import Value
+from kquants.matmul.blocks import FloatScales
+from kquants.matmul.parts import Spread
+from kquants.matmul.super_blocks import IntegerScales
+from kquants.simd import VectorType
+from kquants.simd.dot4 import Dot4
+
+
+class Scaling(Protocol):
+    """How the products of spans become a sum, unit by unit; `x` is what belongs to the (super-)block of a row of x."""
+
+    SUMS: VectorType
+    """What a row of x adds up in while it passes a super-block."""
+    SPANS: int
+    """Spans in a unit."""
+    X_GROUP_BYTES: int
+    """Bytes of a group of x, from one row to the next."""
+    X_BLOCK_BYTES: int
+    """Bytes of what belongs to one block of x; 0 where that belongs to the whole group."""
+
+    def begin(self, b: ir.IRBuilder, y: Value) -> Value:
+        """The sums before the first unit, for a y."""
+
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+        """The dot products of a span of a unit, to which those of its weights are to be added."""
+
+    def add(
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
+    ) -> Value:
+        """The sums with the dot products of a unit's spans."""
+
+    def end(
+        self,
+        b: ir.IRBuilder,
+        sums: Iterable[Value],
+        y: Iterable[Value],
+        units: Iterable[Values],
+        whole: Callable[[], Values],
+        x: list[Spread],
+    ) -> Iterable[Value]:
+        """y of each row of x after the last unit, given the scales of all units and of the whole.
+
+        Code is emitted as this is consumed, so that scales are loaded when they are taken, and each y of those that it
+        begins with after the one before was stored. `units` are taken once, or not at all.
+        """
+
+
+def scaling_of(fmt: Format) -> Scaling:
+    """How spans of a format are scaled."""
+    return IntegerScales(fmt) if has_integer_scales(fmt) else FloatScales(fmt)
+
+
+def units_of(fmt: Format) -> int:
+    """Units in a super-block of a format."""
+    return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS

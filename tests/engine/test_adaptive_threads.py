@@ -1,0 +1,117 @@
+"""How many threads take part in decode: all of them, but where other programs make fewer faster."""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgellm.engine.adaptive_threads import Moment, Turnout
+
+STEP = 1 / 64
+"""Seconds, exactly."""
+
+
+class Cores:
+    """Steps on pretended cores: `seconds` of one with so many threads, `lost`: cores that these have nothing of."""
+
+    def __init__(self, team: int, seconds: Callable[[int], float], lost: Callable[[int], float]) -> None:
+        self.turnout, self.seconds, self.lost = Turnout(team), seconds, lost
+        self.clock, self.ran, self.work = 1000.0, 50.0, "steps of one row"
+
+    def run(self, seconds: float) -> list[tuple[int, int]]:
+        """Steps for so long: (threads, steps that were for so many), in their order."""
+        end, used = self.clock + seconds, []
+        while self.clock < end:
+            used.append(threads := self.turnout.threads)
+            start, took = Moment(self.clock, self.ran), self.seconds(threads)
+            self.clock += took
+            self.ran += took * (threads - self.lost(threads))
+            self.turnout.took(self.work, start, Moment(self.clock, self.ran))
+        return [(threads, len(list(steps))) for threads, steps in groupby(used)]
+
+
+def busy(threads: int) -> Cores:
+    """Beside one busy program on two cores, as measured: two threads take twice as long as one."""
+    return Cores(threads, lambda n: STEP if n == 1 else 2 * STEP, lambda n: 0.0 if n == 1 else 1.1)
+
+
+def test_all_take_part_where_nobody_disturbs() -> None:
+    cores = Cores(4, lambda n: STEP / n, lambda n: 0.3)
+    assert cores.run(10) == [(4, 10 * 4 / STEP)]
+
+
+def test_fewer_take_part_where_that_is_faster_and_all_are_tried_again_less_and_less_often() -> None:
+    used = busy(2).run(60)
+    assert [threads for threads, _ in used] == [2, 1] * (len(used) // 2)
+    assert {steps for threads, steps in used if threads == 2} == {4}
+    # A trial, half a second, twice as long each time, up to four; a choice falls every seven steps.
+    for (_, steps), hold in zip(used[1:12:2], (0.5, 1, 2, 4, 4, 4), strict=True):
+        assert hold < steps * STEP < hold + 0.3
+
+
+def test_all_take_part_again_when_the_other_program_ends() -> None:
+    cores = busy(2)
+    cores.run(20)
+    cores.seconds, cores.lost = lambda n: STEP / n, lambda n: 0.0
+    cores.run(4.5)  # as long as a choice holds at most, and the steps that question it
+    assert cores.run(10) == [(2, 10 * 2 / STEP)]
+    cores.seconds, cores.lost = busy(2).seconds, busy(2).lost
+    (_, watched), (_, kept), *_ = cores.run(3)
+    assert watched <= 10
+    assert kept * STEP < 0.8, "after a calm time a choice is questioned soon again"
+
+
+def test_a_trial_that_was_slower_ends_and_is_repeated_less_and_less_often() -> None:
+    used = Cores(2, lambda n: STEP / n, lambda n: 0.8).run(30)
+    assert {steps for threads, steps in used if threads == 1} == {7}, "a tenth of a second"
+    assert len(used) // 2 <= 3 + 30 / 4
+
+
+def test_the_best_of_many_threads_is_found_step_by_step() -> None:
+    # Three busy programs on eight cores: six threads or more meet one of them.
+    cores = Cores(8, lambda n: STEP if n > 5 else STEP / n, lambda n: 0.6 * max(0, n - 5) + 0.1)
+    used = cores.run(3)
+    assert [threads for threads, _ in used[:4]] == [8, 6, 5, 8]
+    assert {threads for threads, _ in used} == {8, 6, 5}, "nobody disturbs five"
+    assert sum(steps for threads, steps in used if threads == 5) > 0.7 * sum(steps for _, steps in used)
+
+
+def test_a_team_of_one_is_as_it_is() -> None:
+    assert Cores(1, lambda n: STEP, lambda n: 0.9).run(10) == [(1, 10 / STEP)]
+
+
+def test_other_work_is_not_compared() -> None:
+    cores = busy(2)
+    assert [threads for threads, _ in cores.run(5 * 2 * STEP)] == [2, 1]
+    cores.work = "steps of eight rows"
+    assert {threads for threads, _ in cores.run(3.5)} == {1}, "the trial waits for its own work"
+    assert [threads for threads, _ in cores.run(0.55)] == [1, 2], "which has not come for four seconds"
+    cores = busy(2)
+    for work in range(100):
+        cores.work = str(work)
+        assert [threads for threads, _ in cores.run(STEP)] == [2]
+
+
+def test_work_that_takes_turns_is_measured_each_for_itself() -> None:
+    """As steps with drafted tokens do, which take longer: in itself that says nothing about a team."""
+    cores, used = busy(2), list[int]()
+    one_row = cores.seconds
+    for i in range(600):
+        rows = 8 if i % 3 == 2 else 1
+        cores.work, cores.seconds = f"steps of {rows} rows", lambda n, rows=rows: (1 + rows / 8) * one_row(n)
+        used += [threads for threads, _ in cores.run(STEP / 2)]
+    assert used.count(1) > 0.85 * len(used)
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(0, 2), st.floats(0, 20)), max_size=200)
+
+
+@given(st.integers(1, 9), STEPS)
+def test_it_stays_between_one_and_all(team: int, steps: list[tuple[int, float, float]]) -> None:
+    turnout, now = Turnout(team), Moment(0.0, 0.0)
+    for work, clock, ran in steps:
+        then = Moment(now.clock + clock, now.ran + ran)
+        turnout.took(work, now, then)
+        now = then
+        assert 1 <= turnout.threads <= team

@@ -1,0 +1,90 @@
+"""How long is waited for a hub, and what is shown meanwhile."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from edgellm.cli import transfer
+from edgellm.cli.screen import Progress
+from edgellm.errors import EdgeLLMError
+from edgellm.hub import Watcher, watcher
+from edgellm.hub import rate as pace
+from edgellm.hub.retry import Patience, retry_after
+from edgellm.hub.watchdog import LEAST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "120"}, 120),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "²"}, None),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, None),
+        ({"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
+        ({"ratelimit": '"api";r=0;t=55'}, 55),
+        ({"ratelimit": '"api";r=489;t=55'}, None),
+        ({"ratelimit": '"api";r=0;t=55', "retry-after": "7"}, 7),
+    ],
+)
+def test_when_the_hub_says_to_try_again(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+def test_a_date_to_try_again_at() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 98 <= (retry_after({"retry-after": later}) or 0) <= 100
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(watcher, "sleep", slept.append)
+    patient, final = Patience(Watcher()), EdgeLLMError("enough")
+    patient.wait("a", final)
+    patient.wait("b", final, told=7)
+    patient.reach(LEAST_BYTES)
+    with pytest.raises(EdgeLLMError, match="enough"):
+        for _ in range(9):
+            patient.wait("c", final)
+    assert slept == [1, 7, 1, 2, 4, 8, 16]
+    with pytest.raises(EdgeLLMError, match="enough"):
+        Patience(Watcher()).wait("d", final, told=301)
+
+
+def test_patience_is_not_renewed_by_a_few_bytes_nor_by_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "sleep", lambda seconds: None)
+    for reached in ([1_000_000 + n for n in range(100)], [2_000_000, *[1_000_000, 2_000_000] * 50]):
+        patient, waits = Patience(Watcher(), reached=1_000_000), 0
+        with pytest.raises(EdgeLLMError, match="enough"):
+            for nbytes in reached:
+                patient.reach(nbytes)
+                patient.wait("a", EdgeLLMError("enough"))
+                waits += 1
+        assert waits == 5
+
+
+def test_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes that were here before are no part of the rate."""
+    now = 1000.0
+    for module in (pace, transfer):
+        monkeypatch.setattr(module, "monotonic", lambda: now)
+    shown = transfer.Transfer(Progress())
+    shown.coming("org/name: m.gguf", 1_000_000_000)
+    shown.moved(500_000_000, 1_000_000_000, 0)
+    for second in range(1, 11):
+        now = 1000.0 + second
+        shown.moved(500_000_000 + second * 4_000_000, 1_000_000_000, second * 4_000_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["org/name: m.gguf, 1 GB", "54% of 1 GB · 4 MB/s · 1:55 left"]
+
+
+def test_the_library_is_loaded_only_to_ask_a_hub() -> None:
+    code = "import sys, edgellm.hub, edgellm.cli.pull; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"huggingface_hub", "httpx2", "filelock", "numba"}

@@ -1,0 +1,119 @@
+"""What decoding a token reads and multiplies, counted by hand, and how fast it is expected to be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgellm.arch import describe
+from edgellm.gguf import GGUFFile
+from edgellm.perf.machine_profile import MEMORY
+from edgellm.perf.roofline import Traffic, decode_tps
+from support.make_gguf import write_model
+from support.model_file import ModelFile
+
+SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "vocab": 320, "layers": 2}
+LAYER = 4 * (64 + 64 * 64 + 2 * 32 * 64 + 64 * 64 + 64 + 3 * 64 * 96)
+"""Bytes of a layer of float32: norm, q, k and v, output, norm, gate, up and down."""
+
+
+def traffic(path: Path, kv_type: str = "f16") -> Traffic:
+    with GGUFFile.open(path) as file:
+        return Traffic.of(describe(file), kv_type)
+
+
+def test_a_token_reads_every_weight_once(model_file: ModelFile) -> None:
+    tied = traffic(model_file(**SIZES, types="F32"))
+    assert tied.weights == 2 * LAYER + 4 * 64 + 4 * 64 * 320
+    untied = traffic(model_file(**SIZES, types="F32", tied=False))
+    assert untied.weights == tied.weights + 4 * 64  # and a row of the embedding
+    biased = traffic(model_file(**SIZES, types="F32", arch="qwen2"))
+    assert biased.weights == tied.weights + 2 * 4 * (64 + 32 + 32)
+    normed = traffic(model_file(**SIZES, types="F32", arch="qwen3"))
+    assert normed.weights == tied.weights + 2 * 4 * (32 + 32)
+    small = traffic(model_file(**SIZES, types="Q8_0"))
+    norms = 4 * 64 * 5
+    matrices = (tied.weights - norms) // 4 * 34 // 32
+    assert (small.weights, small.matrices) == (norms + matrices, {"Q8_0": matrices})
+    assert biased.matrices == {"F32": tied.weights - norms}
+
+
+def test_matrices_are_told_by_format(tmp_path: Path) -> None:
+    types = {"": "F32", "token_embd": "Q8_0", "ffn_up": "F16"}
+    found = traffic(write_model(tmp_path / "m.gguf", **SIZES, types=types))
+    others = LAYER - 4 * (64 + 64 + 64 * 96)  # without norms and ffn_up
+    assert found.matrices == {"Q8_0": 320 * 64 * 34 // 32, "F16": 2 * 2 * 64 * 96, "F32": 2 * others}
+    assert found.wanted[0] == MEMORY
+    assert set(found.wanted[1:]) == {"Q8_0", "F16", "F32"}
+    # A second for each format, so three for all of them.
+    assert found.multiplied({**found.matrices, "Q4_K": 1.0}) == pytest.approx(sum(found.matrices.values()) / 3)
+    assert found.multiplied({"Q8_0": 1.0, "F32": 1.0}) is None
+
+
+@pytest.mark.parametrize(("kv_type", "size"), [("f16", 2), ("f32", 4)])
+def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: ModelFile, kv_type: str, size: int) -> None:
+    found = traffic(model_file(**SIZES, types="F32"), kv_type)
+    assert found.cell == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
+    assert found.per_token(0) == found.weights + found.cell
+    assert found.per_token(100) == found.weights + 101 * found.cell
+
+
+@given(
+    *(st.integers(10**5, 10**11), st.integers(0, 10**6), st.integers(1, 200)),
+    *(st.floats(1e9, 5e11), st.floats(1e9, 5e11)),
+)
+def test_a_prediction_stays_below_what_memory_and_arithmetic_give(
+    weights: int, cell: int, layers: int, memory: float, arithmetic: float
+) -> None:
+    def expected(
+        depth: float = 100, layers: int = layers, memory: float = memory, more: float = 1, threads: int = 2
+    ) -> float:
+        tps = decode_tps(told, layers, {MEMORY: memory, "Q4_K": arithmetic * more}, threads, depth)
+        assert tps is not None
+        return tps
+
+    told = Traffic(weights, cell, {"Q4_K": weights})
+    tps = expected()
+    assert 0 < tps < min(memory, arithmetic) / told.per_token(100)
+    assert expected(depth=200) <= tps
+    assert expected(layers=layers + 1) < tps
+    assert min(expected(memory=2 * memory), expected(more=2)) >= tps < expected(memory=2 * memory, more=2)
+    assert expected(threads=1) > tps, "nobody is waited for"
+
+
+@pytest.mark.parametrize("missing", [MEMORY, "Q4_K", "Q6_K"])
+def test_without_one_of_the_speeds_nothing_is_expected(missing: str) -> None:
+    known = {MEMORY: 4e10, "Q4_K": 5e10, "Q6_K": 4e10}
+    told = Traffic(10**9, 0, {"Q4_K": 10**8, "Q6_K": 10**8})
+    assert decode_tps(told, 1, known, 2)
+    assert decode_tps(told, 1, {name: speed for name, speed in known.items() if name != missing}, 2) is None
+
+
+Q4_K_M = Traffic(803_000_000, 65_536, {"Q4_K": 467_140_608, "Q6_K": 332_451_840})
+Q8_0 = Traffic(1_316_500_000, 65_536, {"Q8_0": 1_312_981_000})
+ZEN_4 = [
+    (Q4_K_M, 1, {MEMORY: 32.0e9, "Q4_K": 24.0e9, "Q6_K": 19.7e9}, 22.1),
+    (Q4_K_M, 2, {MEMORY: 36.1e9, "Q4_K": 46.6e9, "Q6_K": 38.4e9}, 38.6),
+    (Q4_K_M, 2, {MEMORY: 62.2e9, "Q4_K": 41.5e9, "Q6_K": 34.2e9}, 41.7),
+    (Q8_0, 1, {MEMORY: 30.8e9, "Q8_0": 26.4e9}, 16.7),
+    (Q8_0, 2, {MEMORY: 36.3e9, "Q8_0": 49.7e9}, 25.3),
+]
+ZEN_5 = [
+    (Q4_K_M, 1, {MEMORY: 41.8e9, "Q4_K": 74e9, "Q6_K": 61e9}, 48.3),
+    (Q4_K_M, 2, {MEMORY: 45.2e9, "Q4_K": 148e9, "Q6_K": 122e9}, 54.4),
+    (Q8_0, 2, {MEMORY: 81.1e9, "Q8_0": 176e9}, 52.1),
+]
+GRANITE_RAPIDS = [
+    (Q4_K_M, 1, {MEMORY: 17.7e9, "Q4_K": 43e9, "Q6_K": 37e9}, 21.0),
+    (Q4_K_M, 2, {MEMORY: 35.6e9, "Q4_K": 86e9, "Q6_K": 74e9}, 40.9),
+    (Q8_0, 2, {MEMORY: 35.4e9, "Q8_0": 104e9}, 25.0),
+]
+
+
+@pytest.mark.parametrize(("traffic", "threads", "speeds", "tps"), ZEN_4 + ZEN_5 + GRANITE_RAPIDS)
+def test_what_was_measured_is_expected(traffic: Traffic, threads: int, speeds: dict[str, float], tps: float) -> None:
+    # The median of bench, of models with 16 layers. The Zen 4 has AVX2 alone; of the others what one thread multiplies
+    # was measured.
+    assert decode_tps(traffic, 16, speeds, threads) == pytest.approx(tps, rel=0.1)

@@ -1,0 +1,117 @@
+"""What the picker lists, found by a thread: the screen stands meanwhile, whatever the disk does."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+
+from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable, size
+from tui.core.worker import line
+from tui.models.row import ModelRow, fit
+
+if TYPE_CHECKING:
+    from edgellm.models import Found
+    from edgellm.perf.plan import Plan
+
+_HUB = "Hugging Face"
+_NO_TEMPLATE = "has no chat template and may be no chat model"
+
+
+class Shelf:
+    """`rows` as far as they are known, all of them once it is `complete`. `tell` is called from the thread.
+
+    The thread ends with the process, as a file on a network may never answer.
+    """
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+        self._one_at_a_time = Lock()
+        self.rows: tuple[ModelRow, ...] = ()
+        self.complete = False
+
+    def read(self) -> None:
+        """Look at what is there; when it is not the first time, what was known stays until all is known anew."""
+        Thread(target=self._read, name="models", daemon=True).start()
+
+    def _read(self) -> None:
+        with self._one_at_a_time:
+            rows: list[ModelRow] = []
+            for row in _all_rows():
+                rows.append(row)
+                if not self.complete:
+                    self.rows = tuple(rows)
+                    self._tell()
+            self.rows, self.complete = tuple(rows), True
+        self._tell()
+
+
+def _all_rows() -> Iterator[ModelRow]:
+    """What a pull can bring is known at once, and so comes first."""
+    try:
+        yield from offered_rows()
+        yield from local_rows()
+    except Exception as error:  # what is known by then can still be chosen
+        yield ModelRow("other models", "", problem=line(error))
+
+
+def local_rows() -> Iterator[ModelRow]:
+    """The models on this machine, each with what a plan tells of it, or with what is wrong with it."""
+    from edgellm.models import each_model
+    from edgellm.models.pulled import unfinished
+
+    coming = {str(kept.folder.absolute()) for kept in unfinished() if kept.weights}
+    for found in each_model():
+        if found.path not in coming:
+            yield _planned(found)
+
+
+def offered_rows() -> Iterator[ModelRow]:
+    """What a pull can go on with, then the suggestions that are not here yet."""
+    from edgellm.hub.suggestions import SUGGESTIONS, fits
+    from edgellm.models.pulled import pulled, unfinished
+    from edgellm.system.machine import available_memory
+
+    free = available_memory()
+    coming = [kept for kept in unfinished() if kept.weights]
+    for kept in coming:
+        note = f"{kept.come / max(1, kept.total):.0%} is here: Enter goes on"
+        yield _offer(kept.reference, kept.total, fits(kept.total, free), note)
+    known = {kept.repository for kept in chain(coming, pulled())}
+    for suggestion in SUGGESTIONS:
+        if suggestion.reference not in known:
+            yield _offer(suggestion.reference, suggestion.bytes, suggestion.fits(free), suggestion.good_at)
+
+
+def _offer(reference: str, nbytes: int, fits: bool, note: str) -> ModelRow:
+    return ModelRow(reference, _HUB, bytes=nbytes, fit="fits" if fits else "too large", note=note, offered=True)
+
+
+def _planned(found: "Found") -> ModelRow:
+    from edgellm.gguf import GGUFFile
+    from edgellm.options import LoadOptions
+    from edgellm.perf.plan import make_plan
+
+    quantization = found.quantization or ""
+    known = ModelRow(found.name, found.source, None, quantization, found.bytes, found.context_length)
+    if found.problem:
+        return replace(known, problem=found.problem)
+    try:
+        with GGUFFile.open(found.path) as file:
+            parameters = sum(tensor.size for tensor in file.tensors.values())
+            chats = file.get_str("tokenizer.chat_template", None) is not None
+            plan = make_plan(file, LoadOptions())
+    except EdgeLLMError as error:
+        return replace(known, problem=str(error).removeprefix(f"{printable(found.path, 400)}: "))
+    except Exception as error:  # a damaged file that nobody has thought of is one bad row, not the end of the list
+        return replace(known, problem=line(error))
+    note = _note(plan) if chats else f"{_NO_TEMPLATE}; {_note(plan)}"
+    return replace(known, parameters=parameters, fit=fit(plan), note=note, chats=chats)
+
+
+def _note(plan: "Plan") -> str:
+    takes = f"takes {size(plan.total)} with all {plan.ctx:,} tokens of its context; {size(plan.available)} are free"
+    if fit(plan) == "too large":
+        return f"{takes}: it would run at the speed of the disk"
+    return takes if plan.total <= plan.available else f"{takes}: set a smaller ctx for long conversations"
