@@ -31,7 +31,7 @@ It may raise, which ends that.
 
 
 def load(names: Iterable[str], folder: Path, progress: Progress | None = None) -> dict[str, int]:
-    """Addresses of the named kernels of `kquants.kernels`, compiled first where the cache lacks them.
+    """Addresses of the named kernels of `kquants.compiler.kernels`, compiled first where the cache lacks them.
 
     `folder` is created with mode 0700 if it is missing. One process at a time compiles for it; others wait, and load
     what that one made. Where nothing can be kept there, what is compiled serves this process alone, with a warning;

@@ -4,7 +4,7 @@ Only `kquants.compiler.fingerprint` needs them, and only after a source has chan
 
 The import closure of a module holds the module itself and all modules of `kquants` that it imports, directly or
 through others. Imports inside functions count. The packages around a module count, too: importing the module runs their
-`__init__.py`. Calls of `importlib` are not followed; `kquants.kernels` has the only one.
+`__init__.py`. Calls of `importlib` are not followed; `kquants.compiler.kernels` has the only one.
 
 The code of a module is its syntax tree without string statements: docstrings, and the strings that document variables.
 The tree has no comments, no formatting and no line numbers. It has annotations: those of a NamedTuple are its fields.
@@ -19,7 +19,7 @@ from kquants.compiler.kernel_names import COMPILER
 _COMMON = (COMPILER, "kquants.compiler.decorators", "kquants.compiler.host")
 """Modules that every kernel depends on. The compiler imports the last two through modules that are _EXCLUDED."""
 
-_EXCLUDED = frozenset({"kquants.jit", "kquants.kernels"})
+_EXCLUDED = frozenset({"kquants.jit", "kquants.compiler.kernels"})
 """Modules that no closure holds. They select the kernels to compile and the folder for object code; they do not change
 the code."""
 

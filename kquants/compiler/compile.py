@@ -20,8 +20,8 @@ from llvmlite import ir
 from kquants.compiler.errors import CHANGED, KernelError
 from kquants.compiler.fingerprint import fingerprint
 from kquants.compiler.host import target_machine
+from kquants.compiler.kernels import KERNELS
 from kquants.compiler.target import whole_module
-from kquants.kernels import KERNELS
 
 _STACK = 64
 """Bytes to which kernels align the stack: the largest vector."""

@@ -49,7 +49,7 @@ def test_figures_can_be_shown_without_an_engine() -> None:
 @pytest.mark.parametrize(
     ("module", "unknown"),
     [
-        ("kquants.kernels", "edgellm"),
+        ("kquants.compiler.kernels", "edgellm"),
         ("kquants.jit", "edgellm"),
         ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.generate.session edgellm.cli"),
         ("edgellm.engine.engine", "edgellm.text edgellm.generate.session edgellm.generate.generation edgellm.cli"),

@@ -29,7 +29,7 @@ def noted(name, *arguments, **options):
     found[name] = frame.f_globals["__name__"]
     return register(name, *arguments, **options)
 decorators.kernel = noted
-import kquants.kernels
+import kquants.compiler.kernels
 print(json.dumps(found))
 """
     assert json.loads(python(code)) == MODULES
@@ -115,7 +115,7 @@ def homes(value: Any) -> set[str]:
 
 
 def test_what_kernels_refer_to_is_in_their_closures(closure_of: dict[str, set[str]]) -> None:
-    from kquants.kernels import KERNELS
+    from kquants.compiler.kernels import KERNELS
 
     reached = {name: homes(KERNELS[name][0].py_func) for name in MODULES}
     for name, module in MODULES.items():
@@ -138,9 +138,9 @@ def test_every_kind_of_import_counts() -> None:
         "kquants/b/__init__.py": "from ..a import one",
         "kquants/b/two.py": "from . import three\nimport numpy.linalg",
         "kquants/b/three.py": "",
-        "kquants/end.py": "from kquants import jit\nimport kquants.kernels, kquants.whole",
+        "kquants/end.py": "from kquants import jit\nimport kquants.compiler.kernels, kquants.whole",
         "kquants/jit.py": "from kquants import late",
-        "kquants/kernels.py": "from kquants import late",
+        "kquants/compiler/kernels.py": "from kquants import late",
     }
     modules = [f"kquants.{name}" for name in ("whole", "variable", "module", "star", "late", "relative", "b.two")]
     found = closures({path: text.encode() for path, text in sources.items()}, modules)

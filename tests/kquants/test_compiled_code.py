@@ -47,7 +47,7 @@ def test_no_kernel_reads_a_variable_before_it_is_assigned() -> None:
 import gc, warnings
 from numba.core import bytecode, config, errors, interpreter, postproc, ssa
 from kquants.compiler.target import Function
-import kquants.kernels
+import kquants.compiler.kernels
 config.ALWAYS_WARN_UNINIT_VAR = 1
 warnings.simplefilter("error", errors.NumbaWarning)
 def check(function):
