@@ -1,4 +1,4 @@
-"""The kinds of GPUs: a folder here each, with a module `kind`. A new one is such a folder, and its name in KINDS."""
+"""The kinds of GPUs: a folder here each, with a module `backend`. A new one is such a folder, and its name in KINDS."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -53,7 +53,7 @@ class Kind(Protocol):
 
 def kind(name: str) -> Kind:
     """The kind of this name."""
-    return cast(Kind, import_module(f"edgellm.engine.{name}.kind"))
+    return cast(Kind, import_module(f"edgellm.engine.{name}.backend"))
 
 
 def worth_asking(offload: Offload) -> str | None:
