@@ -13,8 +13,8 @@ from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
 from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, number
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import model_names
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.shell_completion import model_names
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def _measure(path: Path, setting: Setting, threads: list[int], results: "list[Re
     """Do all rounds with each number of threads; `results` gets them as they come, so that none is lost."""
     from edgellm.bench.rounds import opened
 
-    with notices():
+    with show_warnings():
         for n in threads:
-            with Progress() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
+            with ProgressLine() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
                 results.append(bench.result)
                 for _ in range(setting.rounds):
                     bench.round(progress.working)

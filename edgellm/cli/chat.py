@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from edgellm.cli.options import generation_options, load_options, pairs, utf8
-from edgellm.cli.shell import model_names
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import one_of
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.shell_completion import one_of
 from edgellm.terminal.tables import table
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ def conversion_options(function: F) -> F:
     return function
 
 
-def carry_out(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
+def run_job(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
     """Prepare a job, then run it and report, or show its plan; `prepare` takes `force`."""
-    with notices(), _ending_well(), Progress() as progress:
+    with show_warnings(), _ending_well(), ProgressLine() as progress:
         job = prepare(force=force or dry_run)
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
         else:
-            shown = list(_report(job.run(Pace(progress), progress.compiling)))
+            shown = list(_report(job.run(ConversionProgress(progress), progress.compiling)))
     click.echo("\n".join(shown))
 
 
@@ -78,10 +78,10 @@ def _ending_well() -> Iterator[None]:
         raise
 
 
-class Pace:
+class ConversionProgress:
     """How far a pass is, how fast it goes and when it ends: a moving line on a terminal, elsewhere a line at times."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressLine) -> None:
         self._progress = progress
         self._live = bool(sys.stderr and sys.stderr.isatty())
         self._since = self._shown = 0.0

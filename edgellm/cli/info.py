@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 import numpy as np
 
-from edgellm.cli.shell import model_names
+from edgellm.cli.shell_completion import model_names
 from edgellm.fmt import count, counted, printable, size
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe

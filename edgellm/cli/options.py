@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from edgellm.cli.shell import one_of, pre_tokenizers
-from edgellm.options import GenerationOptions, LoadOptions, checked
-from edgellm.options.checks import text, whole
-from edgellm.system.text_input import decode
+from edgellm.cli.shell_completion import one_of, pre_tokenizers
+from edgellm.options import GenerationOptions, LoadOptions, validate
+from edgellm.options.checks import integer, nonempty_text
+from edgellm.system.text_input import decode_input
 
 KV_TYPES = one_of(*LoadOptions.choices("kv_type"))
 ENGINES = one_of(*LoadOptions.choices("engine"))
@@ -40,8 +40,8 @@ def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 
 def utf8(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
     """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
-    # Such bytes come as lone surrogates, which `decode` refuses as well.
-    return None if given is None else decode(given.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
+    # Such bytes come as lone surrogates, which `decode_input` refuses as well.
+    return None if given is None else decode_input(given.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
 
 
 def number(least: int, most: float = math.inf, why: str = "") -> Callable[..., int | None]:
@@ -52,12 +52,12 @@ def number(least: int, most: float = math.inf, why: str = "") -> Callable[..., i
 
     def check(value: object) -> int:
         try:
-            return whole(least, most)(value)
+            return integer(least, most)(value)
         except ValueError as error:
             raise ValueError(f"{error}{why}") from None
 
     def callback(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
-        return None if given is None else checked(parameter.name or "", check, given)
+        return None if given is None else validate(parameter.name or "", check, given)
 
     return callback
 
@@ -80,7 +80,7 @@ def _biases(context: click.Context, parameter: click.Parameter, given: tuple[str
 
 def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
     for stop in given:
-        checked(parameter.name or "", text, stop)
+        validate(parameter.name or "", nonempty_text, stop)
     return given or None
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, context_option, gpu_options
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import model_names
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.options import LoadOptions
 from edgellm.terminal.tables import table
@@ -64,10 +64,10 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
     from edgellm.perf.bandwidth import measure
     from edgellm.perf.machine_profile import keep
-    from edgellm.system.folders import speeds_file
+    from edgellm.system.folders import machine_profile_file
 
     try:
-        with notices(), Progress() as progress:
+        with show_warnings(), ProgressLine() as progress:
             progress.working("measuring this machine, once")
             measured = measure(threads, unknown, progress.compiling)
     except EdgeLLMError as error:
@@ -77,7 +77,7 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
         note = "another program took the CPU while this machine was measured, so it may be faster than told here"
         click.echo(f"edgellm: note: {note}; plan once more when nothing else runs", err=True)
     elif not keep(threads, measured.speeds):
-        note = f"what was measured cannot be kept in {speeds_file()}, so every plan measures it anew"
+        note = f"what was measured cannot be kept in {machine_profile_file()}, so every plan measures it anew"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
     return measured.speeds

@@ -4,12 +4,12 @@ import sys
 
 import click
 
-from edgellm.cli.shell import removable
+from edgellm.cli.shell_completion import removable_models
 from edgellm.errors import OptionError
 
 
 @click.command("rm")
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=removable)
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=removable_models)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(models: tuple[str, ...], yes: bool) -> None:
     """Remove models that `edgellm pull` or `edgellm convert ORG/NAME` brought, after asking.

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgellm.gguf.file import GGUFFile
     from edgellm.gguf.tensors import Tensor
-    from edgellm.gguf.values import Strings
+    from edgellm.gguf.values import StringArray
 
-_HOME_OF = {"GGUFFile": "edgellm.gguf.file", "Strings": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
+_HOME_OF = {"GGUFFile": "edgellm.gguf.file", "StringArray": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
 
-__all__ = ["GGUFFile", "Strings", "Tensor"]
+__all__ = ["GGUFFile", "StringArray", "Tensor"]
 
 
 def __getattr__(name: str) -> object:

@@ -12,9 +12,9 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf import sigbus
 from edgellm.gguf.file import GGUFFile
-from edgellm.gguf.finite import find_not_finite
+from edgellm.gguf.nonfinite import find_nonfinite
 from edgellm.gguf.tensors import Tensor
-from edgellm.gguf.values import NO_TOKEN, Strings
+from edgellm.gguf.values import NO_TOKEN, StringArray
 
 _PER_TOKEN = ("tokenizer.ggml.token_type", "tokenizer.ggml.scores")
 _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
@@ -54,7 +54,7 @@ def _tokenizer(file: GGUFFile) -> Iterator[str]:
     tokens = file.metadata.get("tokenizer.ggml.tokens")
     if tokens is None:
         return
-    if not isinstance(tokens, Strings):
+    if not isinstance(tokens, StringArray):
         yield "key tokenizer.ggml.tokens is not an array of text"
         return
     for key in _PER_TOKEN:
@@ -96,7 +96,7 @@ def _embedding(file: GGUFFile) -> Iterator[str]:
         return
     rows, columns = embedding.shape
     tokens, width = file.metadata.get("tokenizer.ggml.tokens"), _own_int(file, "embedding_length")
-    if isinstance(tokens, Strings) and len(tokens) not in (0, rows):
+    if isinstance(tokens, StringArray) and len(tokens) not in (0, rows):
         yield f"tensor token_embd.weight has {rows} rows for {len(tokens)} tokens"
     if width not in (None, columns):
         yield f"tensor token_embd.weight has {columns} columns for an embedding_length of {width}"
@@ -108,7 +108,7 @@ def _own_int(file: GGUFFile, key: str) -> int | None:
 
 
 def _weights(tensor: Tensor) -> Iterator[str]:
-    found = find_not_finite(tensor)
+    found = find_nonfinite(tensor)
     if found:
         total = tensor.size // tensor.type.block
         share = f"{found.bad} of {total}"

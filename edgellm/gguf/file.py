@@ -12,10 +12,10 @@ import numpy as np
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.gguf.part import Part, close_part
+from edgellm.gguf.part import GGUFPart, close_part
 from edgellm.gguf.split import open_parts
 from edgellm.gguf.tensors import Tensor
-from edgellm.gguf.values import Strings
+from edgellm.gguf.values import StringArray
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -32,7 +32,7 @@ class GGUFFile:
     unless they are given a default.
     """
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[GGUFPart]) -> None:
         first = parts[0]
         self._parts = parts
         self.path: Path = first.path
@@ -104,9 +104,9 @@ class GGUFFile:
         """Text; bytes that are not UTF-8 appear as U+FFFD."""
         return self._get(key, (str,), "text", default)
 
-    def get_strings(self, key: str, default: T = _REQUIRED) -> Strings | T:
+    def get_strings(self, key: str, default: T = _REQUIRED) -> StringArray | T:
         """An array of strings, decoded when asked for."""
-        return self._get(key, (Strings,), "an array of text", default)
+        return self._get(key, (StringArray,), "an array of text", default)
 
     def hint(self, key: str, kind: type[V]) -> V | None:
         """A value that nothing depends on; None where it is absent, or of another type than `kind`."""

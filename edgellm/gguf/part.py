@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.gguf.cursor import Cursor
-from edgellm.gguf.foreign import what_it_is
-from edgellm.gguf.mapped import MappedFile
-from edgellm.gguf.tensors import Tensor, place, read_tensor_info
+from edgellm.gguf.detect import describe_format
+from edgellm.gguf.mapped_file import MappedFile
+from edgellm.gguf.reader import HeaderReader
+from edgellm.gguf.tensors import Tensor, place_tensors, read_tensor_info
 from edgellm.gguf.values import read_value
 
 # Far above any real file: a hostile header would become objects of twenty times its size.
@@ -24,7 +24,7 @@ _LEAST_KEY, _LEAST_TENSOR = 8 + 1 + 4 + 1, 8 + 1 + 4 + 8 + 4 + 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GGUFPart:
     """A mapped GGUF file: all of a model, or one part of a split one."""
 
     path: Path
@@ -34,7 +34,7 @@ class Part:
     tensors: dict[str, Tensor]
 
 
-def open_part(path: Path) -> Part:
+def open_part(path: Path) -> GGUFPart:
     """Map `path` and read its header; ModelFileError says what is wrong with it."""
     mapped = _map(path)
     try:
@@ -43,12 +43,12 @@ def open_part(path: Path) -> Part:
         mapped.check()  # before anyone looks at what was read, or at what is wrong with it
 
 
-def _read_part(mapped: MappedFile, path: Path) -> Part:
-    cursor = Cursor(memoryview(mapped), path)
-    return Part(path, mapped, *read_header(cursor, np.frombuffer(mapped, np.uint8)))
+def _read_part(mapped: MappedFile, path: Path) -> GGUFPart:
+    cursor = HeaderReader(memoryview(mapped), path)
+    return GGUFPart(path, mapped, *read_header(cursor, np.frombuffer(mapped, np.uint8)))
 
 
-def read_header(cursor: Cursor, data: NDArray[np.uint8]) -> tuple[int, dict[str, Any], dict[str, Tensor]]:
+def read_header(cursor: HeaderReader, data: NDArray[np.uint8]) -> tuple[int, dict[str, Any], dict[str, Tensor]]:
     """Version, metadata and tensors of a file whose header is at the cursor; `data` is the whole file."""
     version = _read_version(cursor)
     n_tensors = cursor.count(_LEAST_TENSOR, "tensors", _MAX_TENSORS)
@@ -88,11 +88,11 @@ def _in_huge_pages(mapped: MappedFile) -> MappedFile:
     return mapped
 
 
-def _read_version(cursor: Cursor) -> int:
+def _read_version(cursor: HeaderReader) -> int:
     head = bytes(cursor.buffer[:512])
     name = printable(str(cursor.path), 400)
     if not head.startswith(b"GGUF"):
-        raise ModelFileError(f"{name}: is {printable(what_it_is(head), 200)}")
+        raise ModelFileError(f"{name}: is {printable(describe_format(head), 200)}")
     cursor.skip(4)
     version = cursor.u32()
     if version in (2, 3):
@@ -104,7 +104,7 @@ def _read_version(cursor: Cursor) -> int:
     raise ModelFileError(f"{name}: is GGUF version {version}, not 2 or 3; update edgellm, or download again")
 
 
-def _read_metadata(cursor: Cursor, n: int) -> dict[str, Any]:
+def _read_metadata(cursor: HeaderReader, n: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for number in range(n):
         cursor.doing = f"key {number} of its metadata"
@@ -116,7 +116,7 @@ def _read_metadata(cursor: Cursor, n: int) -> dict[str, Any]:
     return metadata
 
 
-def _alignment(cursor: Cursor, metadata: dict[str, Any]) -> int:
+def _alignment(cursor: HeaderReader, metadata: dict[str, Any]) -> int:
     """`general.alignment`, 32 unless given: a power of two from 8, so that a view of float64 is aligned."""
     value = metadata.get("general.alignment", 32)
     if type(value) is not int or value < 8 or value & (value - 1):
@@ -125,17 +125,17 @@ def _alignment(cursor: Cursor, metadata: dict[str, Any]) -> int:
     return int(value)
 
 
-def _read_tensors(cursor: Cursor, n: int, alignment: int, data: NDArray[np.uint8]) -> dict[str, Tensor]:
+def _read_tensors(cursor: HeaderReader, n: int, alignment: int, data: NDArray[np.uint8]) -> dict[str, Tensor]:
     infos = {}
     for number in range(n):
         info = read_tensor_info(cursor, number)
         if info.name in infos:
             cursor.fail("is damaged: a tensor appears twice")
         infos[info.name] = info
-    return {tensor.name: tensor for tensor in place(cursor, list(infos.values()), alignment, data)}
+    return {tensor.name: tensor for tensor in place_tensors(cursor, list(infos.values()), alignment, data)}
 
 
-def close_part(part: Part) -> None:
+def close_part(part: GGUFPart) -> None:
     """Unmap, unless views are still in use: then the map goes with the last of them."""
     part.metadata.clear()
     part.tensors.clear()

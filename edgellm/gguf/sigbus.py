@@ -4,7 +4,7 @@ Where another program cuts a mapped file short, or its disk fails, the system se
 lost page, and by default ends the process. A handler must then either replace the page or never return, in threads that
 run compiled code and hold no lock of Python's. So it is machine code: it maps zeros over the rest of the file's map,
 counts, and returns, and the instruction that was interrupted reads them. Whoever computes with the map asks for the
-count before anything of the result is shown (`edgellm.gguf.mapped`).
+count before anything of the result is shown (`edgellm.gguf.mapped_file`).
 
 Signals for other addresses, and those that a program sends, go to the handler that was there before: that of Python's
 faulthandler, for instance, or the system's, which ends the process.
@@ -24,7 +24,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
-from edgellm.gguf.sigbus_handler import FUNCTIONS, Table, compiled
+from edgellm.gguf.sigbus_handler import FUNCTIONS, MapTable, compiled
 
 
 class _System(NamedTuple):
@@ -57,7 +57,7 @@ _installed: dict[int, tuple[Any, ...]] = {}
 _installing = Lock()
 
 
-def watch(address: int, nbytes: int) -> int | None:
+def register_map(address: int, nbytes: int) -> int | None:
     """Have zeros take the place of what is lost of a map, once `install` was called; the number of its slot.
 
     None where all slots are taken.
@@ -72,13 +72,13 @@ def watch(address: int, nbytes: int) -> int | None:
     return slot
 
 
-def unwatch(slot: int) -> None:
+def unregister_map(slot: int) -> None:
     """Forget a map, once, before anything else may lie where it was."""
     _TABLE[slot + _END] = 0  # the beginning stays: with it, an end that the handler has read already is a true one
     _FREE.append(slot)
 
 
-def faults(slot: int) -> int:
+def fault_count(slot: int) -> int:
     """How many times a lost page of a map was touched."""
     return _TABLE[slot + _FAULTS]
 
@@ -108,7 +108,7 @@ def _word(action: Any) -> int:
 def _put_before(libc: Any, system: _System, previous: Any) -> None:
     """Install a new handler that passes on to a previous one."""
     functions = {name: _address(libc[name]) for name in FUNCTIONS}
-    table = Table(ctypes.addressof(_TABLE), _WORDS, len(_TABLE), _MOST_FAULTS)
+    table = MapTable(ctypes.addressof(_TABLE), _WORDS, len(_TABLE), _MOST_FAULTS)
     address, code = compiled(system.address_at, table, ctypes.addressof(previous), functions)
     action = ctypes.create_string_buffer(system.nbytes)
     struct.pack_into("=Q", action, 0, address)

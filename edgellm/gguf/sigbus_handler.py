@@ -8,7 +8,7 @@ FUNCTIONS = ("mmap", "sigaction", "raise")
 """The functions of the C library that the handler calls."""
 
 
-class Table(NamedTuple):
+class MapTable(NamedTuple):
     """The maps that are watched: slots of `words` int64 from `address` on, `all_words` in all.
 
     The first words of each are where the map begins and ends, and how many faults it had, of which `most_faults` are
@@ -83,7 +83,7 @@ beginning of before and an end of after would be a range with other memory in it
 """
 
 
-def compiled(address_at: int, table: Table, previous: int, functions: Mapping[str, int]) -> tuple[int, Any]:
+def compiled(address_at: int, table: MapTable, previous: int, functions: Mapping[str, int]) -> tuple[int, Any]:
     """The address of a handler, and what owns its code.
 
     siginfo_t has the address of a fault at byte `address_at`. `previous` is the address of the struct sigaction that

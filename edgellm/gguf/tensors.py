@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.fmt import printable, size
-from edgellm.gguf.cursor import Cursor
+from edgellm.gguf.reader import HeaderReader
 from kquants.ggml import GGML_TYPES, REMOVED_TYPES, GGMLType
 
 
@@ -53,7 +53,7 @@ class TensorInfo(NamedTuple):
         return prod(self.shape[:-1]) * self.type.row_bytes(self.shape[-1])
 
 
-def read_tensor_info(cursor: Cursor, number: int) -> TensorInfo:
+def read_tensor_info(cursor: HeaderReader, number: int) -> TensorInfo:
     """The next entry of the tensor table: name, dimensions, type, offset."""
     cursor.doing = f"tensor {number} of its table"
     name = cursor.name()
@@ -66,7 +66,7 @@ def read_tensor_info(cursor: Cursor, number: int) -> TensorInfo:
     return TensorInfo(name, kind, shape, cursor.u64())
 
 
-def _read_shape(cursor: Cursor) -> tuple[int, ...]:
+def _read_shape(cursor: HeaderReader) -> tuple[int, ...]:
     n = cursor.u32()
     if not 1 <= n <= 4:
         cursor.fail(f"is damaged: a tensor has 1 to 4 dimensions, not {n}")
@@ -76,7 +76,7 @@ def _read_shape(cursor: Cursor) -> tuple[int, ...]:
     return tuple(reversed(dims))
 
 
-def _read_type(cursor: Cursor) -> GGMLType:
+def _read_type(cursor: HeaderReader) -> GGMLType:
     number = cursor.u32()
     if number in REMOVED_TYPES:
         cursor.fail(f"has the retired type {REMOVED_TYPES[number]}", "get a newer conversion")
@@ -85,7 +85,9 @@ def _read_type(cursor: Cursor) -> GGMLType:
     return GGML_TYPES[number]
 
 
-def place(cursor: Cursor, infos: list[TensorInfo], alignment: int, data: NDArray[np.uint8]) -> list[Tensor]:
+def place_tensors(
+    cursor: HeaderReader, infos: list[TensorInfo], alignment: int, data: NDArray[np.uint8]
+) -> list[Tensor]:
     """The tensors in the data section, which starts at the next multiple of `alignment`; `data` is the whole file.
 
     Raises ModelFileError when a tensor is misaligned, shares bytes with another, or passes the file's end.
@@ -99,7 +101,7 @@ def place(cursor: Cursor, infos: list[TensorInfo], alignment: int, data: NDArray
     ]
 
 
-def _check_spans(cursor: Cursor, start: int, infos: list[TensorInfo], alignment: int, nbytes: int) -> None:
+def _check_spans(cursor: HeaderReader, start: int, infos: list[TensorInfo], alignment: int, nbytes: int) -> None:
     end, before = 0, ""
     for info in sorted(infos, key=lambda info: info.offset):
         cursor.doing, cursor.at = f"tensor {printable(info.name)}", start + info.offset

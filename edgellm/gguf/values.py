@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from edgellm.gguf.cursor import Cursor
+from edgellm.gguf.reader import HeaderReader
 
 NO_TOKEN = (-1, 0xFFFF_FFFF)
 """How converters write "this model has no such token" as the id of one, as a signed or an unsigned number."""
@@ -24,7 +24,7 @@ _DTYPES = {kind: np.dtype("<" + code) for kind, code in _LAYOUTS.items()} | {BOO
 _MAX_NESTED, _MAX_DEPTH = 1 << 16, 8
 
 
-class Strings(Sequence[str]):
+class StringArray(Sequence[str]):
     """An array of strings in a mapped file, decoded when asked for.
 
     Tokens are not always UTF-8: text shows bad bytes as U+FFFD, `raw` gives them as they are.
@@ -69,10 +69,10 @@ class Strings(Sequence[str]):
         return f"<Strings: {len(self)}>"
 
 
-Value: TypeAlias = "int | float | str | np.ndarray[Any, Any] | Strings | tuple[Value, ...]"
+Value: TypeAlias = "int | float | str | np.ndarray[Any, Any] | StringArray | tuple[Value, ...]"
 
 
-def read_value(cursor: Cursor, kind: int) -> Value:
+def read_value(cursor: HeaderReader, kind: int) -> Value:
     """One metadata value of type number `kind`: int, float, bool, str or an array (see read_array)."""
     if kind in _SCALARS:
         return cursor.unpack(_SCALARS[kind])
@@ -85,15 +85,15 @@ def read_value(cursor: Cursor, kind: int) -> Value:
     return cursor.fail(f"is damaged: there is no metadata type {kind}")
 
 
-def read_array(cursor: Cursor, depth: int) -> Value:
-    """Numbers as a read-only array in the map (perhaps unaligned), text as Strings, arrays as a tuple."""
+def read_array(cursor: HeaderReader, depth: int) -> Value:
+    """Numbers as a read-only array in the map (perhaps unaligned), text as StringArray, arrays as a tuple."""
     kind = cursor.u32()
     if kind in _DTYPES:
         n = cursor.count(_DTYPES[kind].itemsize, "numbers")
         values = _numbers(cursor, kind, n)
         return _check_bools(cursor, values) if kind == BOOL else values
     if kind == STRING:
-        return Strings(cursor.buffer, cursor.string_starts(cursor.count(8, "strings")))
+        return StringArray(cursor.buffer, cursor.string_starts(cursor.count(8, "strings")))
     if kind != ARRAY:
         cursor.fail(f"is damaged: there is no metadata type {kind}")
     if depth == _MAX_DEPTH:
@@ -103,14 +103,14 @@ def read_array(cursor: Cursor, depth: int) -> Value:
     return tuple(read_array(cursor, depth + 1) for _ in range(n))
 
 
-def _numbers(cursor: Cursor, kind: int, n: int) -> np.ndarray[Any, Any]:
+def _numbers(cursor: HeaderReader, kind: int, n: int) -> np.ndarray[Any, Any]:
     """A view of the next `n` numbers. It may be unaligned, which numpy reads all the same."""
     dtype = _DTYPES[kind]
     start = cursor.skip(n * dtype.itemsize)
     return np.frombuffer(cursor.buffer[start : cursor.at], dtype)
 
 
-def _check_bools(cursor: Cursor, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _check_bools(cursor: HeaderReader, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bytes as bool, when each is 0 or 1 as the specification demands."""
     if values.size and values.max() > 1:
         cursor.fail("is damaged: a true-or-false value is neither 0 nor 1")

@@ -5,35 +5,35 @@ through wire.py; its `hf_hub_download` begins anew after every interruption of t
 came, so files come by transfer.py.
 """
 
-from edgellm.hub.checkpoint import checkpoint
-from edgellm.hub.choose import Candidate, candidates, choose
+from edgellm.hub.checkpoint import fetch_checkpoint
 from edgellm.hub.client import Hub, is_offline
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.progress import Follower, StoppedError
-from edgellm.hub.rate import Pace
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.progress import PullProgress, StoppedError
+from edgellm.hub.quant_selection import GGUFChoice, gguf_choices, select_gguf
+from edgellm.hub.rate import DownloadRate
 from edgellm.hub.reference import Reference, parse_reference
 from edgellm.hub.resolve import FetchedModel, fetch_model
-from edgellm.hub.verify import find_pulled, in_other_cache, pull
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.verify import find_in_hf_cache, find_pulled, pull
 
 __all__ = [
-    "Candidate",
+    "DownloadObserver",
+    "DownloadRate",
     "FetchedModel",
-    "Follower",
+    "GGUFChoice",
     "Hub",
-    "Pace",
+    "PullProgress",
     "Reference",
     "RemoteFile",
     "Repository",
     "StoppedError",
-    "Watcher",
-    "candidates",
-    "checkpoint",
-    "choose",
+    "fetch_checkpoint",
     "fetch_model",
+    "find_in_hf_cache",
     "find_pulled",
-    "in_other_cache",
+    "gguf_choices",
     "is_offline",
     "parse_reference",
     "pull",
+    "select_gguf",
 ]

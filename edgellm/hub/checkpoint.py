@@ -8,48 +8,48 @@ from typing import NoReturn
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.download import bring, is_here
-from edgellm.hub.listing import RemoteFile, Repository, odd_names
-from edgellm.hub.transfer import read_small
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.download import download_files, is_downloaded
+from edgellm.hub.listing import RemoteFile, Repository, unsafe_names_problem
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.transfer import read_small_file
 from edgellm.models.stores import hugging_face_cache
 from edgellm.system.folders import models_folder
 
-Needed = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
+NeededFiles = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
 """`needed(names, read)`: the files that a conversion reads, out of all; `read` gives the content of one."""
 
 _CARD = "README.md"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-def checkpoint(name: str, watcher: Watcher, needed: Needed) -> Path:
+def fetch_checkpoint(name: str, observer: DownloadObserver, needed: NeededFiles) -> Path:
     """The folder of the checkpoint ORG/NAME, fetched unless it is here. Raises EdgeLLMError."""
     if is_offline() and (folder := _any_folder(name)):
         return folder
-    hub = Hub(watcher)
+    hub = Hub(observer)
     repository = hub.repository(name)
     files = _needed_files(hub, repository, needed)
     home = models_folder() / repository.name
-    if all(is_here(home, file) for file in files):
+    if all(is_downloaded(home, file) for file in files):
         return home
-    return _cached(repository, files) or bring(hub, repository, files, no_check)
+    return _cached(repository, files) or download_files(hub, repository, files, no_check)
 
 
-def _needed_files(hub: Hub, repository: Repository, needed: Needed) -> list[RemoteFile]:
+def _needed_files(hub: Hub, repository: Repository, needed: NeededFiles) -> list[RemoteFile]:
     """What to fetch. Raises EdgeLLMError where there is nothing that can be converted, or a file of it is missing."""
     files = {file.name: file for file in repository.files}
 
     def read(name: str) -> bytes:
-        return _read_here(repository, files[name]) or read_small(hub, repository, files[name])
+        return _read_here(repository, files[name]) or read_small_file(hub, repository, files[name])
 
     try:
-        names = needed([*files, *repository.odd], read)
+        names = needed([*files, *repository.unsafe], read)
     except (ModelFileError, UnsupportedModelError) as error:
         raise type(error)(f"{repository.name}: {error}") from error
     if not names or "config.json" not in files:
         _refuse(repository)
     if missing := [name for name in names if name not in files]:
-        odd = odd_names(name for name in missing if name in repository.odd)
+        odd = unsafe_names_problem(name for name in missing if name in repository.unsafe)
         lacks = f"lacks {printable(missing[0])}, which its index names; choose another repository"
         raise EdgeLLMError(f"{repository.name} {f'cannot be converted: {odd}' if odd else lacks}")
     return [files[name] for name in names]
@@ -58,7 +58,7 @@ def _needed_files(hub: Hub, repository: Repository, needed: Needed) -> list[Remo
 def _read_here(repository: Repository, file: RemoteFile) -> bytes | None:
     """The content of a file that is here as the hub has it."""
     home, snapshot = models_folder() / repository.name, _snapshot(repository.name, repository.commit)
-    for path in (home / file.name if is_here(home, file) else None, snapshot / file.name):
+    for path in (home / file.name if is_downloaded(home, file) else None, snapshot / file.name):
         if path and _size(path) == file.bytes:
             return path.read_bytes()
     return None

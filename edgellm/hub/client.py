@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
-from edgellm.hub.address import hub_address
-from edgellm.hub.listing import RemoteFile, Repository, read_listing
-from edgellm.hub.refusals import refusal
-from edgellm.hub.retry import Patience, retry_after
+from edgellm.hub.endpoint import hub_endpoint
+from edgellm.hub.http import HTTPClient, HTTPResponse, UnreadableResponseError
+from edgellm.hub.http_errors import response_error
+from edgellm.hub.listing import RemoteFile, Repository, parse_listing
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.retry import RetryPolicy, retry_after_seconds
 from edgellm.hub.token import user_token
-from edgellm.hub.watcher import Watcher
-from edgellm.hub.wire import Answer, UnreadableError, Wire
 
 _LONGEST_LISTING = 4 << 20
 """Bytes, a file takes 300 of them; hostile JSON takes 40 times as much memory."""
@@ -26,20 +26,20 @@ _OUT_OF_RANGE = 416
 _YES = ("1", "ON", "YES", "TRUE")
 
 
-class PassingError(Exception):
+class TransientError(Exception):
     """What may be gone at the next attempt, in `told` seconds by the hub; `final` is to be raised if it is not."""
 
-    def __init__(self, why: str, final: EdgeLLMError, told: float | None = None) -> None:
-        super().__init__(why)
-        self.why, self.final, self.told = why, final, told
+    def __init__(self, reason: str, error: EdgeLLMError, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.error, self.retry_after = reason, error, retry_after
 
 
-class NoRangeError(PassingError):
+class RangeNotSatisfiableError(TransientError):
     """The server does not send the file from where it was asked to."""
 
 
 @dataclass
-class Body:
+class FileBody:
     """The bytes of a file from `start` on."""
 
     start: int
@@ -57,36 +57,36 @@ class Hub:
     Raises EdgeLLMError where the user has forbidden the network, or the environment makes no sense.
     """
 
-    def __init__(self, watcher: Watcher | None = None) -> None:
+    def __init__(self, observer: DownloadObserver | None = None) -> None:
         if is_offline():
             raise EdgeLLMError("HF_HUB_OFFLINE forbids the network; unset it, or use what `edgellm list` shows")
-        self.watcher = watcher or Watcher()
-        self.address = hub_address()
+        self.observer = observer or DownloadObserver()
+        self.address = hub_endpoint()
         self._token = user_token()
-        self._wire = Wire()
+        self._wire = HTTPClient()
 
     def repository(self, name: str) -> Repository:
         """What is on branch main of ORG/NAME. Raises EdgeLLMError."""
-        patience = Patience(self.watcher, attempts=3)
+        retries = RetryPolicy(self.observer, attempts=3)
         while True:
             try:
                 with self._ask(f"api/models/{name}?blobs=true", name, name) as answer:
-                    return read_listing(self._listing(answer), name)
-            except PassingError as error:
-                patience.wait(error.why, error.final, error.told)
+                    return parse_listing(self._listing(answer), name)
+            except TransientError as error:
+                retries.wait(error.reason, error.error, error.retry_after)
 
     @contextmanager
-    def body(self, repository: Repository, file: RemoteFile, start: int) -> Iterator[Body]:
+    def body(self, repository: Repository, file: RemoteFile, start: int) -> Iterator[FileBody]:
         """The bytes of a file from `start` on, or from 0 where the server cannot begin elsewhere.
 
-        Raises PassingError for what may pass, at once or while bytes come, else EdgeLLMError.
+        Raises TransientError for what may pass, at once or while bytes come, else EdgeLLMError.
         """
         route = f"{repository.name}/resolve/{repository.commit}/{quote(file.name)}"
         with self._ask(route, f"{repository.name}/{file.name}", repository.name, start) as answer:
-            yield Body(self._start(answer, file, start), answer.chunks())
+            yield FileBody(self._start(answer, file, start), answer.chunks())
 
     @contextmanager
-    def _ask(self, route: str, what: str, repository: str, start: int = 0) -> Iterator[Answer]:
+    def _ask(self, route: str, what: str, repository: str, start: int = 0) -> Iterator[HTTPResponse]:
         """The answer to a request for `what`, if it is one of success or says that it cannot begin at `start`."""
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         if start:
@@ -96,23 +96,23 @@ class Hub:
                 self._refuse(answer, what, repository)
             yield answer
 
-    def _refuse(self, answer: Answer, what: str, repository: str) -> None:
-        final = refusal(answer, what, repository, self.address.shown, bool(self._token))
+    def _refuse(self, answer: HTTPResponse, what: str, repository: str) -> None:
+        final = response_error(answer, what, repository, self.address.shown, bool(self._token))
         if answer.status in (408, 429) or answer.status >= 500:
-            raise PassingError(f"the hub answers {answer.status}", final, retry_after(answer.headers))
+            raise TransientError(f"the hub answers {answer.status}", final, retry_after_seconds(answer.headers))
         raise final
 
-    def _listing(self, answer: Answer) -> bytes:
+    def _listing(self, answer: HTTPResponse) -> bytes:
         try:
             return answer.read(_LONGEST_LISTING)
-        except UnreadableError as error:
+        except UnreadableResponseError as error:
             problem = f"answers as no hub does: its list of files {error}; check HF_ENDPOINT, or log in"
             raise EdgeLLMError(f"{self.address} {problem}") from error
 
-    def _start(self, answer: Answer, file: RemoteFile, start: int) -> int:
+    def _start(self, answer: HTTPResponse, file: RemoteFile, start: int) -> int:
         """Where the bytes of an answer begin. Raises EdgeLLMError if they are not the file's."""
         if answer.status == _OUT_OF_RANGE:
-            raise NoRangeError("it begins anew", self._wrong(file, "cannot be gone on with"))
+            raise RangeNotSatisfiableError("it begins anew", self._wrong(file, "cannot be gone on with"))
         length = answer.headers.get("content-length", "")
         total = int(length) if _LENGTH.fullmatch(length) else None
         begins = 0
@@ -133,7 +133,7 @@ class Hub:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Turn what goes wrong in a request into a PassingError or an EdgeLLMError."""
+        """Turn what goes wrong in a request into a TransientError or an EdgeLLMError."""
         from httpx2 import HTTPError, InvalidURL, TransportError, UnsupportedProtocol
 
         try:
@@ -143,6 +143,6 @@ class Hub:
             raise EdgeLLMError(f"{printable(what)}: {self.address} leads to no address ({said})") from error
         except TransportError as error:
             why = f"the connection to {self.address} failed ({printable(str(error) or type(error).__name__)})"
-            raise PassingError(why, EdgeLLMError(f"{printable(what)}: {why}; check the network")) from error
+            raise TransientError(why, EdgeLLMError(f"{printable(what)}: {why}; check the network")) from error
         except HTTPError as error:
             raise EdgeLLMError(f"{printable(what)}: {printable(str(error))}; try again later") from error

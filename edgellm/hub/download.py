@@ -10,31 +10,31 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
 from edgellm.hub.client import Hub
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.transfer import fetch
-from edgellm.models.lock import alone
-from edgellm.models.pulled import incoming_folder, incoming_root, is_record, read_record, write_record
+from edgellm.hub.transfer import download_file
+from edgellm.models.lock import pull_lock
+from edgellm.models.pull_records import incoming_folder, incoming_root, is_record, read_record, write_record
 from edgellm.system.folders import models_folder
 
 Check = Callable[[Path, Sequence[str]], None]
 
 
-def bring(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: Check) -> Path:
+def download_files(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: Check) -> Path:
     """Bring files of a repository; the folder that they are below. What is there already is not fetched again.
 
     They wait beside each other under their names until all have come, and `check(folder, names)` has not raised: then
     they move to their place. Raises EdgeLLMError; what came is kept for the next time, but not what `check` refuses.
     """
     home = models_folder() / repository.name
-    if all(is_here(home, file) for file in files):
+    if all(is_downloaded(home, file) for file in files):
         return home
     _refuse_to_replace(home, files)
-    staging = incoming_folder(repository.name, {file.name: file.entry for file in files})
+    staging = incoming_folder(repository.name, {file.name: file.record for file in files})
     with _told(staging), _staging(staging, repository.name):
-        write_record(staging, {file.name: file.entry for file in files})
+        write_record(staging, {file.name: file.record for file in files})
         _replace_outdated(staging, files)
         _gather(home, staging, files)
         _check_space(staging, files)
-        hub.watcher.coming(_words(repository, files), sum(file.bytes for file in files))
+        hub.observer.starting(_words(repository, files), sum(file.bytes for file in files))
         _fetch_all(hub, repository, files, staging)
         try:
             check(staging, [file.name for file in files])
@@ -45,9 +45,9 @@ def bring(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: 
     return home
 
 
-def is_here(home: Path, file: RemoteFile) -> bool:
+def is_downloaded(home: Path, file: RemoteFile) -> bool:
     """Whether a file was pulled before, the same that the hub has now."""
-    return read_record(home).get(file.name) == file.entry and _size(home / file.name) == file.bytes
+    return read_record(home).get(file.name) == file.record and _size(home / file.name) == file.bytes
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _staging(folder: Path, repository: str) -> Iterator[None]:
     """Have a folder to oneself; one into which nothing came is removed again."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with alone(folder, repository):
+        with pull_lock(folder, repository):
             try:
                 yield
             finally:
@@ -83,7 +83,7 @@ def _replace_outdated(staging: Path, files: Sequence[RemoteFile]) -> None:
         record = read_record(other) if other != staging and other.is_dir() else {}
         if record.keys().isdisjoint(file.name for file in files):
             continue
-        for name in (file.name for file in files if record.get(file.name) == file.entry):
+        for name in (file.name for file in files if record.get(file.name) == file.record):
             for path in (other / name, other / f"{name}.part"):
                 if path.exists():
                     _move(path, staging / path.relative_to(other))
@@ -93,7 +93,7 @@ def _replace_outdated(staging: Path, files: Sequence[RemoteFile]) -> None:
 def _gather(home: Path, staging: Path, files: Sequence[RemoteFile]) -> None:
     """Move back what is in its place already, as after a kill between two moves: files are checked side by side."""
     for file in files:
-        if is_here(home, file):
+        if is_downloaded(home, file):
             _move(home / file.name, staging / file.name)
 
 
@@ -117,13 +117,13 @@ def _fetch_all(hub: Hub, repository: Repository, files: Sequence[RemoteFile], st
     def moved(have: int, new: int) -> None:
         nonlocal came
         came += new
-        hub.watcher.moved(before + have, total, came)
+        hub.observer.progressed(before + have, total, came)
 
     for file in files:
         path, part = staging / file.name, staging / f"{file.name}.part"
         if _size(path) != file.bytes:
             path.parent.mkdir(parents=True, exist_ok=True)
-            fetch(hub, repository, file, part, moved)
+            download_file(hub, repository, file, part, moved)
             _sync(part)
             _move(part, path)
         before += file.bytes
@@ -134,7 +134,7 @@ def _settle(staging: Path, home: Path, files: Sequence[RemoteFile]) -> None:
     for file in files:
         (home / file.name).unlink(missing_ok=True)
     home.mkdir(parents=True, exist_ok=True)
-    write_record(home, read_record(home) | {file.name: file.entry for file in files})
+    write_record(home, read_record(home) | {file.name: file.record for file in files})
     for file in reversed(files):
         _move(staging / file.name, home / file.name)
     shutil.rmtree(staging)

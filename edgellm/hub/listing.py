@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.hub.reference import NO_REPOSITORY, is_repository
-from edgellm.models.pulled import Entry, is_plain
+from edgellm.models.pull_records import FileRecord, is_safe_path
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -29,9 +29,9 @@ class RemoteFile:
     hash: str
 
     @property
-    def entry(self) -> Entry:
+    def record(self) -> FileRecord:
         """What a record says of it."""
-        return Entry(self.bytes, self.hash)
+        return FileRecord(self.bytes, self.hash)
 
     def digest(self) -> "_Hash":
         """A digest to feed the file's bytes to; git's hash begins with the kind and the size."""
@@ -39,7 +39,7 @@ class RemoteFile:
             return hashlib.sha256()
         return hashlib.sha1(b"blob %d\0" % self.bytes, usedforsecurity=False)
 
-    def is_made_by(self, digest: "_Hash") -> bool:
+    def matches(self, digest: "_Hash") -> bool:
         """Whether the bytes that `digest` was fed are the file's."""
         return digest.hexdigest() == self.hash.partition(":")[2]
 
@@ -58,7 +58,7 @@ class Repository:
     odd: tuple[str, ...] = ()
 
 
-def read_listing(body: bytes, asked: str) -> Repository:
+def parse_listing(body: bytes, asked: str) -> Repository:
     """The answer of a hub about a repository, JSON, with nothing in it trusted.
 
     Files are left out whose entries are damaged, and those whose names do no good on a command line: `odd` has the
@@ -85,10 +85,10 @@ def read_listing(body: bytes, asked: str) -> Repository:
 
 def is_safe(name: str) -> bool:
     """Whether a file's name, with `/` between folders, is harmless as an argument of any command of any shell."""
-    return is_plain(name) and all(map(_SAFE.fullmatch, name.split("/")))
+    return is_safe_path(name) and all(map(_SAFE.fullmatch, name.split("/")))
 
 
-def odd_names(names: Iterable[str]) -> str:
+def unsafe_names_problem(names: Iterable[str]) -> str:
     """What is wrong with files that are left out, if there are any."""
     shown = [printable(name) for name in names]
     others = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""

@@ -8,14 +8,14 @@ from edgellm.fmt import duration, size
 _WINDOW_S = 5.0
 
 
-class Pace:
+class DownloadRate:
     """Is told of the bytes as they come, and may be looked at from another thread; the rate is of the last seconds."""
 
     def __init__(self) -> None:
         self._here = (0, 1)
         self._recent = deque([(monotonic(), 0)])
 
-    def moved(self, done: int, total: int, came: int) -> None:
+    def progressed(self, done: int, total: int, came: int) -> None:
         """As `Watcher.moved`."""
         now = monotonic()
         self._here = (done, max(1, total))

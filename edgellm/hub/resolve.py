@@ -6,13 +6,13 @@ from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
 from edgellm.fmt import printable
-from edgellm.hub.choose import Candidate, candidates, choose, is_gguf
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.listing import Repository, odd_names
+from edgellm.hub.listing import Repository, unsafe_names_problem
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.quant_selection import GGUFChoice, gguf_choices, is_gguf, select_gguf
 from edgellm.hub.reference import Reference, parse_reference
 from edgellm.hub.suggestions import fits
-from edgellm.hub.verify import find_pulled, in_other_cache, pull
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.verify import find_in_hf_cache, find_pulled, pull
 from edgellm.models import resolve
 from edgellm.system.machine import available_memory
 
@@ -28,7 +28,7 @@ class FetchedModel:
     how: str
 
 
-def fetch_model(typed: str, watcher: Watcher) -> FetchedModel:
+def fetch_model(typed: str, observer: DownloadObserver) -> FetchedModel:
     """The model that was asked for: the one that is here if the hub has no other, or else pulled.
 
     Raises OptionError for what names no repository, and EdgeLLMError.
@@ -36,14 +36,14 @@ def fetch_model(typed: str, watcher: Watcher) -> FetchedModel:
     meant = _parse(typed)
     if is_offline() and (path := _resolved(typed)):
         return FetchedModel(path, "is here already (HF_HUB_OFFLINE forbids to look for a newer one)")
-    hub = Hub(watcher)
-    watcher.asking(str(hub.address))
+    hub = Hub(observer)
+    observer.connecting(str(hub.address))
     repository, model = _choose(hub, meant)
     if path := find_pulled(repository, model):
         return FetchedModel(path, "is here already, the same that the hub has")
-    if path := in_other_cache(model):
+    if path := find_in_hf_cache(model):
         return FetchedModel(path, "is here already, in the cache of Hugging Face")
-    watcher.found(repository)
+    observer.resolved(repository)
     return FetchedModel(pull(hub, repository, model), "is whole")
 
 
@@ -62,17 +62,17 @@ def _resolved(typed: str) -> Path | None:
         return None
 
 
-def _choose(hub: Hub, meant: Reference) -> tuple[Repository, Candidate]:
+def _choose(hub: Hub, meant: Reference) -> tuple[Repository, GGUFChoice]:
     repository = hub.repository(meant.repository)
-    found = candidates(repository)
+    found = gguf_choices(repository)
     try:
         if found:
-            return repository, choose(
-                repository.name, found, meant.wanted, lambda nbytes: fits(nbytes, available_memory())
+            return repository, select_gguf(
+                repository.name, found, meant.selector, lambda nbytes: fits(nbytes, available_memory())
             )
         raise EdgeLLMError(f"{repository.name} has no GGUF file; {_advice(repository)}")
     except EdgeLLMError:
-        if problem := _unusable(repository, meant.wanted):
+        if problem := _unusable(repository, meant.selector):
             raise EdgeLLMError(f"{repository.name}: {problem}") from None
         raise
 
@@ -89,4 +89,4 @@ def _unusable(repository: Repository, wanted: str) -> str:
     if pieces:
         way = "join them with `cat` in order, and put the file into ./models"
         return f"{printable(pieces[0])} is a piece of a GGUF file; download all of them, {way}"
-    return odd_names(name for name in repository.odd if is_gguf(name) and folded in name.casefold())
+    return unsafe_names_problem(name for name in repository.unsafe if is_gguf(name) and folded in name.casefold())

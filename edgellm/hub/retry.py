@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from edgellm.errors import EdgeLLMError
-from edgellm.hub.watchdog import LEAST_BYTES
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.watchdog import MIN_BYTES
 
 _RATE_LIMIT = re.compile(r"r=0;t=(\d{1,9})\b", re.ASCII)
 _SECONDS = re.compile(r"\d{1,9}", re.ASCII)
@@ -16,32 +16,32 @@ _LONGEST_S = 16.0
 _MOST_S = 300.0
 
 
-class Patience:
+class RetryPolicy:
     """Waits longer after each failure, and ends when `attempts` in a row have failed.
 
     `reached` are the bytes that are there at first. A hub that fails after every few bytes, or begins anew again and
     again, comes to an end as well: failures are counted anew only for more bytes than were ever there.
     """
 
-    def __init__(self, watcher: Watcher, attempts: int = 6, reached: int = 0) -> None:
-        self._watcher, self._attempts, self._failures, self._furthest = watcher, attempts, 0, reached
+    def __init__(self, observer: DownloadObserver, attempts: int = 6, reached: int = 0) -> None:
+        self._observer, self._attempts, self._failures, self._furthest = observer, attempts, 0, reached
 
-    def reach(self, nbytes: int) -> None:
+    def progressed(self, nbytes: int) -> None:
         """So many bytes are there now."""
-        if nbytes >= self._furthest + LEAST_BYTES:
+        if nbytes >= self._furthest + MIN_BYTES:
             self._furthest, self._failures = nbytes, 0
 
-    def wait(self, why: str, final: EdgeLLMError, told: float | None = None) -> None:
-        """Wait before the next attempt, as long as the hub has `told`. Raises `final` when it has been enough."""
+    def wait(self, reason: str, error: EdgeLLMError, retry_after: float | None = None) -> None:
+        """Wait before the next attempt, as long as the hub has `retry_after`. Raises `error` when it has been enough."""
         self._failures += 1
-        if self._failures >= self._attempts or (told or 0) > _MOST_S:
-            raise final
-        seconds = min(2.0 ** (self._failures - 1), _LONGEST_S) if told is None else told
-        self._watcher.waiting(why, seconds)
-        self._watcher.pause(seconds)
+        if self._failures >= self._attempts or (retry_after or 0) > _MOST_S:
+            raise error
+        seconds = min(2.0 ** (self._failures - 1), _LONGEST_S) if retry_after is None else retry_after
+        self._observer.retrying(reason, seconds)
+        self._observer.sleep(seconds)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """The seconds to wait by the header Retry-After, a number or a date (RFC 9110, 10.2.3); None if nothing tells.
 
     Without it by RateLimit, such as `"api";r=0;t=55`, which has seconds after `t=` (IETF draft of RateLimit headers).

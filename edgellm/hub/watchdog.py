@@ -10,7 +10,7 @@ from typing import Any, Self
 from edgellm.fmt import size
 
 WINDOW_S = 60.0
-LEAST_BYTES = 60_000
+MIN_BYTES = 60_000
 """So many bytes must come in each window: a thousand a second, which any modem brings."""
 
 _AGAIN_S = 1.0
@@ -33,14 +33,14 @@ class Watchdog:
         if hasattr(info.get("return_value"), "get_extra_info"):
             self._stream = info["return_value"]
 
-    def came(self, nbytes: int) -> None:
+    def received(self, nbytes: int) -> None:
         """Bytes came of what was asked for."""
         self._came += nbytes
 
     @property
     def reason(self) -> str:
         """Why the connection was shut down."""
-        return f"less than {size(LEAST_BYTES)} came in {WINDOW_S:.0f} s"
+        return f"less than {size(MIN_BYTES)} came in {WINDOW_S:.0f} s"
 
     def __enter__(self) -> Self:
         Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -53,7 +53,7 @@ class Watchdog:
         before = 0
         while not self._ended.wait(WINDOW_S):
             came, before = self._came - before, self._came
-            if came < LEAST_BYTES:
+            if came < MIN_BYTES:
                 break
         while not self._ended.is_set():  # the connection may only be in the making
             self.is_slow = True

@@ -9,15 +9,15 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.filetypes import FILE_TYPES
-from edgellm.models.names import identity_of, labels, name_of, resolve
-from edgellm.models.pulled import Kept, pulled, unfinished
-from edgellm.models.stores import BUILT_IN, Stored, stored_models
+from edgellm.models.names import canonical_name, display_name, resolve, unique_names
+from edgellm.models.pull_records import PulledRepository, pulled_repositories, unfinished_pulls
+from edgellm.models.stores import BUILT_IN, StoredModel, stored_models
 
-__all__ = ["BUILT_IN", "Found", "each_model", "find_models", "identity_of", "name_of", "resolve"]
+__all__ = ["BUILT_IN", "LocalModel", "canonical_name", "display_name", "each_model", "find_models", "resolve"]
 
 
 @dataclass(frozen=True)
-class Found:
+class LocalModel:
     """A model file, and what its header says. `problem` is None, or why it cannot be opened.
 
     `name` is what MODEL accepts; `bytes` are those of all parts; the rest is None where the file does not say.
@@ -33,7 +33,7 @@ class Found:
     problem: str | None = None
 
 
-def find_models() -> list[Found]:
+def find_models() -> list[LocalModel]:
     """All models on this machine; only the headers of their files are read.
 
     What is on its way from a hub, and checkpoints from there, are among them, with what to do next as the problem.
@@ -41,37 +41,41 @@ def find_models() -> list[Found]:
     return list(each_model())
 
 
-def each_model() -> Iterator[Found]:
+def each_model() -> Iterator[LocalModel]:
     """As `find_models`, each one as soon as its header has been read."""
     models = stored_models()
-    yield from map(_look, labels(models), models)
+    yield from map(_look, unique_names(models), models)
     yield from _no_models_yet()
 
 
-def _no_models_yet() -> Iterator[Found]:
-    for kept in unfinished():
-        share = f"{kept.come / max(1, kept.total):.0%} of {size(kept.total)} have come"
+def _no_models_yet() -> Iterator[LocalModel]:
+    for kept in unfinished_pulls():
+        share = f"{kept.present_bytes / max(1, kept.total):.0%} of {size(kept.total)} have come"
         advice = f"`{kept.command}` goes on, `edgellm rm {kept.repository}` gives up"
         yield _kept(kept, f"is not whole yet: {share}; {advice}")
-    for kept in pulled():
+    for kept in pulled_repositories():
         if len(kept.weights) < len(kept.files):
-            advice = f"`{kept.command}` makes a GGUF file, `edgellm rm {kept.repository}` frees {size(kept.come)}"
+            advice = (
+                f"`{kept.command}` makes a GGUF file, `edgellm rm {kept.repository}` frees {size(kept.present_bytes)}"
+            )
             yield _kept(kept, f"is a checkpoint: {advice}")
 
 
-def _kept(kept: Kept, problem: str) -> Found:
-    return Found(kept.repository, "edgellm", str(kept.folder.absolute()), kept.come, problem=problem)
+def _kept(kept: PulledRepository, problem: str) -> LocalModel:
+    return LocalModel(kept.repository, "edgellm", str(kept.folder.absolute()), kept.present_bytes, problem=problem)
 
 
-def _look(name: str, model: Stored) -> Found:
+def _look(name: str, model: StoredModel) -> LocalModel:
     path = model.path.absolute()
     try:
         with GGUFFile.open(path) as file:
             context = file.get_int(f"{file.architecture}.context_length", None)
-            return Found(name, model.source, str(path), file.nbytes, _quantization(file), file.architecture, context)
+            return LocalModel(
+                name, model.source, str(path), file.nbytes, _quantization(file), file.architecture, context
+            )
     except ModelFileError as error:
         problem = str(error).removeprefix(f"{printable(str(path), 400)}: ")
-        return Found(name, model.source, str(path), _size(path), problem=problem)
+        return LocalModel(name, model.source, str(path), _size(path), problem=problem)
 
 
 def _quantization(file: GGUFFile) -> str | None:

@@ -9,7 +9,7 @@ from edgellm.fmt import printable
 
 
 @contextmanager
-def alone(folder: Path, what: str) -> Iterator[None]:
+def pull_lock(folder: Path, what: str) -> Iterator[None]:
     """Hold the lock of `folder`, KEY.lock beside it, which ends with the process; `what` is pulled into it.
 
     Raises EdgeLLMError if another process has it.

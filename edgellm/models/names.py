@@ -10,14 +10,14 @@ from typing import NoReturn
 from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.models.stores import Stored, stored_models
-from edgellm.models.walk import first_part, split_name
+from edgellm.models.scan import first_part, split_name
+from edgellm.models.stores import StoredModel, stored_models
 
 _SHOWN = 8
 _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}(:[\w.-]{1,96})?", re.ASCII)
 
 
-def labels(models: Sequence[Stored]) -> list[str]:
+def unique_names(models: Sequence[StoredModel]) -> list[str]:
     """For each model the shortest of its names that no other has; its path where there is none."""
     owners: dict[str, int] = {}
     for model in models:
@@ -26,7 +26,7 @@ def labels(models: Sequence[Stored]) -> list[str]:
     return [next((n for n in m.names if owners[n.casefold()] == 1), str(m.path)) for m in models]
 
 
-def identity_of(path: Path) -> str:
+def canonical_name(path: Path) -> str:
     """By what a model is remembered: a MODEL that means the same file from any folder, however many have its name.
 
     It is an absolute path, that of the first part of a split model. Links to folders are followed. A link to a file
@@ -41,11 +41,11 @@ def identity_of(path: Path) -> str:
         return str(first.absolute())
 
 
-def name_of(path: Path) -> str:
+def display_name(path: Path) -> str:
     """What MODEL accepts for a file that is kept here: its name, or else the path."""
-    models, identity = stored_models(), identity_of(path)
-    named = zip(labels(models), models, strict=True)
-    return next((name for name, model in named if identity_of(model.path) == identity), str(path))
+    models, identity = stored_models(), canonical_name(path)
+    named = zip(unique_names(models), models, strict=True)
+    return next((name for name, model in named if canonical_name(model.path) == identity), str(path))
 
 
 def resolve(model: str) -> Path:
@@ -71,7 +71,7 @@ def resolve(model: str) -> Path:
 def _named(model: str) -> Path | None:
     """The one model that a name means. Raises ModelFileError if it may mean several."""
     models = stored_models()
-    names = dict(zip(labels(models), models, strict=True))
+    names = dict(zip(unique_names(models), models, strict=True))
     for is_meant in _readings(model):
         meant = {label: m.path for label, m in names.items() if any(map(is_meant, [label, *m.names]))}
         if len(meant) == 1:
@@ -82,7 +82,7 @@ def _named(model: str) -> Path | None:
 
 
 def _refuse(model: str) -> NoReturn:
-    names = labels(stored_models())
+    names = unique_names(stored_models())
     raise ModelFileError(f"there is no file and no model named {_shown([model])}; {_advice(model, names)}")
 
 

@@ -8,7 +8,7 @@ _QUANT = re.compile(
 )
 
 
-def quant_of(name: str) -> str:
+def quant_in_name(name: str) -> str:
     """The last quantization in a name without its ending, in capitals; empty where it tells none."""
     found = _QUANT.findall(name)
     return found[-1].upper() if found else ""

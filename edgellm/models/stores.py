@@ -7,9 +7,9 @@ from pathlib import Path
 
 from edgellm import builtin
 from edgellm.models.ollama import ollama_models
-from edgellm.models.quant import quant_of
-from edgellm.models.walk import model_files
-from edgellm.system.folders import expanded, models_folder
+from edgellm.models.quant import quant_in_name
+from edgellm.models.scan import model_files
+from edgellm.system.folders import expand_path, models_folder
 
 BUILT_IN = "built-in"
 """The source of the model that comes with edgellm."""
@@ -21,7 +21,7 @@ _LONGEST_PATH = 4096
 
 
 @dataclass
-class Stored:
+class StoredModel:
     """A model file by its names, before anyone has looked into it.
 
     `names` are all that it may be called, the one to show first; `source` is who keeps it.
@@ -32,47 +32,47 @@ class Stored:
     path: Path
 
 
-def stored_models() -> list[Stored]:
+def stored_models() -> list[StoredModel]:
     """Every model file that is kept here, each once with all its names, however many links lead to it."""
-    found: dict[object, Stored] = {}
+    found: dict[object, StoredModel] = {}
     for model in _all():
         first = found.setdefault(_identity(model.path), model)
         first.names.extend(name for name in model.names if name not in first.names)
     return list(found.values())
 
 
-def _all() -> Iterator[Stored]:
+def _all() -> Iterator[StoredModel]:
     yield from _folder("./models", Path("models"))
     yield from _own(models_folder())
     yield from _hugging_face(hugging_face_cache())
     for store in _ollama_stores():
         for name, path in ollama_models(store):
-            yield Stored([name, name.removesuffix(":latest")], "ollama", path)
+            yield StoredModel([name, name.removesuffix(":latest")], "ollama", path)
     for folder in _lm_studio_homes():
         yield from _folder("LM Studio", folder / "models")
     yield from _built_in()
 
 
-def _built_in() -> Iterator[Stored]:
+def _built_in() -> Iterator[StoredModel]:
     """Its second name is for machines where a file has the first."""
-    yield Stored([builtin.NAME, f"edgellm/{builtin.NAME}"], BUILT_IN, builtin.PATH)
+    yield StoredModel([builtin.NAME, f"edgellm/{builtin.NAME}"], BUILT_IN, builtin.PATH)
 
 
-def _folder(source: str, folder: Path) -> Iterator[Stored]:
+def _folder(source: str, folder: Path) -> Iterator[StoredModel]:
     for name, path in model_files(folder):
-        yield Stored([name.rpartition("/")[2], name], source, path)
+        yield StoredModel([name.rpartition("/")[2], name], source, path)
 
 
-def _own(folder: Path) -> Iterator[Stored]:
+def _own(folder: Path) -> Iterator[StoredModel]:
     """What was pulled may be called as it was asked for, ORG/NAME:QUANT."""
     for model in _folder("edgellm", folder):
         *repository, name = model.names[-1].split("/", 2)
-        if len(repository) == 2 and (quant := quant_of(name)):
+        if len(repository) == 2 and (quant := quant_in_name(name)):
             model.names.append(f"{'/'.join(repository)}:{quant}")
         yield model
 
 
-def _hugging_face(cache: Path) -> Iterator[Stored]:
+def _hugging_face(cache: Path) -> Iterator[StoredModel]:
     """models--ORG--NAME/snapshots/REVISION/...; of a file in several revisions, the one of branch main."""
     for repository in sorted(_subfolders(cache)):
         kind, *parts = repository.name.split("--")
@@ -83,7 +83,7 @@ def _hugging_face(cache: Path) -> Iterator[Stored]:
             for name, path in model_files(revision):
                 if name not in named:
                     named.add(name)
-                    yield Stored([name.rpartition("/")[2], "/".join([*parts, name])], "Hugging Face", path)
+                    yield StoredModel([name.rpartition("/")[2], "/".join([*parts, name])], "Hugging Face", path)
 
 
 def _revisions(repository: Path) -> list[Path]:
@@ -106,10 +106,10 @@ def hugging_face_cache() -> Path:
     """As `huggingface_hub` finds it; HUGGINGFACE_HUB_CACHE is the old name of HF_HUB_CACHE."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if cache := os.environ.get(name):
-            return expanded(cache)
+            return expand_path(cache)
     if home := os.environ.get("HF_HOME"):
-        return expanded(home) / "hub"
-    return expanded(os.environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")) / "huggingface/hub"
+        return expand_path(home) / "hub"
+    return expand_path(os.environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")) / "huggingface/hub"
 
 
 def _lm_studio_homes() -> list[Path]:

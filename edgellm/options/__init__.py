@@ -9,8 +9,19 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeVar
 
 from edgellm.errors import OptionError
-from edgellm.options.checks import OneOf, biases, flag, layers, logprobs, one_of, real, stops, text, whole
-from edgellm.options.nearest import OTHER_NAMES, nearest
+from edgellm.options.aliases import OPTION_ALIASES, closest_match
+from edgellm.options.checks import (
+    OneOf,
+    boolean,
+    gpu_layers,
+    integer,
+    logit_bias,
+    logprobs,
+    nonempty_text,
+    number,
+    one_of,
+    stop_strings,
+)
 
 T = TypeVar("T")
 
@@ -51,7 +62,7 @@ class _Options:
         for option in fields(self):
             value = getattr(self, option.name)
             if value is not None or option.default is not None:
-                object.__setattr__(self, option.name, checked(option.name, option.metadata["check"], value))
+                object.__setattr__(self, option.name, validate(option.name, option.metadata["check"], value))
 
     @classmethod
     def names(cls) -> list[str]:
@@ -79,7 +90,7 @@ class _Options:
         return cls(**{**(defaults or {}), **chosen})
 
 
-def checked(name: str, check: Callable[[object], T], value: object) -> T:
+def validate(name: str, check: Callable[[object], T], value: object) -> T:
     """A value that passed its check, in its proper type. Raises OptionError, which says what it may be."""
     try:
         return check(value)
@@ -96,7 +107,7 @@ def _shown(value: object) -> str:
 
 
 def _advice(name: str, known: list[str]) -> str:
-    meant = nearest(name, known) if OTHER_NAMES.get(name) not in known else OTHER_NAMES[name]
+    meant = closest_match(name, known) if OPTION_ALIASES.get(name) not in known else OPTION_ALIASES[name]
     return f"did you mean {meant}?" if meant else f"the options here are {', '.join(known)}"
 
 
@@ -116,17 +127,17 @@ class LoadOptions(_Options):
     GPU cannot do is an error, and not left to the CPU. `cpu_ffn`: the feed-forwards of these layers stay on the CPU.
     """
 
-    threads: int | None = _option(whole(1, 512), None)
-    ctx: int | None = _option(whole(1), None)
-    gpu_layers: int | str = _option(layers, "auto")
-    gpu: str | None = _option(text, None)
-    gpu_memory: float | None = _option(real(0.001, 1_000_000), None)
-    gpu_strict: bool = _option(flag, False)
-    cpu_ffn: bool = _option(flag, False)
+    threads: int | None = _option(integer(1, 512), None)
+    ctx: int | None = _option(integer(1), None)
+    gpu_layers: int | str = _option(gpu_layers, "auto")
+    gpu: str | None = _option(nonempty_text, None)
+    gpu_memory: float | None = _option(number(0.001, 1_000_000), None)
+    gpu_strict: bool = _option(boolean, False)
+    cpu_ffn: bool = _option(boolean, False)
     kv_type: str = _option(one_of("f16", "f32", "q8_0"), "f16")
-    kv_memory: float | None = _option(real(0, 1_000_000, above=True), None)
+    kv_memory: float | None = _option(number(0, 1_000_000, above=True), None)
     engine: str = _option(one_of("edgellm", "llama.cpp"), "edgellm")
-    tokenizer_pre: str | None = _option(text, None)
+    tokenizer_pre: str | None = _option(nonempty_text, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +153,19 @@ class GenerationOptions(_Options):
     place as well.
     """
 
-    max_tokens: int | None = _option(whole(0), None)
-    temp: float = _option(real(0), 0.8)
-    top_k: int = _option(whole(0), 40)
-    top_p: float = _option(real(0, 1), 0.95)
-    min_p: float = _option(real(0, 1), 0.05)
-    repeat_penalty: float = _option(real(0, above=True), 1.0)
-    presence_penalty: float = _option(real(-100, 100), 0.0)
-    frequency_penalty: float = _option(real(-100, 100), 0.0)
-    penalty_last_n: int = _option(whole(-1), 64)
-    logit_bias: Mapping[int, float] = _option(biases, {})
-    seed: int | None = _option(whole(0, 2**64 - 1), None)
-    stop: tuple[str, ...] = _option(stops, ())
-    special: bool = _option(flag, False)
+    max_tokens: int | None = _option(integer(0), None)
+    temp: float = _option(number(0), 0.8)
+    top_k: int = _option(integer(0), 40)
+    top_p: float = _option(number(0, 1), 0.95)
+    min_p: float = _option(number(0, 1), 0.05)
+    repeat_penalty: float = _option(number(0, above=True), 1.0)
+    presence_penalty: float = _option(number(-100, 100), 0.0)
+    frequency_penalty: float = _option(number(-100, 100), 0.0)
+    penalty_last_n: int = _option(integer(-1), 64)
+    logit_bias: Mapping[int, float] = _option(logit_bias, {})
+    seed: int | None = _option(integer(0, 2**64 - 1), None)
+    stop: tuple[str, ...] = _option(stop_strings, ())
+    special: bool = _option(boolean, False)
     logprobs: bool | int = _option(logprobs, True)
 
 
@@ -177,7 +188,7 @@ class ChatOptions(_Options):
 class TemplateOptions(_Options):
     """How messages become the text that a model reads. `template` None: as the model's own template says."""
 
-    template: str | None = _option(text, None)
+    template: str | None = _option(nonempty_text, None)
 
 
 def file_defaults(metadata: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes) -> None:
     """Write a file that appears whole or not at all, whatever stops this. Raises OSError."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 
 
-def expanded(folder: str) -> Path:
+def expand_path(folder: str) -> Path:
     """A folder out of the environment: with `~` and variables, which a shell leaves as they are within quotes."""
     return Path(os.path.expandvars(os.path.expanduser(folder)))  # noqa: PTH111 (never raises)
 
@@ -14,18 +14,18 @@ def expanded(folder: str) -> Path:
 def cache_folder() -> Path:
     """Compiled kernels: EDGELLM_CACHE, or `cache` in EDGELLM_HOME, or the user's cache folder."""
     if chosen := os.environ.get("EDGELLM_CACHE"):
-        return expanded(chosen)
+        return expand_path(chosen)
     return _cache()
 
 
-def speeds_file() -> Path:
+def machine_profile_file() -> Path:
     """How fast this machine was when it was measured: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
     return _cache() / "speeds.json"
 
 
 def _cache() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return expanded(home) / "cache"
+        return expand_path(home) / "cache"
     return platformdirs.user_cache_path("edgellm")
 
 
@@ -51,5 +51,5 @@ def config_file() -> Path:
 
 def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return expanded(home)
+        return expand_path(home)
     return platformdirs.user_data_path("edgellm")

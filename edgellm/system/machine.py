@@ -21,16 +21,16 @@ import psutil
 
 from edgellm.system import cgroup
 
-SMALL = 8 << 20
+SMALL_MODEL_BYTES = 8 << 20
 """Bytes of a model that one thread is done with before a second is awake: measured on 2 cores, a model of 1 MB gave
 3,000 tokens/s with one thread and 1,600 with two."""
 
 _KEPT_FREE = 256 << 20
 
 
-def default_threads(model_bytes: int = SMALL) -> int:
+def default_threads(model_bytes: int = SMALL_MODEL_BYTES) -> int:
     """How many threads compute a model best: one per physical performance core this process may use, at least 1."""
-    if model_bytes < SMALL:
+    if model_bytes < SMALL_MODEL_BYTES:
         return 1
     if sys.platform == "linux":
         return linux_threads(Path("/"), os.sched_getaffinity(0))

@@ -21,7 +21,7 @@ _SHOWN = (
 )
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """The same lines with control characters as pictures of themselves (ESC as U+241B) and hidden ones left out.
 
     Left out are the characters that change the direction of the text or the width of their neighbours (joiners,
@@ -33,7 +33,7 @@ def clean(text: str) -> str:
     return _PILED.sub(r"\1", _HIDDEN.sub("", text)).translate(_SHOWN)
 
 
-def inert(text: str) -> str:
+def sanitize_for_file(text: str) -> str:
     """A text for a file that a terminal may show: control characters are pictures, and none turns the lines around it.
 
     Joiners, accents and all else that belongs to words and emoji stays.
@@ -41,6 +41,6 @@ def inert(text: str) -> str:
     return _ACTING.sub(lambda found: _SHOWN.get(ord(found[0]), ""), text.replace("\r\n", "\n"))
 
 
-def escaped(document: str) -> str:
-    """A JSON document of the same meaning, with escapes in place of what `inert` changes."""
+def escape_json(document: str) -> str:
+    """A JSON document of the same meaning, with escapes in place of what `sanitize_for_file` changes."""
     return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", document)

@@ -8,8 +8,8 @@ _BEFORE = 3
 """Characters that decide what becomes of those behind them: as many accents as may be piled."""
 
 
-class Terminal(TextIOWrapper):
-    """Text for a terminal. What a terminal would act on is made harmless (`clean`), but for what `control` writes.
+class TerminalStream(TextIOWrapper):
+    """Text for a terminal. What a terminal would act on is made harmless (`sanitize`), but for what `write_control` writes.
 
     Texts may come in pieces: an accent is piled upon those of the piece before, and a carriage return at the end is
     kept until it is known whether a line feed follows.
@@ -23,22 +23,22 @@ class Terminal(TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """Write a text made harmless."""
-        from edgellm.terminal.sanitize import clean
+        from edgellm.terminal.sanitize import sanitize
 
         whole = self._held + text
         ready = whole.removesuffix("\r")
         self._held = whole[len(ready) :]
-        shown = clean(self._before + ready)[len(self._before) :]
+        shown = sanitize(self._before + ready)[len(self._before) :]
         self._before = (self._before + shown)[-_BEFORE:]
         super().write(shown)
         return len(text)
 
-    def control(self, text: str) -> None:
+    def write_control(self, text: str) -> None:
         """Write a text as it is, for the terminal to act on."""
         super().write(text)
 
 
-def prepare() -> None:
+def prepare_streams() -> None:
     """Have stdout and stderr replace what they cannot write, and stdin what it cannot read.
 
     Python's own end the program by an error there. Unbuffered, they also leave out what a pipe or a disk did not take
@@ -56,7 +56,7 @@ def _prepared(stream: TextIO, errors: str) -> TextIO:
     if not isinstance(buffer, BufferedWriter):
         buffer = BufferedWriter(FileIO(stream.fileno(), "w", closefd=False))
     if stream.isatty():
-        return Terminal(buffer, stream.encoding, errors)
+        return TerminalStream(buffer, stream.encoding, errors)
     if buffer is not stream.buffer:
         return TextIOWrapper(buffer, stream.encoding, errors, line_buffering=True)
     stream.reconfigure(errors=errors)
@@ -66,12 +66,12 @@ def _prepared(stream: TextIO, errors: str) -> TextIO:
 def write(text: str, raw: bool = False) -> None:
     """Write to stdout at once; `raw`: as it is, to a terminal, too."""
     if out := sys.stdout:
-        (out.control if raw and isinstance(out, Terminal) else out.write)(text)
+        (out.write_control if raw and isinstance(out, TerminalStream) else out.write)(text)
         out.flush()
 
 
-def control(text: str) -> None:
+def write_control(text: str) -> None:
     """Write to stderr what a terminal is to act on."""
     if err := sys.stderr:
-        (err.control if isinstance(err, Terminal) else err.write)(text)
+        (err.write_control if isinstance(err, TerminalStream) else err.write)(text)
         err.flush()

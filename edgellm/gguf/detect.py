@@ -15,7 +15,7 @@ _BEGINNINGS = (
 _WEB_PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 
 
-def what_it_is(head: bytes) -> str:
+def describe_format(head: bytes) -> str:
     """A file that begins with `head` (some hundred bytes), in words that follow "is", with what to do."""
     for beginning, description in _BEGINNINGS:
         if head.startswith(beginning):

@@ -26,7 +26,7 @@ class MappedFile(mmap.mmap):
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path, self._nbytes = path, len(self)
         address = np.frombuffer(self, np.uint8).ctypes.data
-        self._slot = sigbus.watch(int(address), self._nbytes)
+        self._slot = sigbus.register_map(int(address), self._nbytes)
 
     def check(self) -> None:
         """Raise ModelFileError where something of the file is lost: zeros may have been read in its place."""
@@ -38,7 +38,7 @@ class MappedFile(mmap.mmap):
             self._fail(
                 f"was cut short while it was in use: {size(left)} of {size(self._nbytes)} are left; get it again"
             )
-        if self._slot is not None and sigbus.faults(self._slot):
+        if self._slot is not None and sigbus.fault_count(self._slot):
             self._fail(
                 "could not be read while it was in use: its disk failed, or another program wrote to it; check it"
             )
@@ -54,7 +54,7 @@ class MappedFile(mmap.mmap):
     def _unwatch(self) -> None:
         slot, self._slot = self._slot, None
         if slot is not None:
-            sigbus.unwatch(slot)
+            sigbus.unregister_map(slot)
 
     def __del__(self) -> None:  # before Python unmaps it
         with suppress(AttributeError):  # of one that could not be made

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import click
 
 from edgellm.cli.options import TOO_LONG, pairs, utf8
-from edgellm.cli.shell import files, one_of, templates
+from edgellm.cli.shell_completion import files, one_of, templates
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.options import ChatOptions
-from edgellm.system.text_input import LONGEST, decode, read
+from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, read_input
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -108,7 +108,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
     """
     if words:
         raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(words)))}")
-    parts = [decode(read(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
+    parts = [decode_input(read_input(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
     if STDIN not in files and sys.stdin and not sys.stdin.isatty():
         parts += [rest] if (rest := _stdin()) else []
     if not parts and text is None:
@@ -118,7 +118,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
 
 def part(file: str) -> str:
     """The text of a file, or of stdin, less the end of its last line."""
-    return _without_last_end(_stdin() if file == STDIN else decode(read(file), file, TOO_LONG))
+    return _without_last_end(_stdin() if file == STDIN else decode_input(read_input(file), file, TOO_LONG))
 
 
 def _without_last_end(text: str) -> str:
@@ -126,7 +126,7 @@ def _without_last_end(text: str) -> str:
 
 
 def _stdin() -> str:
-    return decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", TOO_LONG) if sys.stdin else ""
+    return decode_input(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin", TOO_LONG) if sys.stdin else ""
 
 
 def _template(name: str) -> str:

@@ -22,7 +22,7 @@ FLOATS = {
 _SLAB = 1 << 20
 
 
-class NotFinite(NamedTuple):
+class NonFinite(NamedTuple):
     """What is wrong in a tensor: how many weights or blocks, and the first one's row and byte in the file."""
 
     bad: int
@@ -30,7 +30,7 @@ class NotFinite(NamedTuple):
     byte: int
 
 
-def find_not_finite(tensor: Tensor) -> NotFinite | None:
+def find_nonfinite(tensor: Tensor) -> NonFinite | None:
     """The NaN and Inf among a tensor's floats, or its blocks' float16 scales; None when there are none.
 
     Types with other scales (Q8_K, IQ1_M, MXFP4, NVFP4) and integers have nothing to look at.
@@ -43,7 +43,7 @@ def find_not_finite(tensor: Tensor) -> NotFinite | None:
     if not bad:
         return None
     blocks_per_row = tensor.shape[-1] // tensor.type.block
-    return NotFinite(bad, first // blocks_per_row, tensor.offset + first * tensor.type.nbytes)
+    return NonFinite(bad, first // blocks_per_row, tensor.offset + first * tensor.type.nbytes)
 
 
 def _slabs(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edgellm.models.quant import quant_of
-from edgellm.models.walk import split_name
+from edgellm.models.quant import quant_in_name
+from edgellm.models.scan import split_name
 from edgellm.system.folders import models_folder
 
 _RECORD = ".pulled.json"
@@ -26,7 +26,7 @@ _PLAIN = frozenset('\\:*?"<>|')
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileRecord:
     """A pulled file: its size, and its hash as the hub gives it, `sha256:...` or `git:...`."""
 
     bytes: int
@@ -34,12 +34,12 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Kept:
+class PulledRepository:
     """Files of a repository, in `folder`, by their names below it; `come` bytes of them are there."""
 
     repository: str
     folder: Path
-    files: Mapping[str, Entry]
+    files: Mapping[str, FileRecord]
     come: int
 
     @property
@@ -58,7 +58,7 @@ class Kept:
         if not self.weights:
             return self.repository
         stem = split_name(self.weights[0].rpartition(".")[0])[0]
-        return f"{self.repository}:{quant_of(stem) or stem.rpartition('/')[2]}"
+        return f"{self.repository}:{quant_in_name(stem) or stem.rpartition('/')[2]}"
 
     @property
     def command(self) -> str:
@@ -66,7 +66,7 @@ class Kept:
         return f"edgellm {'pull' if self.weights else 'convert'} {self.reference}"
 
 
-def is_plain(name: str) -> bool:
+def is_safe_path(name: str) -> bool:
     """Whether a file's name from outside, with `/` between folders, stays below the folder it is put in, unhidden."""
     parts = name.split("/")
     return len(name) < 500 and name.isprintable() and not _PLAIN & set(name) and all(map(_is_plain_part, parts))
@@ -81,17 +81,17 @@ def is_record(path: Path) -> bool:
     return path.name.startswith(_RECORD)
 
 
-def read_record(folder: Path) -> dict[str, Entry]:
+def read_record(folder: Path) -> dict[str, FileRecord]:
     """The files in `folder` that were pulled; none where the record is missing or damaged."""
     try:
         with (folder / _RECORD).open("rb") as record:
             files = json.loads(record.read(_MAX_RECORD))["files"]
-        return {name: Entry(int(e["bytes"]), str(e["hash"])) for name, e in files.items() if is_plain(name)}
+        return {name: FileRecord(int(e["bytes"]), str(e["hash"])) for name, e in files.items() if is_safe_path(name)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}
 
 
-def write_record(folder: Path, files: Mapping[str, Entry]) -> None:
+def write_record(folder: Path, files: Mapping[str, FileRecord]) -> None:
     """Record which files in `folder` were pulled, all at once; with none, the record goes."""
     record = folder / _RECORD
     if not files:
@@ -102,7 +102,7 @@ def write_record(folder: Path, files: Mapping[str, Entry]) -> None:
     os.replace(new, record)  # noqa: PTH105 (it replaces on every system)
 
 
-def incoming_folder(repository: str, files: Mapping[str, Entry]) -> Path:
+def incoming_folder(repository: str, files: Mapping[str, FileRecord]) -> Path:
     """Where files that belong together wait for each other."""
     content = "\n".join(f"{name} {files[name].hash}" for name in sorted(files))
     return incoming_root() / repository / hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -113,23 +113,23 @@ def incoming_root() -> Path:
     return models_folder() / ".incoming"
 
 
-def pulled() -> Iterator[Kept]:
+def pulled_repositories() -> Iterator[PulledRepository]:
     """What was pulled, a repository at a time."""
     root = models_folder()
     for folder in _folders(root, 2):
         if record := read_record(folder):
             come = sum(_size(folder / name) for name in record)
-            yield Kept(folder.relative_to(root).as_posix(), folder, record, come)
+            yield PulledRepository(folder.relative_to(root).as_posix(), folder, record, come)
 
 
-def unfinished() -> Iterator[Kept]:
+def unfinished_pulls() -> Iterator[PulledRepository]:
     """What is on its way."""
     root = incoming_root()
     for folder in _folders(root, 3):
         record = read_record(folder)
         come = sum(_size(folder / name) or _size(folder / f"{name}.part") for name in record)
         if record:
-            yield Kept(folder.relative_to(root).parent.as_posix(), folder, record, come)
+            yield PulledRepository(folder.relative_to(root).parent.as_posix(), folder, record, come)
 
 
 def _folders(root: Path, depth: int) -> Iterator[Path]:

@@ -20,11 +20,11 @@ _TIMEOUT_S = 30.0
 _MOST_REDIRECTS = 10
 
 
-class UnreadableError(Exception):
+class UnreadableResponseError(Exception):
     """An answer that is not read: it has too many bytes, or is compressed though this was not asked for."""
 
 
-class Answer:
+class HTTPResponse:
     """What a server answers: its status and headers, and its body while it is open."""
 
     def __init__(self, response: "Response", watchdog: Watchdog) -> None:
@@ -37,31 +37,31 @@ class Answer:
         from httpx2 import ReadError
 
         for chunk in self._response.iter_raw():
-            self._watchdog.came(len(chunk))
+            self._watchdog.received(len(chunk))
             yield chunk
         if self._watchdog.is_slow:  # a body of no known length ends where the connection does
             raise ReadError("shut down")
 
     def read(self, most: int) -> bytes:
-        """The whole body. Raises UnreadableError if it has more than `most` bytes, and httpx2.TransportError."""
+        """The whole body. Raises UnreadableResponseError if it has more than `most` bytes, and httpx2.TransportError."""
         if self.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise UnreadableError("comes compressed, which was not asked for")
+            raise UnreadableResponseError("comes compressed, which was not asked for")
         body = bytearray()
         for chunk in self.chunks():
             body += chunk
             if len(body) > most:
-                raise UnreadableError(f"has more than {size(most)}")
+                raise UnreadableResponseError(f"has more than {size(most)}")
         return bytes(body)
 
 
-class Wire:
+class HTTPClient:
     """Sends requests. Raises EdgeLLMError where the environment forbids: a proxy or certificates that are none."""
 
     def __init__(self) -> None:
         self._client = _client()
 
     @contextmanager
-    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[Answer]:
+    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[HTTPResponse]:
         """The answer to a request, or that of the server to which it leads. Raises httpx2.HTTPError and InvalidURL."""
         from httpx2 import ReadTimeout, TransportError
 
@@ -71,7 +71,7 @@ class Wire:
             try:
                 response = self._follow(request)
                 try:
-                    yield Answer(response, watchdog)
+                    yield HTTPResponse(response, watchdog)
                 finally:
                     response.close()
             except TransportError as error:

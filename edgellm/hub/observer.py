@@ -7,30 +7,30 @@ if TYPE_CHECKING:
     from edgellm.hub.listing import Repository
 
 
-class Watcher:
+class DownloadObserver:
     """Hears how far a pull is; this one says nothing.
 
     What a method raises ends the pull; all that has come stays, and the next pull goes on with it.
     """
 
-    def asking(self, endpoint: str) -> None:
+    def connecting(self, endpoint: str) -> None:
         """The hub at this address is asked what it has."""
 
-    def found(self, repository: "Repository") -> None:
+    def resolved(self, repository: "Repository") -> None:
         """The hub has the repository, and the model that is wanted of it is not here."""
 
-    def coming(self, what: str, nbytes: int) -> None:
+    def starting(self, what: str, nbytes: int) -> None:
         """Files of so many bytes are about to come, as far as they are not here."""
 
-    def moved(self, done: int, total: int, came: int) -> None:
+    def progressed(self, done: int, total: int, came: int) -> None:
         """`done` of `total` bytes are here, `came` of them over the network in this run."""
 
-    def checking(self, name: str) -> None:
+    def verifying(self, name: str) -> None:
         """A file is being read, to see whether it is right; told again while a long one is."""
 
-    def waiting(self, why: str, seconds: float) -> None:
+    def retrying(self, reason: str, seconds: float) -> None:
         """Something went wrong that may pass; the next attempt is in `seconds`."""
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Let the time before the next attempt pass."""
         sleep(seconds)

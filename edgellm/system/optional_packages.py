@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 
 
-def how_to_install(package: str) -> str:
+def install_command(package: str) -> str:
     """The command for a shell that installs a package of one of edgellm's extras, wherever edgellm came from."""
     python, wanted = shlex.quote(sys.executable), shlex.quote(_requirement(package))
     if find_spec("pip") is None:  # uv makes such environments

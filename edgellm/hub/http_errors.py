@@ -2,11 +2,11 @@
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.hub.retry import retry_after
-from edgellm.hub.wire import Answer
+from edgellm.hub.http import HTTPResponse
+from edgellm.hub.retry import retry_after_seconds
 
 
-def refusal(answer: Answer, what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
+def response_error(answer: HTTPResponse, what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
     """The error for a request for `what` that the hub at `endpoint` answered with a status of failure.
 
     `X-Error-Code` is how huggingface.co tells failures of one status apart.
@@ -19,7 +19,7 @@ def refusal(answer: Answer, what: str, repository: str, endpoint: str, has_token
     if status in (401, 403, 404):
         return EdgeLLMError(_hidden(name, status, endpoint, has_token))
     if status == 429:
-        seconds = retry_after(answer.headers)
+        seconds = retry_after_seconds(answer.headers)
         when = f"in {seconds:.0f} seconds" if seconds else "later"
         login = "" if has_token else "; with a token (HF_TOKEN) the hub allows more"
         return EdgeLLMError(f"{name}: {endpoint} has had too many requests from here (429); try again {when}{login}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.models.quant import quant_of
-from edgellm.models.walk import part_name, split_name
+from edgellm.models.quant import quant_in_name
+from edgellm.models.scan import part_name, split_name
 
 _DEFAULT = "Q4_K_M"
 _COMPUTED = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS|MXFP4(_MOE)?)")
@@ -19,7 +19,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True)
-class Candidate:
+class GGUFChoice:
     """A model in a repository: its parts in order, as far as they are there.
 
     `stem` is its name without part and ending, `count` the number of its parts, 0 of a model in one file.
@@ -32,10 +32,10 @@ class Candidate:
     @property
     def quant(self) -> str:
         """The quantization by its name, or empty."""
-        return quant_of(self.stem)
+        return quant_in_name(self.stem)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the repository has all parts."""
         return len(self.files) == max(1, self.count) and not any(self.missing())
 
@@ -52,7 +52,7 @@ class Candidate:
         return sum(file.bytes for file in self.files)
 
 
-def candidates(repository: Repository) -> list[Candidate]:
+def gguf_choices(repository: Repository) -> list[GGUFChoice]:
     """The models of a repository, the smallest first.
 
     One that is there split and in one file, as some publishers have it, is taken in one.
@@ -61,10 +61,10 @@ def candidates(repository: Repository) -> list[Candidate]:
     for file in sorted(repository.files, key=lambda file: file.name):
         if is_gguf(file.name) and not _NO_MODEL.search(file.name):
             parts.setdefault(split_name(file.name.rpartition(".")[0]), []).append(file)
-    found: dict[str, Candidate] = {}
+    found: dict[str, GGUFChoice] = {}
     for (stem, count), files in sorted(parts.items()):
-        model = Candidate(stem, tuple(files), int(count or 0))
-        if stem not in found or not found[stem].is_whole:
+        model = GGUFChoice(stem, tuple(files), int(count or 0))
+        if stem not in found or not found[stem].is_complete:
             found[stem] = model
     return sorted(found.values(), key=lambda candidate: candidate.bytes)
 
@@ -74,15 +74,15 @@ def is_gguf(name: str) -> bool:
     return name.lower().endswith(".gguf")
 
 
-def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Callable[[int], bool]) -> Candidate:
+def select_gguf(repository: str, found: Sequence[GGUFChoice], wanted: str, fits: Callable[[int], bool]) -> GGUFChoice:
     """The candidate that `wanted` names, a quantization or a part of a file's name in either case.
 
     Without it Q4_K_M, or else the largest whose bytes `fits` accepts, at most 8 bits a weight where there is such.
     Raises EdgeLLMError, with what there is, where none or several are meant, or parts of the one are missing.
     """
-    whole = [model for model in found if model.is_whole]
+    whole = [model for model in found if model.is_complete]
     meant = _named(found, wanted) if wanted else _default(whole, fits) or list(found[:1])
-    meant = [model for model in meant if model.is_whole] or meant
+    meant = [model for model in meant if model.is_complete] or meant
     if len(meant) == 1:
         return _complete(repository, meant[0], whole)
     if not meant:
@@ -91,22 +91,22 @@ def choose(repository: str, found: Sequence[Candidate], wanted: str, fits: Calla
     raise EdgeLLMError(f"{asked} may be any of {_shown(meant)}; add `:` and a quantization or more of the name")
 
 
-def _complete(repository: str, model: Candidate, whole: Sequence[Candidate]) -> Candidate:
-    if model.is_whole:
+def _complete(repository: str, model: GGUFChoice, whole: Sequence[GGUFChoice]) -> GGUFChoice:
+    if model.is_complete:
         return model
     lacks = f"lacks {_listed(map(printable, model.missing()))}, of the {model.count} parts of {printable(model.stem)}"
     raise EdgeLLMError(f"{repository} {lacks}; {_others(whole)}")
 
 
-def _others(whole: Sequence[Candidate]) -> str:
+def _others(whole: Sequence[GGUFChoice]) -> str:
     return f"it has {_shown(whole)}" if whole else "choose another repository"
 
 
-def _named(found: Sequence[Candidate], wanted: str) -> list[Candidate]:
+def _named(found: Sequence[GGUFChoice], wanted: str) -> list[GGUFChoice]:
     """The strictest reading that something agrees with."""
     folded = wanted.casefold().removesuffix(".gguf")
     word = re.compile(rf"(?<![a-z0-9]){re.escape(folded)}(?![a-z0-9])")
-    readings: tuple[Callable[[Candidate], bool], ...] = (
+    readings: tuple[Callable[[GGUFChoice], bool], ...] = (
         lambda c: folded in (c.stem.casefold(), c.stem.casefold().rpartition("/")[2]),
         lambda c: c.quant.casefold() == folded,
         lambda c: bool(word.search(c.stem.casefold())),
@@ -115,7 +115,7 @@ def _named(found: Sequence[Candidate], wanted: str) -> list[Candidate]:
     return next(filter(None, ([c for c in found if is_meant(c)] for is_meant in readings)), [])
 
 
-def _default(found: Sequence[Candidate], fits: Callable[[int], bool]) -> list[Candidate]:
+def _default(found: Sequence[GGUFChoice], fits: Callable[[int], bool]) -> list[GGUFChoice]:
     if len(found) < 2:
         return list(found)
     if usual := [c for c in found if c.quant == _DEFAULT]:
@@ -128,7 +128,7 @@ def _default(found: Sequence[Candidate], fits: Callable[[int], bool]) -> list[Ca
     return [c for c in known if c.quant == best[0].quant]
 
 
-def _shown(found: Iterable[Candidate]) -> str:
+def _shown(found: Iterable[GGUFChoice]) -> str:
     return _listed(_labels(list(found)))
 
 
@@ -138,7 +138,7 @@ def _listed(shown: Iterable[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _labels(found: Sequence[Candidate]) -> Iterator[str]:
+def _labels(found: Sequence[GGUFChoice]) -> Iterator[str]:
     quants = Counter(c.quant for c in found)
     for c in found:
         name = c.quant if quants[c.quant] == 1 and c.quant else printable(c.stem)

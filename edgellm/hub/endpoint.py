@@ -12,7 +12,7 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
-class Address:
+class Endpoint:
     """Where requests go, without a slash at its end; as text it is harmless to a terminal and tells no password."""
 
     url: str
@@ -22,7 +22,7 @@ class Address:
         return self.shown
 
 
-def hub_address() -> Address:
+def hub_endpoint() -> Endpoint:
     """HF_ENDPOINT, or huggingface.co where it is not given. Raises EdgeLLMError where it is no address."""
     from httpx2 import URL, InvalidURL
 
@@ -33,7 +33,7 @@ def hub_address() -> Address:
         _refuse(given)
     if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > _LAST_PORT or {"?", "#"} & {*str(url)}:
         _refuse(given)
-    return Address(str(url).rstrip("/"), str(url.copy_with(userinfo=b"")).rstrip("/"))
+    return Endpoint(str(url).rstrip("/"), str(url.copy_with(userinfo=b"")).rstrip("/"))
 
 
 def _refuse(given: str) -> NoReturn:

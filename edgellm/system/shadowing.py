@@ -8,7 +8,7 @@ from edgellm.errors import EdgeLLMError
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-def check_siblings(*names: str) -> None:
+def check_not_shadowed(*names: str) -> None:
     """Raises EdgeLLMError if Python finds something else by one of these names. Runs nothing of it."""
     for name in names:
         found = _origin(name)

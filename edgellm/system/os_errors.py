@@ -19,7 +19,7 @@ _OF_WORDS = {
 """Words of Python and of the loader of libraries, which give no numbers."""
 
 
-def explained(error: BaseException) -> str:
+def explain_error(error: BaseException) -> str:
     """What a person can do about an error of memory, threads, open files or nesting; "" for all others."""
     return next(filter(None, map(_explained, _causes(error))), "")
 

@@ -12,7 +12,7 @@ _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
 
-class Cursor:
+class HeaderReader:
     """A position in the bytes of one file.
 
     `doing` says what is being read, for messages; `nested` counts the arrays inside arrays so far.
