@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
-from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, number
+from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
 from edgellm.options import LoadOptions
@@ -50,9 +50,9 @@ def _number(short: str, name: str, least: int, what: str, most: float = math.inf
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
 @_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}", _MOST_AT_ONCE)
 @_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
-@click.option("--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
-@click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP)
-@click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")
+@option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "kv_memory")
+@option_of(LoadOptions, "gpu_layers")
 @click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import one_of
 from edgellm.terminal.tables import table
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from converters import Job, Plan, Report
     from converters.report import Converted, Summary
 
-F = TypeVar("F", bound=Callable[..., object])
-
 TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The recipes, named here because importing them would make --help slow."""
 
@@ -27,30 +26,27 @@ _LIVE_S, _PLAIN_S = 0.1, 10.0
 _WORST = 5
 
 
-def conversion_options(function: F) -> F:
-    """Add the options of both commands."""
-    for option in (
-        click.option("--threads", type=int, help="Threads; one per performance core if not given."),
-        click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
-        click.option("--force", is_flag=True, help="Replace OUT if it exists."),
-        click.option(
-            "--tensor-type",
-            "tensor_types",
-            multiple=True,
-            metavar="PATTERN=TYPE",
-            help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
-        ),
-        click.option(
-            "--type",
-            "type",
-            default="Q4_K_M",
-            show_default=True,
-            shell_complete=one_of(*TYPES.split()),
-            help=f"What to make, one of {TYPES}.",
-        ),
-    ):
-        function = option(function)
-    return function
+conversion_options = in_order(
+    click.option(
+        "--type",
+        "type",
+        default="Q4_K_M",
+        show_default=True,
+        shell_complete=one_of(*TYPES.split()),
+        help=f"Quantization mix or type of the new file, one of {TYPES}.",
+    ),
+    click.option(
+        "--tensor-type",
+        "tensor_types",
+        multiple=True,
+        metavar="PATTERN=TYPE",
+        help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
+    ),
+    click.option("--force", is_flag=True, help="Replace OUT if it exists."),
+    click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
+    click.option("--threads", type=int, metavar="N", help="Threads to use; by default one per performance core."),
+)
+"""Adds the options that both commands have."""
 
 
 def run_job(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import ENGINES, KV_TYPES, number
+from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import STDIN
 from edgellm.cli.shell_completion import files, model_names
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 @click.option(
     "--against", metavar="REF", shell_complete=model_names, help="Compare with this model, of the same vocabulary."
 )
-@click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
-@click.option("--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help="KV cache: f16 (the default), f32, or q8_0.")
-@click.option(
-    "--engine", metavar="NAME", shell_complete=ENGINES, help="What computes: edgellm (the default) or llama.cpp."
-)
+@option_of(LoadOptions, "threads")
+@option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "engine")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, file: str, against: str | None, as_json: bool, **load: Any) -> None:

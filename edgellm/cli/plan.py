@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, context_option, gpu_options
+from edgellm.cli.options import context_option, gpu_options, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 @click.command("plan")
 @click.argument("model", shell_complete=model_names)
 @context_option
-@click.option(
-    "--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{LoadOptions().kv_type}]."
-)
-@click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP)
-@click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
+@option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "kv_memory")
+@option_of(LoadOptions, "threads")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:

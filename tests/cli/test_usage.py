@@ -75,9 +75,9 @@ def test_wrong_usage_names_the_help_to_read(words: str, named: str, refused: Ref
         ("help nix", "'nix'. (see"),
     ],
 )
-def test_a_command_that_there_is_not(name: str, unsupported: str, refused: Refused) -> None:
+def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -> None:
     said = refused(*name.split())
-    assert said.startswith("edgellm: No such command '") and unsupported in said and "\x1b" not in said
+    assert said.startswith("edgellm: No such command '") and advice in said and "\x1b" not in said
 
 
 @pytest.mark.parametrize(
