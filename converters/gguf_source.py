@@ -43,13 +43,13 @@ def raw_pairs(path: Path) -> dict[str, bytes]:
         mapped.check()
 
 
-def _read_pairs(cursor: HeaderReader) -> dict[str, bytes]:
-    cursor.skip(8)  # magic and version
-    cursor.u64()  # tensors
+def _read_pairs(reader: HeaderReader) -> dict[str, bytes]:
+    reader.skip(8)  # magic and version
+    reader.u64()  # tensors
     pairs = {}
-    for _ in range(cursor.u64()):
-        key, start = cursor.name(), cursor.at
-        read_value(cursor, cursor.u32())
+    for _ in range(reader.u64()):
+        key, start = reader.name(), reader.offset
+        read_value(reader, reader.u32())
         if key not in _OF_ONE_PART:
-            pairs[key] = bytes(cursor.buffer[start : cursor.at])
+            pairs[key] = bytes(reader.buffer[start : reader.offset])
     return pairs

@@ -1,6 +1,6 @@
-"""Is a GGUF file whole? What `edgellm verify` looks at beyond what opening the file has checked.
+"""The checks of `edgellm verify`, beyond those that opening a file makes.
 
-Only what holds for every architecture is checked here: an architecture checks its own shapes at open.
+Only rules that hold for every architecture are checked here: an architecture checks its own shapes at open.
 """
 
 import re
@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
 
 
 def find_problems(file: GGUFFile) -> Iterator[str]:
-    """Every problem in an open file as a line of text, found while iterating; weights are read in slabs.
+    """Yield each problem of an open file as a line of text. Weights are read in slabs of 1 MiB.
 
     Raises ModelFileError if the file is cut short meanwhile.
     """
@@ -67,14 +67,14 @@ def _tokenizer(file: GGUFFile) -> Iterator[str]:
 
 
 def special_ids(file: GGUFFile) -> Iterator[tuple[str, object]]:
-    """The keys that name a token by its id, `tokenizer.ggml.bos_token_id` and the like, with their values."""
+    """The metadata keys that name a token by its id, such as `tokenizer.ggml.bos_token_id`, with their values."""
     for key, value in file.metadata.items():
         if key.startswith("tokenizer.ggml.") and key.endswith("_token_id"):
             yield key, value
 
 
 def _blocks(file: GGUFFile) -> Iterator[str]:
-    """The blocks that have tensors are 0 to block_count - 1."""
+    """Check that the blocks that have tensors are 0 to block_count - 1."""
     count = _own_int(file, "block_count")
     found = {int(name[1]) for name in map(_BLOCK.match, file.tensors) if name}
     if count is None or not found:
@@ -87,7 +87,7 @@ def _blocks(file: GGUFFile) -> Iterator[str]:
 
 
 def _embedding(file: GGUFFile) -> Iterator[str]:
-    """The token embedding has a row for each token, as wide as the model."""
+    """Check that the token embedding has a row for each token, and as many columns as the model is wide."""
     embedding = file.tensors.get("token_embd.weight")
     if embedding is None:
         return

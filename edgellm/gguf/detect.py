@@ -1,4 +1,4 @@
-"""Telling what a file is that should have been a GGUF file and is not."""
+"""Recognizes files of other formats that are opened as GGUF files."""
 
 _BEGINNINGS = (
     (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`, or download it"),
@@ -16,7 +16,7 @@ _WEB_PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 
 
 def describe_format(head: bytes) -> str:
-    """A file that begins with `head` (some hundred bytes), in words that follow "is", with what to do."""
+    """What a file is that begins with `head` (some hundred bytes), and what to do: words that follow "is"."""
     for beginning, description in _BEGINNINGS:
         if head.startswith(beginning):
             return description

@@ -1,4 +1,4 @@
-"""A GGUF file that is not written yet, read as if it were: what would be refused is known before it takes any time."""
+"""A GGUF file that is not written yet, read from its header: errors are found before the weights are converted."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +14,9 @@ from edgellm.gguf.reader import HeaderReader
 
 
 class HeaderOnlyFile(GGUFFile):
-    """What a file of `nbytes` at `path` will be by its `header`; its weights are zeros that take no memory.
+    """The file of `nbytes` that will be written at `path` with this `header`; its weights are zeros without memory.
 
-    `known` are the bytes of tensors whose numbers matter. Raises ModelFileError for a header that no reader takes.
+    `known` has the bytes of the tensors whose values matter. Raises ModelFileError for an invalid header.
     """
 
     def __init__(self, header: bytes, nbytes: int, path: Path, known: Mapping[str, NDArray[np.uint8]]) -> None:

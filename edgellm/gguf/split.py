@@ -13,9 +13,9 @@ _NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", 
 
 
 def open_parts(path: Path) -> list[GGUFPart]:
-    """All parts of the model that `path` is a part of, in order; the first has the metadata.
+    """Open all parts of the model that `path` is a part of, in order; the first has the metadata.
 
-    Raises ModelFileError naming the part that is missing, damaged or of another model.
+    Raises ModelFileError, which names the part that is missing, damaged or of another model.
     """
     given = open_part(path)
     count = _split_int(given, "split.count", 1)
@@ -38,7 +38,7 @@ def open_parts(path: Path) -> list[GGUFPart]:
 
 
 def _is_followed(part: GGUFPart) -> bool:
-    """Whether another GGUF file follows in the same file, as after `cat`; bytes up to its alignment may lie between."""
+    """Whether another GGUF file follows in the same file, as after `cat`; padding may lie between them."""
     end = max((tensor.offset + tensor.nbytes for tensor in part.tensors.values()), default=None)
     return end is not None and _MAGIC in bytes(memoryview(part.map)[end : end + _FURTHEST])
 
