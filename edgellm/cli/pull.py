@@ -37,7 +37,7 @@ def _obtained(reference: str, progress: ProgressLine) -> Iterator[str]:
     from edgellm.models import display_name
 
     model = fetch_model(reference, PullDisplay(progress))
-    yield f"{printable(str(model.path), 400)} {model.how}"
+    yield f"{printable(str(model.path), 400)} {model.state}"
     name = shlex.quote(printable(display_name(model.path), 400))
     yield f"next: edgellm generate {name} -p 'Hello!'"
 

@@ -1,8 +1,17 @@
-"""Floor 2: models from a hub, the one of Hugging Face or another that speaks its routes (HF_ENDPOINT).
+"""Models from a hub: Hugging Face, or another with the same routes (HF_ENDPOINT).
 
-`huggingface_hub` finds the user's token. What it asks a hub it reads without bounds, whatever comes, so requests go
-through wire.py; its `hf_hub_download` begins anew after every interruption of the process, and compares no hash of what
-came, so files come by transfer.py.
+reference         what a user types: ORG/NAME:QUANT
+resolve           from a reference to a model on this machine
+quant_selection   which GGUF file of a repository is meant
+verify            pulls a model and verifies it; checkpoint: the files of a checkpoint
+download          several files, into the folder of models; transfer: one file
+client            requests to the hub; listing: the files of a repository
+http              HTTP with limits; http_errors, retry, watchdog: what happens when a request fails
+observer          the events of a download; progress, rate: what is shown of them
+endpoint, token   from the environment; suggestions: small models to begin with
+
+`huggingface_hub` finds the user's token. Its requests read bodies of any size, so requests go through `http`. Its
+`hf_hub_download` starts over after the process was interrupted, and compares no hash, so files go through `transfer`.
 """
 
 from edgellm.hub.checkpoint import fetch_checkpoint

@@ -1,4 +1,4 @@
-"""The address of the hub, as the environment gives it."""
+"""The address of the hub, from the environment."""
 
 import os
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go, without a slash at its end; as text it is harmless to a terminal and tells no password."""
+    """The base URL of requests, without a slash at its end. As text it is safe for a terminal and has no password."""
 
     url: str
     shown: str
@@ -23,7 +23,7 @@ class Endpoint:
 
 
 def hub_endpoint() -> Endpoint:
-    """HF_ENDPOINT, or huggingface.co where it is not given. Raises EdgeLLMError where it is no address."""
+    """HF_ENDPOINT, by default huggingface.co. Raises EdgeLLMError for an invalid URL."""
     from httpx2 import URL, InvalidURL
 
     given = os.environ.get("HF_ENDPOINT", "").strip() or _DEFAULT

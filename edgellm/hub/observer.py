@@ -1,4 +1,4 @@
-"""What is told while files come."""
+"""The events of a download."""
 
 from time import sleep
 from typing import TYPE_CHECKING
@@ -8,29 +8,29 @@ if TYPE_CHECKING:
 
 
 class DownloadObserver:
-    """Hears how far a pull is; this one says nothing.
+    """Hears the events of a download; this one ignores them.
 
-    What a method raises ends the pull; all that has come stays, and the next pull goes on with it.
+    An exception that a method raises ends the download. The bytes that arrived stay, and the next pull resumes.
     """
 
     def connecting(self, endpoint: str) -> None:
-        """The hub at this address is asked what it has."""
+        """The hub at `endpoint` is asked for a listing."""
 
     def resolved(self, repository: "Repository") -> None:
-        """The hub has the repository, and the model that is wanted of it is not here."""
+        """The hub has the repository, and the model is not on this machine."""
 
     def starting(self, what: str, nbytes: int) -> None:
-        """Files of so many bytes are about to come, as far as they are not here."""
+        """A download of `what` begins: `nbytes` in total, with those that are here already."""
 
-    def progressed(self, done: int, total: int, came: int) -> None:
-        """`done` of `total` bytes are here, `came` of them over the network in this run."""
+    def progressed(self, done: int, total: int, received: int) -> None:
+        """`done` of `total` bytes are here; `received` of them came over the network in this run."""
 
     def verifying(self, name: str) -> None:
-        """A file is being read, to see whether it is right; told again while a long one is."""
+        """A file is read and hashed or checked; called again and again for a long one."""
 
     def retrying(self, reason: str, seconds: float) -> None:
-        """Something went wrong that may pass; the next attempt is in `seconds`."""
+        """A failure that may pass; the next attempt is in `seconds`."""
 
     def sleep(self, seconds: float) -> None:
-        """Let the time before the next attempt pass."""
+        """Wait before the next attempt."""
         sleep(seconds)

@@ -1,4 +1,4 @@
-"""A pull that another thread looks at, and may stop."""
+"""The progress of a download that another thread shows, and may stop."""
 
 from threading import Event
 from time import monotonic
@@ -10,13 +10,13 @@ from edgellm.hub.rate import DownloadRate
 
 
 class StoppedError(Exception):
-    """The pull was stopped; what has come is kept."""
+    """The download was stopped; the bytes that arrived are kept."""
 
 
 class PullProgress(DownloadObserver):
-    """Keeps what it hears; once `stop` is set it raises StoppedError, which ends the pull.
+    """Keeps the state of a download. Once `stop` is set, the next event raises StoppedError, which ends the download.
 
-    `architecture` is that of the repository's files, as soon as it is known.
+    `architecture` is that of the repository's GGUF files; None until it is known.
     """
 
     def __init__(self, stop: Event) -> None:
@@ -27,45 +27,45 @@ class PullProgress(DownloadObserver):
 
     @property
     def share(self) -> float | None:
-        """How much is here, from 0 to 1; None while that is not known."""
+        """The share of the bytes that is here, from 0 to 1; None while it is not known."""
         return self._rate.share if self._rate else None
 
     def __str__(self) -> str:
-        """What is being done, and how far it is."""
+        """For a user: what happens now, or the progress."""
         if left := max(0.0, self._until - monotonic()):
             return f"{self._doing}; trying again in {left:.0f} s"
         return self._doing or str(self._rate or "")
 
     def connecting(self, endpoint: str) -> None:
-        """The hub is asked."""
+        """Show which hub is asked."""
         self._now(f"asking {endpoint}")
 
     def resolved(self, repository: Repository) -> None:
-        """It knows the repository."""
+        """Keep the architecture."""
         self.architecture = repository.architecture
 
     def starting(self, what: str, nbytes: int) -> None:
-        """Files are about to come."""
+        """Start to measure the rate."""
         self._rate = DownloadRate()
         self._now()
 
-    def progressed(self, done: int, total: int, came: int) -> None:
-        """More of them is here."""
+    def progressed(self, done: int, total: int, received: int) -> None:
+        """Update the rate."""
         if self._rate:
-            self._rate.progressed(done, total, came)
+            self._rate.progressed(done, total, received)
         self._now()
 
     def verifying(self, name: str) -> None:
-        """A file is read."""
+        """Show which file is read."""
         self._now(f"checking {printable(name)}")
 
     def retrying(self, reason: str, seconds: float) -> None:
-        """The next attempt is later."""
+        """Show why and for how long it waits."""
         self._until = monotonic() + seconds
         self._now(reason)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless it is stopped meanwhile."""
+        """Wait, until `stop` is set at the latest."""
         self._stop.wait(seconds)
         self._now()
 

@@ -1,4 +1,4 @@
-"""Which of a repository's GGUF files is meant."""
+"""Selects one of the GGUF models in a repository, by its quantization or its name."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.models.quant import quant_in_name
-from edgellm.models.scan import part_name, split_name
+from edgellm.models.split_names import part_name, split_name
 
 _DEFAULT = "Q4_K_M"
 _COMPUTED = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS|MXFP4(_MOE)?)")
@@ -20,9 +20,9 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class GGUFChoice:
-    """A model in a repository: its parts in order, as far as they are there.
+    """A GGUF model in a repository: its parts in order, without those that the repository lacks.
 
-    `stem` is its name without part and ending, `count` the number of its parts, 0 of a model in one file.
+    `stem` is its name without part number and extension; `count` is the number of parts, 0 for a model in one file.
     """
 
     stem: str
@@ -31,7 +31,7 @@ class GGUFChoice:
 
     @property
     def quant(self) -> str:
-        """The quantization by its name, or empty."""
+        """The quantization that the name tells; empty if it tells none."""
         return quant_in_name(self.stem)
 
     @property
@@ -40,22 +40,22 @@ class GGUFChoice:
         return len(self.files) == max(1, self.count) and not any(self.missing())
 
     def missing(self) -> Iterator[str]:
-        """The names of the parts that the repository should have and has not."""
-        there = {file.name for file in self.files}
+        """The names of the parts that the repository lacks."""
+        present = {file.name for file in self.files}
         ending = self.files[0].name.rpartition(".")[2]
         names = (part_name(self.stem, number, f"{self.count:05}", f".{ending}") for number in range(1, self.count + 1))
-        return (name for name in names if name not in there)
+        return (name for name in names if name not in present)
 
     @property
     def bytes(self) -> int:
-        """The bytes of all parts."""
+        """The size of all parts in bytes."""
         return sum(file.bytes for file in self.files)
 
 
 def gguf_choices(repository: Repository) -> list[GGUFChoice]:
-    """The models of a repository, the smallest first.
+    """The GGUF models of a repository, the smallest first.
 
-    One that is there split and in one file, as some publishers have it, is taken in one.
+    Of a model that is there both split and in one file, only the one file is listed.
     """
     parts: dict[tuple[str, str], list[RemoteFile]] = {}
     for file in sorted(repository.files, key=lambda file: file.name):
@@ -70,49 +70,50 @@ def gguf_choices(repository: Repository) -> list[GGUFChoice]:
 
 
 def is_gguf(name: str) -> bool:
-    """Whether a file is one by its name."""
+    """Whether the name is that of a GGUF file."""
     return name.lower().endswith(".gguf")
 
 
-def select_gguf(repository: str, found: Sequence[GGUFChoice], wanted: str, fits: Callable[[int], bool]) -> GGUFChoice:
-    """The candidate that `wanted` names, a quantization or a part of a file's name in either case.
+def select_gguf(repository: str, found: Sequence[GGUFChoice], selector: str, fits: Callable[[int], bool]) -> GGUFChoice:
+    """The model that `selector` names: a quantization or a part of a file's name, in upper or lower case.
 
-    Without it Q4_K_M, or else the largest whose bytes `fits` accepts, at most 8 bits a weight where there is such.
-    Raises EdgeLLMError, with what there is, where none or several are meant, or parts of the one are missing.
+    An empty selector means Q4_K_M, or else the largest model whose bytes `fits` accepts, of at most 8 bits per weight
+    if the repository has one. Raises EdgeLLMError, which lists the models, if the selector matches none or several, or
+    parts of the model are missing.
     """
-    whole = [model for model in found if model.is_complete]
-    meant = _named(found, wanted) if wanted else _default(whole, fits) or list(found[:1])
-    meant = [model for model in meant if model.is_complete] or meant
-    if len(meant) == 1:
-        return _complete(repository, meant[0], whole)
-    if not meant:
-        raise EdgeLLMError(f"{repository} has no model {printable(wanted)}; {_others(whole)}")
-    asked = f"{repository}:{printable(wanted)}" if wanted else repository
-    raise EdgeLLMError(f"{asked} may be any of {_shown(meant)}; add `:` and a quantization or more of the name")
+    complete = [model for model in found if model.is_complete]
+    matches = _matches(found, selector) if selector else _default(complete, fits) or list(found[:1])
+    matches = [model for model in matches if model.is_complete] or matches
+    if len(matches) == 1:
+        return _check_complete(repository, matches[0], complete)
+    if not matches:
+        raise EdgeLLMError(f"{repository} has no model {printable(selector)}; {_others(complete)}")
+    asked = f"{repository}:{printable(selector)}" if selector else repository
+    raise EdgeLLMError(f"{asked} may be any of {_described(matches)}; add `:` and a quantization or more of the name")
 
 
-def _complete(repository: str, model: GGUFChoice, whole: Sequence[GGUFChoice]) -> GGUFChoice:
+def _check_complete(repository: str, model: GGUFChoice, complete: Sequence[GGUFChoice]) -> GGUFChoice:
     if model.is_complete:
         return model
-    lacks = f"lacks {_listed(map(printable, model.missing()))}, of the {model.count} parts of {printable(model.stem)}"
-    raise EdgeLLMError(f"{repository} {lacks}; {_others(whole)}")
+    lacks = f"lacks {_joined(map(printable, model.missing()))}, of the {model.count} parts of {printable(model.stem)}"
+    raise EdgeLLMError(f"{repository} {lacks}; {_others(complete)}")
 
 
-def _others(whole: Sequence[GGUFChoice]) -> str:
-    return f"it has {_shown(whole)}" if whole else "choose another repository"
+def _others(complete: Sequence[GGUFChoice]) -> str:
+    return f"it has {_described(complete)}" if complete else "choose another repository"
 
 
-def _named(found: Sequence[GGUFChoice], wanted: str) -> list[GGUFChoice]:
-    """The strictest reading that something agrees with."""
-    folded = wanted.casefold().removesuffix(".gguf")
+def _matches(found: Sequence[GGUFChoice], selector: str) -> list[GGUFChoice]:
+    """The models that match by the strictest rule that any model matches by."""
+    folded = selector.casefold().removesuffix(".gguf")
     word = re.compile(rf"(?<![a-z0-9]){re.escape(folded)}(?![a-z0-9])")
-    readings: tuple[Callable[[GGUFChoice], bool], ...] = (
+    rules: tuple[Callable[[GGUFChoice], bool], ...] = (
         lambda c: folded in (c.stem.casefold(), c.stem.casefold().rpartition("/")[2]),
         lambda c: c.quant.casefold() == folded,
         lambda c: bool(word.search(c.stem.casefold())),
         lambda c: folded in c.stem.casefold(),
     )
-    return next(filter(None, ([c for c in found if is_meant(c)] for is_meant in readings)), [])
+    return next(filter(None, ([c for c in found if rule(c)] for rule in rules)), [])
 
 
 def _default(found: Sequence[GGUFChoice], fits: Callable[[int], bool]) -> list[GGUFChoice]:
@@ -128,11 +129,11 @@ def _default(found: Sequence[GGUFChoice], fits: Callable[[int], bool]) -> list[G
     return [c for c in known if c.quant == best[0].quant]
 
 
-def _shown(found: Iterable[GGUFChoice]) -> str:
-    return _listed(_labels(list(found)))
+def _described(found: Iterable[GGUFChoice]) -> str:
+    return _joined(_labels(list(found)))
 
 
-def _listed(shown: Iterable[str]) -> str:
+def _joined(shown: Iterable[str]) -> str:
     names = list(shown)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""One file, from a hub to the disk: goes on where an earlier run ended, however it did, and compares the hash."""
+"""Downloads one file: resumes what an earlier run left, and compares the hash."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,23 +8,26 @@ from typing import Self
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
-from edgellm.hub.client import Hub, RangeNotSatisfiableError, TransientError
+from edgellm.hub.client import Hub, RangeNotSatisfiableError
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.retry import RetryPolicy
+from edgellm.hub.retry import RetryPolicy, TransientError
 
 _SLAB = 1 << 20
-_MOST_SMALL = 1 << 26
+_MAX_SMALL_BYTES = 1 << 26
+
+Progressed = Callable[[int, int], None]
+"""`progressed(received, new)`: bytes of the file that are there, and bytes that have just arrived."""
 
 
 class PartialFile:
-    """As much of a file as has come, in `path`; `have` bytes that the digest has seen."""
+    """The bytes of `file` that have arrived, in the file at `path`; `received` is their number."""
 
     def __init__(self, file: RemoteFile, path: Path) -> None:
         self._file, self._digest, self.received = file, file.digest(), 0
         self._out = path.open("r+b" if path.exists() else "w+b", buffering=0)
 
     def resume(self, reading: Callable[[], None]) -> None:
-        """Begin after what is there, calling `reading` before each slab. More than the file has is none of it."""
+        """Hash the bytes that an earlier run left; drop them if they are too many. Calls `reading` before each slab."""
         while slab := self._out.read(_SLAB):
             reading()
             self._digest.update(slab)
@@ -33,21 +36,21 @@ class PartialFile:
             self.restart()
 
     def write(self, chunk: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         data = memoryview(chunk)
-        while data:  # a raw file may take less than all
+        while data:  # an unbuffered file may write less
             data = data[self._out.write(data) :]
         self._digest.update(chunk)
         self.received += len(chunk)
 
     def restart(self) -> None:
-        """Forget all that came."""
+        """Drop all bytes."""
         self._out.seek(0)
         self._out.truncate()
         self._digest, self.received = self._file.digest(), 0
 
     def is_verified(self) -> bool:
-        """Whether all bytes are there, and are those of the file."""
+        """Whether all bytes are there, and have the hash of the file."""
         return self.received == self._file.bytes and self._file.matches(self._digest)
 
     def __enter__(self) -> Self:
@@ -57,36 +60,34 @@ class PartialFile:
         self._out.close()
 
 
-def download_file(
-    hub: Hub, repository: Repository, file: RemoteFile, path: Path, moved: Callable[[int, int], None]
-) -> None:
-    """Bring `file` to `path`, going on with what is there; `moved(bytes there, bytes that came now)` follows it.
+def download_file(hub: Hub, repository: Repository, file: RemoteFile, path: Path, progressed: Progressed) -> None:
+    """Download `file` to `path`, resuming what is there.
 
-    What has come stays at `path` when it ends early. What was kept from before may be damaged, as after a power cut:
-    then all comes anew, once. Raises EdgeLLMError.
+    If it fails, the bytes that arrived stay at `path`. Bytes of an earlier run may be damaged, as after a power cut: if
+    the hash differs after resuming, the file is downloaded once more from the start. Raises EdgeLLMError.
     """
     with PartialFile(file, path) as part:
         part.resume(lambda: hub.observer.verifying(file.name))
-        went_on = part.received > 0
-        _complete(hub, repository, part, file, moved)
-        if not part.is_verified() and went_on:
+        resumed = part.received > 0
+        _receive(hub, repository, part, file, progressed)
+        if not part.is_verified() and resumed:
             part.restart()
-            _complete(hub, repository, part, file, moved)
-        right = part.is_verified()
-    if not right:
+            _receive(hub, repository, part, file, progressed)
+        verified = part.is_verified()
+    if not verified:
         path.unlink()
         problem = f"{size(file.bytes)} came, but they are not the file's: their hash is another"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")
 
 
 def read_small_file(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
-    """A small file, which is not kept. Raises EdgeLLMError."""
-    if file.bytes > _MOST_SMALL:
+    """The content of a small file, which is not kept. Raises EdgeLLMError, also for more than 64 MiB."""
+    if file.bytes > _MAX_SMALL_BYTES:
         raise EdgeLLMError(f"{printable(file.name)}: has {size(file.bytes)}, too many for such a file")
     try:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "part"
-            download_file(hub, repository, file, path, lambda have, new: None)
+            download_file(hub, repository, file, path, lambda received, new: None)
             return path.read_bytes()
     except OSError as error:
         problem = f"cannot be written among the temporary files ({error.strerror or error})"
@@ -94,11 +95,10 @@ def read_small_file(hub: Hub, repository: Repository, file: RemoteFile) -> bytes
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; {advice}") from error
 
 
-def _complete(
-    hub: Hub, repository: Repository, part: PartialFile, file: RemoteFile, moved: Callable[[int, int], None]
-) -> None:
-    retries = RetryPolicy(hub.observer, reached=part.received)
-    moved(part.received, 0)
+def _receive(hub: Hub, repository: Repository, part: PartialFile, file: RemoteFile, progressed: Progressed) -> None:
+    """Request the missing bytes, again and again if need be, until all are there."""
+    retries = RetryPolicy(hub.observer, received=part.received)
+    progressed(part.received, 0)
     while part.received < file.bytes:
         try:
             with hub.body(repository, file, part.received) as body:
@@ -107,15 +107,15 @@ def _complete(
                 for chunk in body.chunks:
                     part.write(_checked(chunk, part, file))
                     retries.progressed(part.received)
-                    moved(part.received, len(chunk))
+                    progressed(part.received, len(chunk))
             if part.received < file.bytes:
-                final = EdgeLLMError(f"{printable(file.name)}: ends at {size(part.received)}; try again later")
-                raise TransientError("the file breaks off", final)
-        except RangeNotSatisfiableError as error:
+                error = EdgeLLMError(f"{printable(file.name)}: ends at {size(part.received)}; try again later")
+                raise TransientError("the file breaks off", error)
+        except RangeNotSatisfiableError as failure:
             part.restart()
-            retries.wait(error.reason, error.error, error.retry_after)
-        except TransientError as error:
-            retries.wait(error.reason, error.error, error.retry_after)
+            retries.wait(failure)
+        except TransientError as failure:
+            retries.wait(failure)
 
 
 def _checked(chunk: bytes, part: PartialFile, file: RemoteFile) -> bytes:

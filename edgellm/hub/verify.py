@@ -1,4 +1,4 @@
-"""Models of a hub on this machine: pulled and checked, or there already."""
+"""Pulls a model and verifies it, or finds it on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,10 @@ from edgellm.system.folders import models_folder
 
 
 def pull(hub: Hub, repository: Repository, model: GGUFChoice) -> Path:
-    """Bring a model, all its parts, and check that it is whole; the path of its first part. Raises EdgeLLMError."""
+    """Download all parts of a model and check the GGUF file. Returns the path of its first part.
+
+    Raises EdgeLLMError.
+    """
 
     def check(folder: Path, names: Sequence[str]) -> None:
         hub.observer.verifying(names[0])
@@ -28,26 +31,26 @@ def pull(hub: Hub, repository: Repository, model: GGUFChoice) -> Path:
 
 
 def find_pulled(repository: Repository, model: GGUFChoice) -> Path | None:
-    """The first part of a model that was pulled before, the same that the hub has now."""
+    """The path of the first part of a model that was pulled before; None unless the hub still has the same files."""
     home = models_folder() / repository.name
     return home / model.files[0].name if all(is_downloaded(home, file) for file in model.files) else None
 
 
 def find_in_hf_cache(model: GGUFChoice) -> Path | None:
-    """The model in Hugging Face's own cache, where large files are named by their hash."""
-    first, wanted = model.files[0], [file.hash.partition(":")[2] for file in model.files]
+    """The path of the model in Hugging Face's own cache, where large files are named by their hash; None without."""
+    first, hashes = model.files[0], [file.hash.partition(":")[2] for file in model.files]
     for stored in stored_models():
         blob = stored.path.resolve()
-        if stored.source == "Hugging Face" and blob.name == wanted[0]:
-            others = [blob.with_name(name) for name in wanted]
-            sizes = [path.stat().st_size if path.is_file() else -1 for path in others]
+        if stored.source == "Hugging Face" and blob.name == hashes[0]:
+            blobs = [blob.with_name(name) for name in hashes]
+            sizes = [path.stat().st_size if path.is_file() else -1 for path in blobs]
             if sizes == [file.bytes for file in model.files] and stored.path.name == first.name.rpartition("/")[2]:
                 return stored.path
     return None
 
 
 def _problem(path: Path) -> str | None:
-    """The first thing that is wrong with a GGUF file, in words without its path."""
+    """The first problem of a GGUF file, without its path; None if it has none."""
     try:
         with GGUFFile.open(path) as file:
             return next(find_problems(file), None)

@@ -10,7 +10,7 @@ from typing import NoReturn
 from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.models.scan import first_part, split_name
+from edgellm.models.split_names import first_part, split_name
 from edgellm.models.stores import StoredModel, stored_models
 
 _SHOWN = 8

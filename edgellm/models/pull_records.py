@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgellm.models.quant import quant_in_name
-from edgellm.models.scan import split_name
+from edgellm.models.split_names import split_name
 from edgellm.system.folders import models_folder
 
 _RECORD = ".pulled.json"

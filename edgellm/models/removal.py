@@ -10,7 +10,7 @@ from edgellm.fmt import printable
 from edgellm.models.lock import pull_lock
 from edgellm.models.names import canonical_name, resolve, unique_names
 from edgellm.models.pull_records import pulled_repositories, read_record, unfinished_pulls, write_record
-from edgellm.models.scan import split_name
+from edgellm.models.split_names import split_name
 from edgellm.models.stores import BUILT_IN, StoredModel, stored_models
 from edgellm.system.folders import models_folder
 

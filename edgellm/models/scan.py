@@ -1,15 +1,15 @@
 """Model files below a folder that may be anything: huge, looped, half unreadable."""
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from edgellm.models.split_names import split_name
+
 _MAX_DEPTH = 8
 _MAX_ENTRIES = 50_000
-_PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})", re.DOTALL)
 
 
 def model_files(root: Path) -> Iterator[tuple[str, Path]]:
@@ -26,23 +26,6 @@ def model_files(root: Path) -> Iterator[tuple[str, Path]]:
         if (stem, count) not in models:
             models.add((stem, count))
             yield stem, path
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """The name of a model by that of its file without the ending, and the number of its parts, "" if it has one."""
-    part = _PART.fullmatch(name)
-    return (part["stem"], part["count"]) if part else (name, "")
-
-
-def part_name(stem: str, number: int, count: str, ending: str) -> str:
-    """The name of a part of a split model; `count` as `split_name` gives it."""
-    return f"{stem}-{number:05}-of-{count}{ending}"
-
-
-def first_part(path: Path) -> Path:
-    """The first part of the split model that a file is a part of, there or not; any other file itself."""
-    stem, count = split_name(path.stem)
-    return path.with_name(part_name(stem, 1, count, path.suffix)) if count else path
 
 
 def _files(root: Path) -> Iterator[Path]:

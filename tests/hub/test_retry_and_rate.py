@@ -1,4 +1,4 @@
-"""How long is waited for a hub, and what is shown meanwhile."""
+"""When a request is retried, and what is shown meanwhile."""
 
 import subprocess
 import sys
@@ -10,9 +10,8 @@ import pytest
 from edgellm.cli import pull_progress
 from edgellm.cli.progress import ProgressLine
 from edgellm.errors import EdgeLLMError
-from edgellm.hub import DownloadObserver, observer
-from edgellm.hub import rate as pace
-from edgellm.hub.retry import RetryPolicy, retry_after_seconds
+from edgellm.hub import DownloadObserver, observer, rate
+from edgellm.hub.retry import RetryPolicy, TransientError, retry_after_seconds
 from edgellm.hub.watchdog import MIN_BYTES
 
 
@@ -42,29 +41,33 @@ def test_a_date_to_try_again_at() -> None:
     assert 98 <= (retry_after_seconds({"retry-after": later}) or 0) <= 100
 
 
-def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def failure(reason: str, retry_after: float | None = None) -> TransientError:
+    return TransientError(reason, EdgeLLMError("enough"), retry_after)
+
+
+def test_retries_end(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(observer, "sleep", slept.append)
-    policy, final = RetryPolicy(DownloadObserver()), EdgeLLMError("enough")
-    policy.wait("a", final)
-    policy.wait("b", final, retry_after=7)
+    policy = RetryPolicy(DownloadObserver())
+    policy.wait(failure("a"))
+    policy.wait(failure("b", retry_after=7))
     policy.progressed(MIN_BYTES)
     with pytest.raises(EdgeLLMError, match="enough"):
         for _ in range(9):
-            policy.wait("c", final)
+            policy.wait(failure("c"))
     assert slept == [1, 7, 1, 2, 4, 8, 16]
     with pytest.raises(EdgeLLMError, match="enough"):
-        RetryPolicy(DownloadObserver()).wait("d", final, retry_after=301)
+        RetryPolicy(DownloadObserver()).wait(failure("d", retry_after=301))
 
 
-def test_patience_is_not_renewed_by_a_few_bytes_nor_by_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_bytes_or_the_same_ones_do_not_end_a_row_of_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer, "sleep", lambda seconds: None)
-    for reached in ([1_000_000 + n for n in range(100)], [2_000_000, *[1_000_000, 2_000_000] * 50]):
-        policy, waits = RetryPolicy(DownloadObserver(), reached=1_000_000), 0
+    for received in ([1_000_000 + n for n in range(100)], [2_000_000, *[1_000_000, 2_000_000] * 50]):
+        policy, waits = RetryPolicy(DownloadObserver(), received=1_000_000), 0
         with pytest.raises(EdgeLLMError, match="enough"):
-            for nbytes in reached:
+            for nbytes in received:
                 policy.progressed(nbytes)
-                policy.wait("a", EdgeLLMError("enough"))
+                policy.wait(failure("a"))
                 waits += 1
         assert waits == 5
 
@@ -72,7 +75,7 @@ def test_patience_is_not_renewed_by_a_few_bytes_nor_by_the_same_ones(monkeypatch
 def test_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Bytes that were here before are no part of the rate."""
     now = 1000.0
-    for module in (pace, pull_progress):
+    for module in (rate, pull_progress):
         monkeypatch.setattr(module, "monotonic", lambda: now)
     shown = pull_progress.PullDisplay(ProgressLine())
     shown.starting("org/name: m.gguf", 1_000_000_000)
