@@ -15,6 +15,7 @@ from edgellm.bench.setting import PEER, Setting
 from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
+from edgellm.fmt import counted
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -100,8 +101,6 @@ def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | N
 def _how_far(results: "list[Result]", rounds: int) -> str:
     if not results:
         return "before the first round"
-    from edgellm.fmt import counted
-
     threads = counted(results[-1].threads, "thread")
     return f"after {len(results[-1].rounds)} of {counted(rounds, 'round')} with {threads}"
 

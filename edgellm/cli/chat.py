@@ -18,6 +18,7 @@ from edgellm.cli.options import (
 )
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 
 
@@ -59,8 +60,6 @@ def command(
 
 
 def _missing(model: str) -> ModelFileError:
-    from edgellm.fmt import printable  # brings numpy
-
     name = printable(model, 400)
     return ModelFileError(f"{name}: there is no such file; `edgellm list` shows the models on this machine")
 

@@ -13,7 +13,7 @@ import click
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import one_of
-from edgellm.terminal.tables import table
+from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
     from converters import Job, Plan, Report
@@ -85,8 +85,6 @@ class ConversionProgress:
 
     def __call__(self, done: int, total: int) -> None:
         """`done` of `total` weights are written."""
-        from edgellm.fmt import duration
-
         now = monotonic()
         if not self._since:  # the first slab: what came before it was compiling
             self._since = self._shown = now
@@ -112,8 +110,6 @@ def _millions(weights: float) -> str:
 
 
 def _plan(plan: "Plan") -> Iterator[str]:
-    from edgellm.fmt import counted, size
-
     yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
     yield ""
     yield from _types(plan)
@@ -137,8 +133,6 @@ def _report(report: "Report") -> Iterator[str]:
 
 
 def _facts(summary: "Summary") -> str:
-    from edgellm.fmt import printable, size
-
     here = Path.cwd().resolve()
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
@@ -147,8 +141,6 @@ def _facts(summary: "Summary") -> str:
 
 def _types(summary: "Summary") -> Iterator[str]:
     """A line for each type, the one with the most bytes first."""
-    from edgellm.fmt import size
-
     of: dict[str, list[Converted]] = {}
     for tensor in summary.tensors:
         of.setdefault(tensor.type, []).append(tensor)
@@ -171,13 +163,9 @@ def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
 
 
 def _tensor_row(tensor: "Converted") -> tuple[str, ...]:
-    from edgellm.fmt import size
-
     shape = " x ".join(map(str, tensor.shape))
     return _name(tensor), shape, tensor.source_type, tensor.type, size(tensor.nbytes), tensor.note
 
 
 def _name(tensor: "Converted") -> str:
-    from edgellm.fmt import printable
-
     return printable(tensor.name)

@@ -9,6 +9,7 @@ import click
 from edgellm.cli.conversion import conversion_options, run_job
 from edgellm.cli.output_path import output_path
 from edgellm.cli.shell_completion import files
+from edgellm.fmt import size
 
 
 @click.command("convert")
@@ -53,7 +54,6 @@ def _fetched(source: str) -> Path | None:
 
 
 def _tell_what_stays(folder: Path) -> None:
-    from edgellm.fmt import size
     from edgellm.models.pull_records import pulled_repositories
 
     for kept in pulled_repositories():

@@ -8,9 +8,8 @@ from textwrap import wrap
 
 import click
 
-from edgellm.fmt import printable, size
+from edgellm.fmt import printable, size, table
 from edgellm.models import BUILT_IN, LocalModel, find_models
-from edgellm.terminal.tables import table
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
 _SPARE = ("path", "architecture", "from", "context", "type")

@@ -10,8 +10,8 @@ from edgellm.cli.options import context_option, gpu_options, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import counted, size, table
 from edgellm.options import LoadOptions
-from edgellm.terminal.tables import table
 
 if TYPE_CHECKING:
     from edgellm.perf.plan import GPUPlan, Plan
@@ -82,8 +82,6 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
 
 
 def _memory(plan: "Plan") -> Iterator[str]:
-    from edgellm.fmt import counted, size
-
     ctx, gpu = counted(plan.ctx, "token"), plan.gpu
     where = f"{plan.devices[0]['blocks']} blocks{'' if gpu else ', all'} on the CPU"
     rows = [
@@ -101,8 +99,6 @@ def _memory(plan: "Plan") -> Iterator[str]:
 
 
 def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
-    from edgellm.fmt import counted, size
-
     if expected := figures["decode"]:
         full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
@@ -113,8 +109,6 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
-    from edgellm.fmt import size
-
     free = "" if gpu.available is None else f"of {size(gpu.available)} that may be used"
     short = gpu.available is not None and gpu.total > gpu.available
     return [
@@ -127,8 +121,6 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
 
 
 def _kv_verdict(plan: "Plan") -> str:
-    from edgellm.fmt import counted, size
-
     if plan.kv_cache <= plan.kv_memory:
         return ""
     return f"; it may take {size(plan.kv_memory)}, enough for {counted(plan.kv_tokens, 'token')}"

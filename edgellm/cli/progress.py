@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import click
 
-from edgellm.fmt import printable
+from edgellm.fmt import counted, printable
 from edgellm.terminal.streams import write_control
 
 _CLEARED = "\r\x1b[K"
@@ -39,8 +39,6 @@ class ProgressLine:
         elif self._live:
             self._line(f"compiling kernels for this CPU: {done} of {total}")
         elif not self._announced:
-            from edgellm.fmt import counted
-
             self._announced = True
             click.echo(f"compiling {counted(total, 'kernel')} for this CPU", err=True)
 

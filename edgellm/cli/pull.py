@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from edgellm.cli.progress import ProgressLine
-from edgellm.terminal.tables import table
+from edgellm.fmt import printable, size, table
 
 
 @click.command("pull")
@@ -32,7 +32,6 @@ def command(reference: str | None) -> None:
 def _obtained(reference: str, progress: ProgressLine) -> Iterator[str]:
     """Get a model; what to say of it."""
     from edgellm.cli.pull_progress import PullDisplay
-    from edgellm.fmt import printable
     from edgellm.hub import fetch_model
     from edgellm.models import display_name
 
@@ -43,7 +42,6 @@ def _obtained(reference: str, progress: ProgressLine) -> Iterator[str]:
 
 
 def _suggestions() -> Iterator[str]:
-    from edgellm.fmt import size
     from edgellm.hub.suggestions import SUGGESTIONS
     from edgellm.system.machine import available_memory
 

@@ -6,6 +6,7 @@ import click
 
 from edgellm.cli.shell_completion import removable_models
 from edgellm.errors import OptionError
+from edgellm.fmt import printable, size
 
 
 @click.command("rm")
@@ -17,7 +18,6 @@ def command(models: tuple[str, ...], yes: bool) -> None:
     MODEL is a name that `edgellm list` shows, or ORG/NAME for all that came from there, unfinished or not. Files that
     were not pulled are never removed.
     """
-    from edgellm.fmt import printable, size
     from edgellm.models.removal import find_removable, remove
 
     items = {(item.folder, item.names): item for model in models for item in find_removable(model)}

@@ -54,8 +54,9 @@ _TABLE = (ctypes.c_int64 * (_SLOTS * _WORDS))()
 _FREE = deque(range(0, _SLOTS * _WORDS, _WORDS))
 
 _installed: dict[int, tuple[Any, ...]] = {}
-"""The objects that our handlers use, by the address of the handler. They are never freed: a handler that another library
-installs later may call ours."""
+"""The objects that our handlers use, by the address of the handler.
+
+They are never freed, because a handler that another library installs later may call ours."""
 
 _installing = Lock()
 

@@ -86,7 +86,7 @@ def read_value(reader: HeaderReader, kind: int) -> Value:
 
 
 def read_array(reader: HeaderReader, depth: int) -> Value:
-    """Read an array: numbers as a read-only view of the map (maybe unaligned), text as StringArray, arrays as a tuple."""
+    """Read an array: numbers as a read-only view of the map (maybe unaligned), text as StringArray, arrays as tuple."""
     kind = reader.u32()
     if kind in _DTYPES:
         n = reader.count(_DTYPES[kind].itemsize, "numbers")

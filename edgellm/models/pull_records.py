@@ -1,12 +1,12 @@
-"""What was pulled from a hub, in edgellm's own folder of models, and what is on its way there.
+"""The records of pulled files, in edgellm's own folder of models, and of unfinished pulls.
 
-    models/ORG/NAME/FILE                      whole and checked
-    models/ORG/NAME/.pulled.json              which files there were pulled: {"files": {FILE: {"bytes": n, "hash": h}}}
-    models/.incoming/ORG/NAME/KEY/FILE        whole, but not yet all of what belongs together
-    models/.incoming/ORG/NAME/KEY/FILE.part   as much of it as has come
-    models/.incoming/ORG/NAME/KEY/.pulled.json  what it all will be
+    models/ORG/NAME/FILE                        complete and checked
+    models/ORG/NAME/.pulled.json                the record of pulled files: {"files": {FILE: {"bytes": n, "hash": h}}}
+    models/.incoming/ORG/NAME/KEY/FILE          complete; other files of the same pull are missing
+    models/.incoming/ORG/NAME/KEY/FILE.part     the bytes that have arrived
+    models/.incoming/ORG/NAME/KEY/.pulled.json  the record of all files of this pull
 
-Only what a record names was pulled. Files that belong together share a KEY, made of their hashes.
+A file was pulled only if a record names it. The files of one pull share a KEY, made of their hashes.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _PLAIN = frozenset('\\:*?"<>|')
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A pulled file: its size, and its hash as the hub gives it, `sha256:...` or `git:...`."""
+    """A pulled file: its size, and its hash from the hub, `sha256:...` or `git:...`."""
 
     bytes: int
     hash: str
@@ -35,7 +35,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class PulledRepository:
-    """Files of a repository, in `folder`, by their names below it; `come` bytes of them are there."""
+    """Pulled files of a repository, by their paths below `folder`; `present_bytes` of them are there."""
 
     repository: str
     folder: Path
@@ -44,7 +44,7 @@ class PulledRepository:
 
     @property
     def total(self) -> int:
-        """The bytes of all files when they are whole."""
+        """The size of all files in bytes when they are complete."""
         return sum(entry.bytes for entry in self.files.values())
 
     @property
@@ -54,7 +54,7 @@ class PulledRepository:
 
     @property
     def reference(self) -> str:
-        """What to ask a hub for to get these files: ORG/NAME:QUANT, ORG/NAME of a checkpoint."""
+        """The reference that pulls these files: ORG/NAME:QUANT, or ORG/NAME for a checkpoint."""
         if not self.weights:
             return self.repository
         stem = split_name(self.weights[0].rpartition(".")[0])[0]
@@ -62,12 +62,12 @@ class PulledRepository:
 
     @property
     def command(self) -> str:
-        """What to type to get these files."""
+        """The command that pulls these files."""
         return f"edgellm {'pull' if self.weights else 'convert'} {self.reference}"
 
 
 def is_safe_path(name: str) -> bool:
-    """Whether a file's name from outside, with `/` between folders, stays below the folder it is put in, unhidden."""
+    """Whether an untrusted path, with `/` between folders, stays below the folder it is put in, and is not hidden."""
     parts = name.split("/")
     return len(name) < 500 and name.isprintable() and not _PLAIN & set(name) and all(map(_is_plain_part, parts))
 
@@ -82,7 +82,7 @@ def is_record(path: Path) -> bool:
 
 
 def read_record(folder: Path) -> dict[str, FileRecord]:
-    """The files in `folder` that were pulled; none where the record is missing or damaged."""
+    """The files in `folder` that were pulled; none if the record is missing or damaged."""
     try:
         with (folder / _RECORD).open("rb") as record:
             files = json.loads(record.read(_MAX_RECORD))["files"]
@@ -92,7 +92,7 @@ def read_record(folder: Path) -> dict[str, FileRecord]:
 
 
 def write_record(folder: Path, files: Mapping[str, FileRecord]) -> None:
-    """Record which files in `folder` were pulled, all at once; with none, the record goes."""
+    """Replace the record of `folder` in one step; without files, remove it."""
     record = folder / _RECORD
     if not files:
         record.unlink(missing_ok=True)
@@ -103,18 +103,18 @@ def write_record(folder: Path, files: Mapping[str, FileRecord]) -> None:
 
 
 def incoming_folder(repository: str, files: Mapping[str, FileRecord]) -> Path:
-    """Where files that belong together wait for each other."""
+    """The staging folder of a pull of these files."""
     content = "\n".join(f"{name} {files[name].hash}" for name in sorted(files))
     return incoming_root() / repository / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def incoming_root() -> Path:
-    """The folder of all that is on its way."""
+    """The folder of all unfinished pulls."""
     return models_folder() / ".incoming"
 
 
 def pulled_repositories() -> Iterator[PulledRepository]:
-    """What was pulled, a repository at a time."""
+    """The repositories of which files were pulled."""
     root = models_folder()
     for folder in _folders(root, 2):
         if record := read_record(folder):
@@ -123,7 +123,7 @@ def pulled_repositories() -> Iterator[PulledRepository]:
 
 
 def unfinished_pulls() -> Iterator[PulledRepository]:
-    """What is on its way."""
+    """The unfinished pulls."""
     root = incoming_root()
     for folder in _folders(root, 3):
         record = read_record(folder)

@@ -1,4 +1,4 @@
-"""Which files go when a model is removed: those that were pulled, and no others."""
+"""Removes models: only files that were pulled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from edgellm.system.folders import models_folder
 
 @dataclass(frozen=True)
 class Removable:
-    """Files by their names below `folder`, or the whole folder if it holds what has not come fully."""
+    """Files by their paths below `folder`; the whole folder if `partial`, an unfinished pull."""
 
     what: str
     folder: Path
@@ -27,9 +27,10 @@ class Removable:
 
 
 def find_removable(model: str) -> list[Removable]:
-    """What `edgellm rm MODEL` removes: all that was pulled of a repository, ORG/NAME, or one model with all its parts.
+    """What `edgellm rm MODEL` removes: all pulled files of a repository ORG/NAME, or one model with all its parts.
 
-    Raises ModelFileError for a name of none or of several, and for what was not pulled, with how to remove it.
+    Raises ModelFileError for a name of no model or of several, and for a file that was not pulled; the message then
+    says how to remove it.
     """
     if found := list(_repository(model)):
         return found
@@ -40,7 +41,7 @@ def find_removable(model: str) -> list[Removable]:
 
 
 def removable_names() -> list[str]:
-    """Names of all that `find_removable` finds: models, then what came from a repository, finished or not."""
+    """The names that `find_removable` accepts: models, then repositories, unfinished pulls included."""
     weights = {canonical_name(kept.folder / name) for kept in pulled_repositories() for name in kept.weights}
     models = stored_models()
     named = zip(unique_names(models), models, strict=True)
@@ -49,9 +50,9 @@ def removable_names() -> list[str]:
 
 
 def remove(item: Removable) -> None:
-    """Remove files, the record of them, and folders that are empty then.
+    """Remove files, their entries in the record, and folders that are empty then.
 
-    Raises OSError, and EdgeLLMError if what has come is being gone on with.
+    Raises OSError, and EdgeLLMError if another process is pulling them.
     """
     if item.partial:
         with pull_lock(item.folder, item.what):
@@ -72,7 +73,7 @@ def _repository(name: str) -> Iterator[Removable]:
             yield Removable(kept.repository, kept.folder, tuple(kept.files), kept.present_bytes)
     for kept in unfinished_pulls():
         if kept.repository.casefold() == name.casefold():
-            what = f"{kept.repository}, as far as it has come"
+            what = f"{kept.repository}, an unfinished pull"
             yield Removable(what, kept.folder, tuple(kept.files), kept.present_bytes, partial=True)
 
 
@@ -87,7 +88,7 @@ def _model(identity: str) -> Iterator[Removable]:
 
 
 def _elsewhere(identity: str) -> str:
-    """Who keeps a file that was not pulled, and how it is removed there."""
+    """To which program a file belongs that was not pulled, and how to remove it there."""
     stored = next((m for m in stored_models() if canonical_name(m.path) == identity), None)
     source = stored.source if stored else None
     if stored and source == "ollama":
@@ -106,7 +107,7 @@ def _hub_name(stored: StoredModel) -> str:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those around it, as far as they are empty, but never the folder of models."""
+    """Remove a folder and its parents while they are empty, but never the folder of models."""
     while folder != models_folder() and models_folder() in folder.parents:
         try:
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""Where edgellm keeps what it keeps."""
+"""The folders and files that edgellm keeps."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import platformdirs
 
 
 def expand_path(folder: str) -> Path:
-    """A folder out of the environment: with `~` and variables, which a shell leaves as they are within quotes."""
+    """A path from the environment with `~` and variables expanded, which a shell does not do within quotes."""
     return Path(os.path.expandvars(os.path.expanduser(folder)))  # noqa: PTH111 (never raises)
 
 
@@ -19,7 +19,7 @@ def cache_folder() -> Path:
 
 
 def machine_profile_file() -> Path:
-    """How fast this machine was when it was measured: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
+    """The measured bandwidth of this machine: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
     return _cache() / "speeds.json"
 
 
@@ -30,12 +30,12 @@ def _cache() -> Path:
 
 
 def models_folder() -> Path:
-    """Model files of our own: `models` in EDGELLM_HOME, or in the user's data folder."""
+    """Pulled models: `models` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "models"
 
 
 def chats_file() -> Path:
-    """Conversations of the chat: `chats.db` in EDGELLM_HOME, or in the user's data folder."""
+    """The chats: `chats.db` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "chats.db"
 
 
@@ -45,7 +45,7 @@ def log_file() -> Path:
 
 
 def config_file() -> Path:
-    """What a person has chosen by hand: `config.toml` in EDGELLM_HOME, or in the user's data folder."""
+    """The user's configuration: `config.toml` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "config.toml"
 
 

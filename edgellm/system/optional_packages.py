@@ -1,4 +1,4 @@
-"""Packages that edgellm can do without, and how to add one to the environment that it runs in."""
+"""Optional dependencies, and how to install one into the environment of this process."""
 
 import shlex
 import sys
@@ -7,17 +7,17 @@ from importlib.util import find_spec
 
 
 def install_command(package: str) -> str:
-    """The command for a shell that installs a package of one of edgellm's extras, wherever edgellm came from."""
-    python, wanted = shlex.quote(sys.executable), shlex.quote(_requirement(package))
-    if find_spec("pip") is None:  # uv makes such environments
-        return f"uv pip install --python {python} {wanted}"
-    return f"{python} -m pip install {wanted}"
+    """The shell command that installs an optional dependency, in the version that edgellm needs."""
+    python, requirement = shlex.quote(sys.executable), shlex.quote(_requirement(package))
+    if find_spec("pip") is None:  # environments of uv have no pip
+        return f"uv pip install --python {python} {requirement}"
+    return f"{python} -m pip install {requirement}"
 
 
 def _requirement(package: str) -> str:
-    """The package with the versions that edgellm asks for, if it is installed with its metadata."""
+    """The package with its version specifier, from edgellm's metadata; the name alone if that is not installed."""
     try:
-        wanted = [each.partition(";")[0].strip() for each in requires("edgellm") or ()]
+        requirements = [each.partition(";")[0].strip() for each in requires("edgellm") or ()]
     except PackageNotFoundError:
-        wanted = []
-    return next((each for each in wanted if each.startswith(package)), package)
+        requirements = []
+    return next((each for each in requirements if each.startswith(package)), package)

@@ -1,4 +1,4 @@
-"""Errors of the system and of Python that may come from anywhere, in a line that says what to do."""
+"""Explains errors of the operating system and of Python that may occur anywhere, in one line with advice."""
 
 import errno
 import os
@@ -9,34 +9,34 @@ _TOO_MANY_OPEN = "too many files are open: close other programs, or raise the li
 _NO_THREAD = "this system lets us start no more threads: close other programs, or raise the limit (ulimit -u)"
 _NESTED = "something that was given is nested too deeply, or holds itself: look at its brackets and its values"
 
-_OF_KINDS = {MemoryError: _NO_MEMORY, RecursionError: _NESTED}
-_OF_NUMBERS = {errno.ENOMEM: _NO_MEMORY, errno.EMFILE: _TOO_MANY_OPEN, errno.ENFILE: _TOO_MANY_OPEN}
-_OF_WORDS = {
+_BY_TYPE = {MemoryError: _NO_MEMORY, RecursionError: _NESTED}
+_BY_ERRNO = {errno.ENOMEM: _NO_MEMORY, errno.EMFILE: _TOO_MANY_OPEN, errno.ENFILE: _TOO_MANY_OPEN}
+_BY_TEXT = {
     "can't start new thread": _NO_THREAD,
     "failed to map segment": _NO_MEMORY,
-    **{os.strerror(number): said for number, said in _OF_NUMBERS.items()},
+    **{os.strerror(number): advice for number, advice in _BY_ERRNO.items()},
 }
-"""Words of Python and of the loader of libraries, which give no numbers."""
+"""Parts of messages of Python and of the dynamic loader, whose errors have no errno."""
 
 
 def explain_error(error: BaseException) -> str:
-    """What a person can do about an error of memory, threads, open files or nesting; "" for all others."""
+    """What a user can do about an error of memory, threads, open files or nesting; empty for all other errors."""
     return next(filter(None, map(_explained, _causes(error))), "")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those that led to it: packages tell of a library that cannot be loaded in words of their own."""
+    """An error and its causes: packages raise errors of their own when a library cannot be loaded."""
     while error:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _explained(error: BaseException) -> str:
-    for kind, said in _OF_KINDS.items():
+    for kind, advice in _BY_TYPE.items():
         if isinstance(error, kind):
-            return said
-    if isinstance(error, OSError) and error.errno in _OF_NUMBERS:
-        return _OF_NUMBERS[error.errno]
+            return advice
+    if isinstance(error, OSError) and error.errno in _BY_ERRNO:
+        return _BY_ERRNO[error.errno]
     if isinstance(error, ImportError | OSError | RuntimeError):
-        return next((said for words, said in _OF_WORDS.items() if words in str(error)), "")
+        return next((advice for text, advice in _BY_TEXT.items() if text in str(error)), "")
     return ""

@@ -1,16 +1,17 @@
-"""Texts that people give, as arguments, in files or on stdin: UTF-8, and not endless."""
+"""Text from arguments, files and stdin: UTF-8, and limited in size."""
 
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 
 MAX_TEXT_BYTES = 64 << 20
-"""Most bytes of a text: longer than any context, short enough for the memory."""
+"""More than any context takes, and little enough for the memory."""
 
 
 def read_input(path: str) -> bytes:
-    """What is in a file, or as much of it as shows that it is too long. Raises EdgeLLMError."""
-    if not path:  # which Python takes for the folder it is in
+    """The content of a file, at most MAX_TEXT_BYTES + 1 bytes. Raises EdgeLLMError."""
+    if not path:  # Python would open the working folder
         raise EdgeLLMError("the name of the file is empty; give a text file")
     try:
         with Path(path).open("rb") as file:
@@ -20,12 +21,15 @@ def read_input(path: str) -> bytes:
 
 
 def decode_utf8(data: bytes) -> str:
-    """Bytes as text, less the byte order mark that some editors put before it. Raises UnicodeDecodeError."""
+    """Decode UTF-8, without the byte order mark that some editors write. Raises UnicodeDecodeError."""
     return data.decode().removeprefix("\ufeff")
 
 
 def decode_input(data: bytes, origin: str, advice: str) -> str:
-    """Bytes from `origin` as `decode_utf8` text; `advice` is for one that is too long. Raises EdgeLLMError."""
+    """Decode the bytes of a file, stdin or an argument, which `origin` names.
+
+    Raises EdgeLLMError for bytes that are not UTF-8, and, with `advice`, for more than MAX_TEXT_BYTES.
+    """
     if len(data) > MAX_TEXT_BYTES:
         raise input_error(origin, f"is longer than {MAX_TEXT_BYTES >> 20} MiB; {advice}")
     try:
@@ -35,7 +39,5 @@ def decode_input(data: bytes, origin: str, advice: str) -> str:
 
 
 def input_error(origin: str, problem: str) -> EdgeLLMError:
-    """An error that says where a text came from."""
-    from edgellm.fmt import printable  # brings numpy
-
+    """An error in a text from `origin`."""
     return EdgeLLMError(f"{printable(origin, 400)}: {problem}")

@@ -99,7 +99,7 @@ def test_what_is_on_its_way_and_checkpoints(machine: Machine) -> None:
     machine.write(folder.with_suffix(".lock"), b"")
     pulled(machine, "config.json", "model.safetensors", repository="org/checkpoint")
     told = run(NAME, "org/checkpoint", "--yes")
-    assert f"{NAME}, as far as it has come: 400 bytes in {folder}" in told.stderr
+    assert f"{NAME}, an unfinished pull: 400 bytes in {folder}" in told.stderr
     assert everything(machine) == set()
     assert not (machine.own / "models/.incoming").exists()
 

@@ -221,7 +221,7 @@ def test_a_file_that_nobody_has_thought_of_is_one_bad_row(machine: Machine, monk
 
 def test_a_list_that_breaks_off_shows_what_is_known(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.write("models/a.gguf")
-    monkeypatch.setattr("edgellm.models.unfinished_pulls", lambda: 1 // 0)
+    monkeypatch.setattr("edgellm.models.local_models.unfinished_pulls", lambda: 1 // 0)
     rows = whole_shelf()
     assert len(rows) == len(SUGGESTIONS) + 2
     assert "ZeroDivisionError" in str(rows[-1].problem)
