@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from converters.tensors import Planned
 from edgellm.errors import EdgeLLMError, ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
-from edgellm.gguf.finite import FLOATS
+from edgellm.gguf.nonfinite import FLOATS
 from edgellm.system.folders import cache_folder
 from kquants import FLOAT_FORMATS, FORMATS, jit
 from kquants.dequantize import dequantize

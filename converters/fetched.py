@@ -9,7 +9,7 @@ from edgellm.hub.reference import parse_reference
 def repository_of(source: str | os.PathLike[str]) -> str | None:
     """The repository, ORG/NAME, that is meant by `source`; None if that is no such name, or is here."""
     meant = parse_reference(source) if isinstance(source, str) else None
-    return None if meant is None or meant.wanted or os.path.lexists(source) else meant.repository
+    return None if meant is None or meant.selector or os.path.lexists(source) else meant.repository
 
 
 def folder_of(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -17,6 +17,6 @@ def folder_of(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
     repository = repository_of(source)
     if repository is None:
         return source
-    from edgellm.hub import Watcher, checkpoint  # brings the hub's client
+    from edgellm.hub import DownloadObserver, fetch_checkpoint  # brings the hub's client
 
-    return checkpoint(repository, Watcher(), needed)
+    return fetch_checkpoint(repository, DownloadObserver(), needed)

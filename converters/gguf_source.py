@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from converters.reading import read_bytes
 from converters.tensors import Rows, Source
 from edgellm.gguf import GGUFFile, Tensor
-from edgellm.gguf.cursor import Cursor
-from edgellm.gguf.mapped import MappedFile
+from edgellm.gguf.mapped_file import MappedFile
+from edgellm.gguf.reader import HeaderReader
 from edgellm.gguf.values import read_value
 
 _OF_ONE_PART = {"split.no", "split.count", "split.tensors.count"}
@@ -38,18 +38,18 @@ def raw_pairs(path: Path) -> dict[str, bytes]:
     with path.open("rb") as opened:
         mapped = MappedFile(path, opened)
     try:
-        return _read_pairs(Cursor(memoryview(mapped), path))
+        return _read_pairs(HeaderReader(memoryview(mapped), path))
     finally:
         mapped.check()
 
 
-def _read_pairs(cursor: Cursor) -> dict[str, bytes]:
-    cursor.skip(8)  # magic and version
-    cursor.u64()  # tensors
+def _read_pairs(reader: HeaderReader) -> dict[str, bytes]:
+    reader.skip(8)  # magic and version
+    reader.u64()  # tensors
     pairs = {}
-    for _ in range(cursor.u64()):
-        key, start = cursor.name(), cursor.at
-        read_value(cursor, cursor.u32())
+    for _ in range(reader.u64()):
+        key, start = reader.name(), reader.offset
+        read_value(reader, reader.u32())
         if key not in _OF_ONE_PART:
-            pairs[key] = bytes(cursor.buffer[start : cursor.at])
+            pairs[key] = bytes(reader.buffer[start : reader.offset])
     return pairs

@@ -18,7 +18,7 @@ from converters.tensors import Planned, Value
 from converters.unchanged import Watched
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
-from edgellm.options.checks import whole
+from edgellm.options.checks import integer
 from edgellm.system.machine import default_threads
 
 _MOST_COLUMNS = 1 << 18
@@ -89,7 +89,7 @@ def prepare(
 
 def _checked(threads: int) -> int:
     try:
-        return whole(1, _MOST_THREADS)(threads)
+        return integer(1, _MOST_THREADS)(threads)
     except ValueError as error:
         raise OptionError(f"option threads cannot be {threads!r}: give {error}") from None
 

@@ -10,7 +10,7 @@ from edgellm.arch import describe
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.unwritten import UnwrittenFile
+from edgellm.gguf.header_only import HeaderOnlyFile
 from edgellm.text.tokenizer import Tokenizer
 
 _READ_AT_OPEN = ("rope_freqs.weight",)
@@ -31,7 +31,7 @@ def check_readable(layout: Layout, tensors: Sequence[Planned], target: Path, sou
     """Raise ModelFileError or UnsupportedModelError, about `source`, for what edgellm would refuse to open."""
     known = {t.source.name: t.source.rows(0, t.source.row_count).reshape(-1) for t in tensors if _is_known(t)}
     try:
-        with UnwrittenFile(layout.header, layout.nbytes, target, known) as file:
+        with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
             describe(file)
             Tokenizer(file)
     except (ModelFileError, UnsupportedModelError) as error:

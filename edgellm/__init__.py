@@ -64,9 +64,9 @@ def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'edgellm' has no attribute {name!r}")
     if name in _BESIDE:
-        from edgellm.system.siblings import check_siblings
+        from edgellm.system.shadowing import check_not_shadowed
 
-        check_siblings(*_BESIDE[name])
+        check_not_shadowed(*_BESIDE[name])
     return getattr(import_module(_HOME_OF[name]), name)
 
 

@@ -11,9 +11,9 @@ def main() -> None:
     0 done, 1 an error its message explains, 2 wrong usage, 130 interrupted, 141 the pipe was closed.
     """
     try:
-        from edgellm.terminal.streams import prepare
+        from edgellm.terminal.streams import prepare_streams
 
-        prepare()
+        prepare_streams()
         from edgellm.cli import run
 
         code = run()

@@ -1,17 +1,21 @@
-"""Words for numbers and untrusted text: every message and table about a file passes through here."""
+"""Formats sizes, counts, durations, tables and untrusted text for messages; imports the standard library alone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+_WIDEST_CELL = 400
 
 
 def printable(text: str, limit: int = 80) -> str:
-    """`text` on one line of at most `limit` characters, all harmless to a terminal.
+    """Untrusted text on one line of at most `limit` characters, safe for a terminal.
 
-    Control, formatting (bidirectional ones too) and lone surrogate characters become Python escapes.
+    Control characters, formatting characters (also bidirectional ones) and lone surrogates become Python escapes.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
 def size(nbytes: float) -> str:
-    """A number of bytes as people say it, in decimal units: `1.2 GB`."""
+    """A number of bytes in decimal units: `1.2 GB`."""
     for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if nbytes < 999.5:
             return f"{nbytes:.0f} bytes" if unit == "bytes" else f"{nbytes:.3g} {unit}"
@@ -20,7 +24,7 @@ def size(nbytes: float) -> str:
 
 
 def count(n: float) -> str:
-    """A number of parameters as people say it: `1.24 B`."""
+    """A large number, such as that of parameters: `1.24 B`."""
     for unit in ("", " k", " M", " B"):
         if n < 999.5:
             return f"{n:.3g}{unit}"
@@ -29,12 +33,20 @@ def count(n: float) -> str:
 
 
 def counted(n: int, what: str) -> str:
-    """So many things: `1 thread`, `2,048 tokens`."""
+    """A number with a noun in singular or plural: `1 thread`, `2,048 tokens`."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """Minutes and seconds, or hours, minutes and seconds: `1:02:03`."""
+    """Minutes and seconds, from an hour on also hours: `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def table(head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """The lines of a table: columns as wide as their widest cell, two spaces between them. Cells are `printable`."""
+    lines = [tuple(printable(cell, _WIDEST_CELL) for cell in row) for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgellm.arch import describe as describe_model
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf import GGUFFile, Strings
+from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
 from edgellm.options import LoadOptions
 from edgellm.perf.machine_profile import kept
@@ -161,7 +161,7 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:
     tokens = file.metadata.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, Strings):
+    if not isinstance(tokens, StringArray):
         return None
     special = {
         key.removeprefix("tokenizer.ggml.").removesuffix("_token_id"): _special(tokens, value)
@@ -172,5 +172,5 @@ def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:
     return TokenizerInfo(model or "unknown", pre, len(tokens), special)
 
 
-def _special(tokens: Strings, number: int) -> SpecialToken:
+def _special(tokens: StringArray, number: int) -> SpecialToken:
     return SpecialToken(number, tokens[number] if 0 <= number < len(tokens) else "")

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.lasting import LastingApp
 
 
@@ -32,7 +32,7 @@ class NoticingApp(LastingApp):
         markup: bool = False,
     ) -> None:
         """Show a notice, unless it is there. Whatever it quotes is text, and harmless to the terminal."""
-        text = clean(message)
+        text = sanitize(message)
         if text not in self._coming and all(notice.message != text for notice in self._notifications):
             self._coming.add(text)
             super().notify(text, title=title, severity=severity, timeout=timeout, markup=False)

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import click
 
-from edgellm.system.text_input import LONGEST, decode
+from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input
 
 _QUOTES = '"""'
 
@@ -68,7 +68,9 @@ class Input:
     def _piped(self) -> str:
         if not sys.stdin:
             return ""
-        return decode(sys.stdin.buffer.readline(LONGEST + 1), "stdin", "give long texts as files, with /file")
+        return decode_input(
+            sys.stdin.buffer.readline(MAX_TEXT_BYTES + 1), "stdin", "give long texts as files, with /file"
+        )
 
 
 def _edited_line() -> str:

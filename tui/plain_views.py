@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgellm.fmt import printable, size
-from edgellm.terminal.tables import table
+from edgellm.fmt import printable, size, table
 from tui.commands import COMMANDS
 from tui.core.controller import Desk
 from tui.core.machine import memory

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable, size
-from edgellm.system.text_input import plain
+from edgellm.system.text_input import decode_utf8
 
 LFS_POINTER = b"version https://git-lfs"
 # Twice the largest tokenizer.json published; read as JSON, it takes eight times as much memory.
@@ -58,7 +58,7 @@ def read_text(folder: Path, name: str) -> str | None:
     """A file as text, its line ends as "\\n" and no byte order mark; None if there is none. Raises ModelFileError."""
     content = read(folder, name)
     try:
-        text = None if content is None else plain(content)
+        text = None if content is None else decode_utf8(content)
     except UnicodeDecodeError as error:
         fail(folder / name, f"is damaged: byte {error.start} is not UTF-8; download it again")
     return text and text.replace("\r\n", "\n").replace("\r", "\n")

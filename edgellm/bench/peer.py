@@ -14,7 +14,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.llamacpp.wire import Opening
 from edgellm.process.spawn import ending, last_words, start
-from edgellm.system.extras import how_to_install
+from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
 
 BATCH = 512
@@ -33,7 +33,7 @@ class PeerEndedError(EdgeLLMError):
 def check_peer() -> None:
     """Raises EdgeLLMError unless llama.cpp is installed."""
     if find_spec("llama_cpp") is None:
-        raise EdgeLLMError(f"--against: llama.cpp is not installed; run: {how_to_install('llama-cpp-python')}")
+        raise EdgeLLMError(f"--against: llama.cpp is not installed; run: {install_command('llama-cpp-python')}")
 
 
 class Peer:

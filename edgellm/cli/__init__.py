@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from edgellm import __version__
-from edgellm.cli import habits
-from edgellm.cli.shell import VARIABLE, answer
+from edgellm.cli import aliases
+from edgellm.cli.shell_completion import VARIABLE, answer
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
 from edgellm.fmt import printable
-from edgellm.options.nearest import nearest
-from edgellm.system.failures import explained
-from edgellm.system.siblings import check_siblings
+from edgellm.options.aliases import closest_match
+from edgellm.system.os_errors import explain_error
+from edgellm.system.shadowing import check_not_shadowed
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
         """The command object out of its module, `edgellm.cli.NAME`."""
         if name not in COMMANDS:
             return None
-        check_siblings("kquants", *_BESIDE.get(name, ()))
+        check_not_shadowed("kquants", *_BESIDE.get(name, ()))
         command: click.Command = import_module(f"edgellm.cli.{name}").command
         return command
 
@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called; of a name that is none, the one that is meant, perhaps."""
-        name = habits.COMMANDS.get(args[0], args[0])
+        name = aliases.COMMAND_ALIASES.get(args[0], args[0])
         if name not in COMMANDS and not ctx.resilient_parsing:  # so a shell completes
             _refuse(ctx, name, args[1:])
         found, command, rest = super().resolve_command(ctx, [name, *args[1:]])
@@ -77,12 +77,12 @@ class LazyGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Options before a command, which are two; those of other programs are answered."""
         if args and not ctx.resilient_parsing:
-            habits.check_group(self, args[0])
+            aliases.check_group(self, args[0])
         return super().parse_args(ctx, args)
 
     def _translated(self, ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
         try:
-            return habits.translated(command, args)
+            return aliases.translate_arguments(command, args)
         except click.UsageError as error:
             if ctx.resilient_parsing:  # so a shell completes
                 return args
@@ -106,12 +106,12 @@ def _refuse(ctx: click.Context, name: str, rest: list[str]) -> None:
     """Say what to use in place of a command that there is not; `help` shows the help of the group or a command."""
     if name == "help":
         _help(ctx, rest)
-    if advice := habits.ADVICE.get(name):
+    if advice := aliases.UNSUPPORTED_COMMANDS.get(name):
         ctx.fail(f"edgellm has no `{name}`: {advice}")
     if name.lower().endswith(".gguf"):
         ctx.fail(f"a command goes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
-    if meant := nearest(name, [*COMMANDS, *habits.COMMANDS]):
-        ctx.fail(f"No such command '{printable(name)}'; did you mean {habits.COMMANDS.get(meant, meant)}?")
+    if meant := closest_match(name, [*COMMANDS, *aliases.COMMAND_ALIASES]):
+        ctx.fail(f"No such command '{printable(name)}'; did you mean {aliases.COMMAND_ALIASES.get(meant, meant)}?")
 
 
 def _help(ctx: click.Context, words: list[str]) -> None:
@@ -154,7 +154,7 @@ def run() -> int:
     except EdgeLLMError as error:
         return _complain(str(error), FAILED)
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
-        return _complain(explained(error) or _unwritten(error), FAILED)
+        return _complain(explain_error(error) or _unwritten(error), FAILED)
 
 
 def _unwritten(error: BaseException) -> str:
@@ -174,7 +174,7 @@ def _invoke(arguments: list[str]) -> int:
             try:
                 cli.invoke(context)
             except click.NoSuchOption as error:
-                meant = nearest(error.option_name, error.possibilities or ())
+                meant = closest_match(error.option_name, error.possibilities or ())
                 near, where = [meant] if meant else None, error.ctx or context
                 raise click.NoSuchOption(error.option_name, possibilities=near, ctx=where) from None
             except click.UsageError as error:

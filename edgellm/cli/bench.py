@@ -12,9 +12,10 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.setting import PEER, Setting
-from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, number
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import model_names
+from edgellm.cli.options import number, option_of
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.shell_completion import model_names
+from edgellm.fmt import counted
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def _number(short: str, name: str, least: int, what: str, most: float = math.inf
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
 @_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}", _MOST_AT_ONCE)
 @_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
-@click.option("--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{_DEFAULT.kv_type}].")
-@click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP)
-@click.option("--gpu-layers", metavar="N", help="Layers on the GPU: a number, all, or auto (the default).")
+@option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "kv_memory")
+@option_of(LoadOptions, "gpu_layers")
 @click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
@@ -100,8 +101,6 @@ def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | N
 def _how_far(results: "list[Result]", rounds: int) -> str:
     if not results:
         return "before the first round"
-    from edgellm.fmt import counted
-
     threads = counted(results[-1].threads, "thread")
     return f"after {len(results[-1].rounds)} of {counted(rounds, 'round')} with {threads}"
 
@@ -110,9 +109,9 @@ def _measure(path: Path, setting: Setting, threads: list[int], results: "list[Re
     """Do all rounds with each number of threads; `results` gets them as they come, so that none is lost."""
     from edgellm.bench.rounds import opened
 
-    with notices():
+    with show_warnings():
         for n in threads:
-            with Progress() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
+            with ProgressLine() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
                 results.append(bench.result)
                 for _ in range(setting.rounds):
                     bench.round(progress.working)

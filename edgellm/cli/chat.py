@@ -7,9 +7,18 @@ from typing import Any
 
 import click
 
-from edgellm.cli.options import generation_options, load_options, pairs, utf8
-from edgellm.cli.shell import model_names
+from edgellm.cli.options import (
+    generation_options,
+    load_options,
+    overflow_option,
+    system_option,
+    template_arg_option,
+    template_option,
+    utf8,
+)
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 
 
@@ -18,10 +27,10 @@ from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 @click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="What is said first.")
 @click.option("--plain", is_flag=True, help="Lines instead of a screen: for pipes and screen readers.")
 @click.option("--continue", "resume", is_flag=True, help="Go on with the chat that was used last.")
-@click.option("--system", metavar="TEXT", callback=utf8, help="The system prompt.")
-@click.option("--template", metavar="NAME|FILE", help="Another chat template: chatml, llama3, ..., or a Jinja2 file.")
-@click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template.")
-@click.option("--overflow", metavar="POLICY", help="When it outgrows the context: stop (default), drop, window.")
+@system_option
+@template_option
+@template_arg_option
+@overflow_option
 @generation_options
 @load_options
 def command(
@@ -51,8 +60,6 @@ def command(
 
 
 def _missing(model: str) -> ModelFileError:
-    from edgellm.fmt import printable  # brings numpy
-
     name = printable(model, 400)
     return ModelFileError(f"{name}: there is no such file; `edgellm list` shows the models on this machine")
 

@@ -2,7 +2,7 @@
 
 import click
 
-from edgellm.cli.shell import SHELLS, VARIABLE, shell_class
+from edgellm.cli.shell_completion import SHELLS, VARIABLE, shell_class
 
 
 @click.command("completion")

@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import one_of
-from edgellm.terminal.tables import table
+from edgellm.cli.options import in_order
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.shell_completion import one_of
+from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
     from converters import Job, Plan, Report
     from converters.report import Converted, Summary
-
-F = TypeVar("F", bound=Callable[..., object])
 
 TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The recipes, named here because importing them would make --help slow."""
@@ -27,40 +26,37 @@ _LIVE_S, _PLAIN_S = 0.1, 10.0
 _WORST = 5
 
 
-def conversion_options(function: F) -> F:
-    """Add the options of both commands."""
-    for option in (
-        click.option("--threads", type=int, help="Threads; one per performance core if not given."),
-        click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
-        click.option("--force", is_flag=True, help="Replace OUT if it exists."),
-        click.option(
-            "--tensor-type",
-            "tensor_types",
-            multiple=True,
-            metavar="PATTERN=TYPE",
-            help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
-        ),
-        click.option(
-            "--type",
-            "type",
-            default="Q4_K_M",
-            show_default=True,
-            shell_complete=one_of(*TYPES.split()),
-            help=f"What to make, one of {TYPES}.",
-        ),
-    ):
-        function = option(function)
-    return function
+conversion_options = in_order(
+    click.option(
+        "--type",
+        "type",
+        default="Q4_K_M",
+        show_default=True,
+        shell_complete=one_of(*TYPES.split()),
+        help=f"Quantization mix or type of the new file, one of {TYPES}.",
+    ),
+    click.option(
+        "--tensor-type",
+        "tensor_types",
+        multiple=True,
+        metavar="PATTERN=TYPE",
+        help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
+    ),
+    click.option("--force", is_flag=True, help="Replace OUT if it exists."),
+    click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
+    click.option("--threads", type=int, metavar="N", help="Threads to use; by default one per performance core."),
+)
+"""Adds the options that both commands have."""
 
 
-def carry_out(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
+def run_job(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
     """Prepare a job, then run it and report, or show its plan; `prepare` takes `force`."""
-    with notices(), _ending_well(), Progress() as progress:
+    with show_warnings(), _ending_well(), ProgressLine() as progress:
         job = prepare(force=force or dry_run)
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
         else:
-            shown = list(_report(job.run(Pace(progress), progress.compiling)))
+            shown = list(_report(job.run(ConversionProgress(progress), progress.compiling)))
     click.echo("\n".join(shown))
 
 
@@ -78,10 +74,10 @@ def _ending_well() -> Iterator[None]:
         raise
 
 
-class Pace:
+class ConversionProgress:
     """How far a pass is, how fast it goes and when it ends: a moving line on a terminal, elsewhere a line at times."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressLine) -> None:
         self._progress = progress
         self._live = bool(sys.stderr and sys.stderr.isatty())
         self._since = self._shown = 0.0
@@ -89,8 +85,6 @@ class Pace:
 
     def __call__(self, done: int, total: int) -> None:
         """`done` of `total` weights are written."""
-        from edgellm.fmt import duration
-
         now = monotonic()
         if not self._since:  # the first slab: what came before it was compiling
             self._since = self._shown = now
@@ -116,8 +110,6 @@ def _millions(weights: float) -> str:
 
 
 def _plan(plan: "Plan") -> Iterator[str]:
-    from edgellm.fmt import counted, size
-
     yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
     yield ""
     yield from _types(plan)
@@ -141,8 +133,6 @@ def _report(report: "Report") -> Iterator[str]:
 
 
 def _facts(summary: "Summary") -> str:
-    from edgellm.fmt import printable, size
-
     here = Path.cwd().resolve()
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
@@ -151,8 +141,6 @@ def _facts(summary: "Summary") -> str:
 
 def _types(summary: "Summary") -> Iterator[str]:
     """A line for each type, the one with the most bytes first."""
-    from edgellm.fmt import size
-
     of: dict[str, list[Converted]] = {}
     for tensor in summary.tensors:
         of.setdefault(tensor.type, []).append(tensor)
@@ -175,13 +163,9 @@ def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
 
 
 def _tensor_row(tensor: "Converted") -> tuple[str, ...]:
-    from edgellm.fmt import size
-
     shape = " x ".join(map(str, tensor.shape))
     return _name(tensor), shape, tensor.source_type, tensor.type, size(tensor.nbytes), tensor.note
 
 
 def _name(tensor: "Converted") -> str:
-    from edgellm.fmt import printable
-
     return printable(tensor.name)

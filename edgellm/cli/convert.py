@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from edgellm.cli.conversion import carry_out, conversion_options
-from edgellm.cli.new_file import chosen_target
-from edgellm.cli.shell import files
+from edgellm.cli.conversion import conversion_options, run_job
+from edgellm.cli.output_path import output_path
+from edgellm.cli.shell_completion import files
+from edgellm.fmt import size
 
 
 @click.command("convert")
@@ -29,9 +30,9 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
     from converters import prepare_convert
     from converters.checkpoint.folder import model_name
 
-    target = chosen_target(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
+    target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
     folder = _fetched(source)
-    carry_out(partial(prepare_convert, folder or source, target, **given), dry_run, force)
+    run_job(partial(prepare_convert, folder or source, target, **given), dry_run, force)
     if folder:
         _tell_what_stays(folder)
 
@@ -43,20 +44,19 @@ def _fetched(source: str) -> Path | None:
     if not (repository := repository_of(source)):
         return None
     from converters.needed import needed
-    from edgellm.cli.screen import Progress, notices
-    from edgellm.cli.transfer import Transfer, stopping
-    from edgellm.hub import checkpoint
+    from edgellm.cli.progress import ProgressLine, show_warnings
+    from edgellm.cli.pull_progress import PullDisplay, resume_hint
+    from edgellm.hub import fetch_checkpoint
 
-    with stopping(), notices(), Progress() as progress:
+    with resume_hint(), show_warnings(), ProgressLine() as progress:
         click.echo(f"there is no folder {source} here; asking the hub", err=True)
-        return checkpoint(repository, Transfer(progress), needed)
+        return fetch_checkpoint(repository, PullDisplay(progress), needed)
 
 
 def _tell_what_stays(folder: Path) -> None:
-    from edgellm.fmt import size
-    from edgellm.models.pulled import pulled
+    from edgellm.models.pull_records import pulled_repositories
 
-    for kept in pulled():
+    for kept in pulled_repositories():
         if kept.folder == folder:
-            advice = f"`edgellm rm {kept.repository}` frees {size(kept.come)}"
+            advice = f"`edgellm rm {kept.repository}` frees {size(kept.present_bytes)}"
             click.echo(f"the checkpoint stays on this machine; {advice}", err=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from edgellm.terminal.tables import table
+from edgellm.fmt import table
 
 
 @click.command("devices")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from edgellm.cli import prompts
+from edgellm.cli import prompt_input
 from edgellm.cli.options import generation_options, load_options, number
-from edgellm.cli.prompts import check_template, conversation, prompt_options
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import model_names
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.prompt_input import check_template, conversation, prompt_options
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.fmt import printable
 from edgellm.options import GenerationOptions, LoadOptions
@@ -71,12 +71,12 @@ def command(
         raise click.UsageError("--logprobs belongs to --json or --jsonl.")
     given["logprobs"] = logprobs or jsonl
     chat = conversation(given)
-    text = prompts.prompt(prompt, files, context.args)
+    text = prompt_input.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
     # Wrong values are told before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
-    with notices(quiet):
+    with show_warnings(quiet):
         context.exit(_generate(model, text, chat, _Shown(as_json, jsonl, quiet, raw_output), load, given))
 
 
@@ -123,7 +123,7 @@ def _generate(
     from edgellm.models import resolve
 
     with (
-        Progress(shown.quiet) as progress,
+        ProgressLine(shown.quiet) as progress,
         Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
     ):
 

@@ -7,13 +7,12 @@ from dataclasses import asdict
 import click
 import numpy as np
 
-from edgellm.cli.shell import model_names
-from edgellm.fmt import count, counted, printable, size
+from edgellm.cli.shell_completion import model_names
+from edgellm.fmt import count, counted, printable, size, table
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
 from edgellm.system.machine import available_memory
-from edgellm.terminal.tables import table
 
 _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 

@@ -8,9 +8,8 @@ from textwrap import wrap
 
 import click
 
-from edgellm.fmt import printable, size
-from edgellm.models import BUILT_IN, Found, find_models
-from edgellm.terminal.tables import table
+from edgellm.fmt import printable, size, table
+from edgellm.models import BUILT_IN, LocalModel, find_models
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
 _SPARE = ("path", "architecture", "from", "context", "type")
@@ -39,7 +38,7 @@ def command(as_json: bool) -> None:
         click.echo("no models of yours; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
 
 
-def _rows(models: Iterable[Found]) -> Iterator[tuple[str, ...]]:
+def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:
     for m in models:
         context = f"{m.context_length:,}" if m.context_length else ""
         facts = (size(m.bytes or 0), m.quantization or "", m.architecture or "", context)
@@ -57,7 +56,7 @@ def _fitting(rows: Sequence[tuple[str, ...]], columns: int) -> list[str]:
     return lines
 
 
-def _problems(models: Iterable[Found], columns: int) -> Iterator[str]:
+def _problems(models: Iterable[LocalModel], columns: int) -> Iterator[str]:
     yield "cannot be opened:"
     for m in models:
         yield f"  {printable(m.path, 400)} ({m.source})"

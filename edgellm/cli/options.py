@@ -1,31 +1,72 @@
-"""Command line options that several commands share; defaults and checks are those of `edgellm.options`."""
+"""Click options made of the fields of `edgellm.options`: help, default, choices and type are those of the field."""
 
 import json
 import math
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 import click
 
-from edgellm.cli.shell import one_of, pre_tokenizers
-from edgellm.options import GenerationOptions, LoadOptions, checked
-from edgellm.options.checks import text, whole
-from edgellm.system.text_input import decode
+from edgellm.cli.shell_completion import one_of, pre_tokenizers, templates
+from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, Options, TemplateOptions, validate
+from edgellm.options.base import default_shown
+from edgellm.options.checks import integer, nonempty_text
+from edgellm.system.text_input import decode_input
 
-KV_TYPES = one_of(*LoadOptions.choices("kv_type"))
-ENGINES = one_of(*LoadOptions.choices("engine"))
-"""What completes options of these names."""
-
-KV_MEMORY_HELP = "Memory that the KV cache may take; else what is free."
 F = TypeVar("F", bound=Callable[..., Any])
 
 TOO_LONG = "give a text that fits the context"
 """What to do about a text that is longer than any context."""
 
+_METAVARS = {int: "N", float: "X", str: "NAME"}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "gpu_layers": {"metavar": "N", "shell_complete": one_of("all", "auto")},
+    "gpu_memory": {"metavar": "GB"},
+    "kv_memory": {"metavar": "GB"},
+    "kv_type": {"metavar": "TYPE"},
+    "overflow": {"metavar": "POLICY"},
+    "template": {"metavar": "NAME|FILE", "shell_complete": templates},
+    "tokenizer_pre": {"shell_complete": pre_tokenizers},
+}
+"""Arguments of `click.option` for the options of these names, beside those that the field gives."""
+
+
+def option_of(options: type[Options], name: str, *short: str, more: str = "", **arguments: Any) -> Callable[[F], F]:
+    """A click option for a field of an option set; its value is None if it is not given.
+
+    `more` continues the help text. `arguments` are further arguments of `click.option`.
+    """
+    given: dict[str, Any] = {"help": f"{options.help(name)}{more}{default_shown(options, name)}."}
+    kind = _kind(options.field(name).type)
+    if kind is bool:
+        given |= {"is_flag": True, "default": None}
+    else:
+        given |= {"type": kind, "metavar": _METAVARS[kind]}
+    if choices := options.choices(name):
+        given["shell_complete"] = one_of(*choices)
+    return click.option(*short, f"--{name.replace('_', '-')}", **given | _ARGUMENTS.get(name, {}) | arguments)
+
+
+def _kind(annotation: Any) -> type:
+    """The type of an option on the command line: text where a field takes values of several types."""
+    kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
+    return kinds[0] if len(kinds) == 1 else str
+
+
+def in_order(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """One decorator that adds several options; the help lists them in this order."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
 
 def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    """`K=V` options as a dict; a value that is JSON counts as that, anything else as text."""
+    """A callback for `K=V` options: a dict. A value that is JSON is parsed, any other is text."""
     found = {}
     for pair in given:
         key, equals, value = pair.partition("=")
@@ -39,31 +80,31 @@ def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, 
 
 
 def utf8(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
-    """The callback of an option for text: raises EdgeLLMError for bytes that are not UTF-8."""
-    # Such bytes come as lone surrogates, which `decode` refuses as well.
-    return None if given is None else decode(given.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
+    """A callback for options of text. Raises EdgeLLMError for bytes that are not UTF-8."""
+    # Python passes such bytes as lone surrogates, which `decode_input` refuses as well.
+    return None if given is None else decode_input(given.encode(errors="surrogatepass"), option.opts[0], TOO_LONG)
 
 
 def number(least: int, most: float = math.inf, why: str = "") -> Callable[..., int | None]:
-    """A callback for options of `type=int`: refuses what is not from `least` to `most` as `edgellm.options` does.
+    """A callback for options of `type=int`: raises OptionError for a number that is not from `least` to `most`.
 
-    `why` ends what is said then.
+    `why` ends the message.
     """
 
     def check(value: object) -> int:
         try:
-            return whole(least, most)(value)
+            return integer(least, most)(value)
         except ValueError as error:
             raise ValueError(f"{error}{why}") from None
 
     def callback(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
-        return None if given is None else checked(parameter.name or "", check, given)
+        return None if given is None else validate(parameter.name or "", check, given)
 
     return callback
 
 
 def unless(none: int) -> Callable[..., int | None]:
-    """A callback for options of `type=int`: this number, by which llama.cpp means its default, is as good as none."""
+    """A callback for options of `type=int`: `none`, with which llama.cpp means its default, counts as not given."""
 
     def callback(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
         return None if given == none else given
@@ -80,92 +121,54 @@ def _biases(context: click.Context, parameter: click.Parameter, given: tuple[str
 
 def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
     for stop in given:
-        checked(parameter.name or "", text, stop)
+        validate(parameter.name or "", nonempty_text, stop)
     return given or None
 
 
-def _sampling(name: str, kind: type[float], help_text: str) -> Callable[[F], F]:
-    """An option of the sampler; the default in its help is ours, which the model's file may replace."""
-    default = {option.name: option.default for option in fields(GenerationOptions)}[name[2:].replace("-", "_")]
-    return click.option(name, type=kind, help=f"{help_text} [{default}].")
+context_option = option_of(LoadOptions, "ctx", callback=unless(0))
+"""Adds --ctx."""
 
+gpu_options = in_order(
+    option_of(LoadOptions, "gpu_layers"),
+    option_of(LoadOptions, "gpu"),
+    option_of(LoadOptions, "gpu_memory"),
+    option_of(LoadOptions, "cpu_ffn"),
+    option_of(LoadOptions, "gpu_strict"),
+)
+"""Adds the options of what runs on a GPU."""
 
-def generation_options(function: F) -> F:
-    """Add how text is sampled and when it ends: the fields of `GenerationOptions`."""
-    for option in (
-        click.option("--special", is_flag=True, default=None, help="Parse and show special tokens."),
-        click.option("--stop", multiple=True, callback=_stops, metavar="TEXT", help="End before it; repeatable."),
-        click.option("--seed", type=int, callback=unless(-1), help="The same seed gives the same text."),
-        click.option("--logit-bias", multiple=True, callback=_biases, metavar="ID=BIAS", help="Add to a logit."),
-        _sampling("--penalty-last-n", int, "Tokens before it that the penalties look at; -1 for all"),
-        _sampling("--frequency-penalty", float, "Lower a logit by this for each time its token came"),
-        _sampling("--presence-penalty", float, "Lower the logits of tokens that came by this"),
-        _sampling("--repeat-penalty", float, "Divide the logits of tokens that came by this; 1 is off"),
-        _sampling("--min-p", float, "Drop tokens below this share of the likeliest; 0 is off"),
-        _sampling("--top-p", float, "Keep the likeliest tokens of this total probability; 1 is off"),
-        _sampling("--top-k", int, "Keep so many of the likeliest tokens; 0 is off"),
-        _sampling("--temp", float, "Temperature; 0 always takes the likeliest token"),
-        click.option(
-            "-n",
-            "--max-tokens",
-            type=int,
-            callback=unless(-1),
-            help="Most tokens to generate; else until the model ends.",
-        ),
-    ):
-        function = option(function)
-    return function
+load_options = in_order(
+    option_of(LoadOptions, "threads"),
+    context_option,
+    option_of(LoadOptions, "kv_type"),
+    option_of(LoadOptions, "kv_memory"),
+    gpu_options,
+    option_of(LoadOptions, "engine"),
+    option_of(LoadOptions, "tokenizer_pre"),
+)
+"""Adds an option for each field of `LoadOptions`."""
 
+_REPEATABLE: dict[str, Any] = {"multiple": True, "more": "; repeatable"}
+generation_options = in_order(
+    option_of(GenerationOptions, "max_tokens", "-n", callback=unless(-1)),
+    option_of(GenerationOptions, "temp"),
+    option_of(GenerationOptions, "top_k"),
+    option_of(GenerationOptions, "top_p"),
+    option_of(GenerationOptions, "min_p"),
+    option_of(GenerationOptions, "repeat_penalty"),
+    option_of(GenerationOptions, "presence_penalty"),
+    option_of(GenerationOptions, "frequency_penalty"),
+    option_of(GenerationOptions, "penalty_last_n"),
+    option_of(GenerationOptions, "logit_bias", callback=_biases, metavar="ID=BIAS", **_REPEATABLE),
+    option_of(GenerationOptions, "seed", callback=unless(-1)),
+    option_of(GenerationOptions, "stop", callback=_stops, metavar="TEXT", **_REPEATABLE),
+    option_of(GenerationOptions, "special"),
+)
+"""Adds the options of sampling and of the end of the text: the fields of `GenerationOptions` but `logprobs`."""
 
-def gpu_options(function: F) -> F:
-    """Add what of a model goes on which GPU."""
-    for option in (
-        click.option("--gpu-strict", is_flag=True, default=None, help="Fail where the GPU cannot do what is asked."),
-        click.option("--cpu-ffn", is_flag=True, default=None, help="Put only attention of these layers there."),
-        click.option("--gpu-memory", type=float, metavar="GB", help="Memory of the GPU that may be used."),
-        click.option("--gpu", metavar="NAME", help="Which GPU, by name or number; see `edgellm devices`."),
-        click.option(
-            "--gpu-layers",
-            metavar="N",
-            shell_complete=one_of("all", "auto"),
-            help="Layers on the GPU: a number, all, or auto (the default).",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def context_option(function: F) -> F:
-    """Add the length of the context."""
-    shown = "Most tokens of prompt and reply; the model's own if not given."
-    return click.option("--ctx", type=int, callback=unless(0), help=shown)(function)
-
-
-def load_options(function: F) -> F:
-    """Add how a model is opened: the fields of `LoadOptions`."""
-    for option in (
-        click.option(
-            "--tokenizer-pre",
-            metavar="NAME",
-            shell_complete=pre_tokenizers,
-            help="A pre-tokenizer in place of the file's own.",
-        ),
-        click.option(
-            "--engine",
-            metavar="NAME",
-            shell_complete=ENGINES,
-            help="What computes: edgellm (the default) or llama.cpp.",
-        ),
-        gpu_options,
-        click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP),
-        click.option(
-            "--kv-type",
-            metavar="TYPE",
-            shell_complete=KV_TYPES,
-            help="KV cache: f16 (the default), f32, or q8_0 (half the memory).",
-        ),
-        context_option,
-        click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models)."),
-    ):
-        function = option(function)
-    return function
+overflow_option = option_of(ChatOptions, "overflow")
+template_option = option_of(TemplateOptions, "template")
+template_arg_option = click.option(
+    "--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A variable for the template; repeatable."
+)
+system_option = click.option("--system", metavar="TEXT", callback=utf8, help="The system prompt.")

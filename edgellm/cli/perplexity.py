@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import ENGINES, KV_TYPES, number
-from edgellm.cli.prompts import STDIN
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import files, model_names
+from edgellm.cli.options import number, option_of
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.prompt_input import STDIN
+from edgellm.cli.shell_completion import files, model_names
 from edgellm.options import LoadOptions
-from edgellm.system.text_input import LONGEST, decode, fault, read
+from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, input_error, read_input
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 @click.option(
     "--against", metavar="REF", shell_complete=model_names, help="Compare with this model, of the same vocabulary."
 )
-@click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
-@click.option("--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help="KV cache: f16 (the default), f32, or q8_0.")
-@click.option(
-    "--engine", metavar="NAME", shell_complete=ENGINES, help="What computes: edgellm (the default) or llama.cpp."
-)
+@option_of(LoadOptions, "threads")
+@option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "engine")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, file: str, against: str | None, as_json: bool, **load: Any) -> None:
@@ -57,7 +55,7 @@ def _perplexity(name: str, against: str | None, file: str, as_json: bool, load: 
     known: list[Perplexity] = []
     interrupted = False
     try:
-        with notices(), Progress() as progress:
+        with show_warnings(), ProgressLine() as progress:
             _score(text, name, against, load, progress, known)
     except KeyboardInterrupt:
         interrupted = True
@@ -69,7 +67,7 @@ def _perplexity(name: str, against: str | None, file: str, as_json: bool, load: 
 
 
 def _score(
-    text: str, name: str, against: str | None, load: dict[str, Any], progress: Progress, known: "list[Perplexity]"
+    text: str, name: str, against: str | None, load: dict[str, Any], progress: ProgressLine, known: "list[Perplexity]"
 ) -> None:
     """Score a text; `known` gets the figures as they come, so that none is lost."""
     from edgellm.model import Model  # after the options were checked: they bring numpy and more
@@ -93,14 +91,14 @@ def _score(
 def _read(path: str) -> str:
     """The text of a file, less the end of its last line, as llama.cpp reads it."""
     if path == STDIN:
-        data, path = sys.stdin.buffer.read(LONGEST + 1) if sys.stdin else b"", "stdin"
+        data, path = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1) if sys.stdin else b"", "stdin"
     else:
-        data = read(path)
+        data = read_input(path)
     if data.startswith(b"GGUF"):
-        raise fault(path, "is a GGUF file, not a text; give MODEL first, then FILE")
-    text = decode(data, path, "give a part of it").removesuffix("\n")
+        raise input_error(path, "is a GGUF file, not a text; give MODEL first, then FILE")
+    text = decode_input(data, path, "give a part of it").removesuffix("\n")
     if not text:
-        raise fault(path, "is empty; give a text")
+        raise input_error(path, "is empty; give a text")
     return text
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.options import KV_MEMORY_HELP, KV_TYPES, context_option, gpu_options
-from edgellm.cli.screen import Progress, notices
-from edgellm.cli.shell import model_names
+from edgellm.cli.options import context_option, gpu_options, option_of
+from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import counted, size, table
 from edgellm.options import LoadOptions
-from edgellm.terminal.tables import table
 
 if TYPE_CHECKING:
     from edgellm.perf.plan import GPUPlan, Plan
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 @click.command("plan")
 @click.argument("model", shell_complete=model_names)
 @context_option
-@click.option(
-    "--kv-type", metavar="TYPE", shell_complete=KV_TYPES, help=f"Type of the KV cache [{LoadOptions().kv_type}]."
-)
-@click.option("--kv-memory", type=float, metavar="GB", help=KV_MEMORY_HELP)
-@click.option("--threads", type=int, help="Threads; if not given one per performance core, or 1 (tiny models).")
+@option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "kv_memory")
+@option_of(LoadOptions, "threads")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:
@@ -64,10 +62,10 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
     from edgellm.perf.bandwidth import measure
     from edgellm.perf.machine_profile import keep
-    from edgellm.system.folders import speeds_file
+    from edgellm.system.folders import machine_profile_file
 
     try:
-        with notices(), Progress() as progress:
+        with show_warnings(), ProgressLine() as progress:
             progress.working("measuring this machine, once")
             measured = measure(threads, unknown, progress.compiling)
     except EdgeLLMError as error:
@@ -77,15 +75,13 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
         note = "another program took the CPU while this machine was measured, so it may be faster than told here"
         click.echo(f"edgellm: note: {note}; plan once more when nothing else runs", err=True)
     elif not keep(threads, measured.speeds):
-        note = f"what was measured cannot be kept in {speeds_file()}, so every plan measures it anew"
+        note = f"what was measured cannot be kept in {machine_profile_file()}, so every plan measures it anew"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
     return measured.speeds
 
 
 def _memory(plan: "Plan") -> Iterator[str]:
-    from edgellm.fmt import counted, size
-
     ctx, gpu = counted(plan.ctx, "token"), plan.gpu
     where = f"{plan.devices[0]['blocks']} blocks{'' if gpu else ', all'} on the CPU"
     rows = [
@@ -103,8 +99,6 @@ def _memory(plan: "Plan") -> Iterator[str]:
 
 
 def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
-    from edgellm.fmt import counted, size
-
     if expected := figures["decode"]:
         full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
@@ -115,8 +109,6 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
-    from edgellm.fmt import size
-
     free = "" if gpu.available is None else f"of {size(gpu.available)} that may be used"
     short = gpu.available is not None and gpu.total > gpu.available
     return [
@@ -129,8 +121,6 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
 
 
 def _kv_verdict(plan: "Plan") -> str:
-    from edgellm.fmt import counted, size
-
     if plan.kv_cache <= plan.kv_memory:
         return ""
     return f"; it may take {size(plan.kv_memory)}, enough for {counted(plan.kv_tokens, 'token')}"

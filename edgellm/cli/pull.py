@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from edgellm.cli.screen import Progress
-from edgellm.terminal.tables import table
+from edgellm.cli.progress import ProgressLine
+from edgellm.fmt import printable, size, table
 
 
 @click.command("pull")
@@ -22,28 +22,26 @@ def command(reference: str | None) -> None:
     if reference is None:
         click.echo("\n".join(_suggestions()))
         return
-    from edgellm.cli.transfer import stopping
+    from edgellm.cli.pull_progress import resume_hint
 
-    with stopping(), Progress() as progress:
+    with resume_hint(), ProgressLine() as progress:
         done = list(_obtained(reference, progress))
     click.echo("\n".join(done))
 
 
-def _obtained(reference: str, progress: Progress) -> Iterator[str]:
+def _obtained(reference: str, progress: ProgressLine) -> Iterator[str]:
     """Get a model; what to say of it."""
-    from edgellm.cli.transfer import Transfer
-    from edgellm.fmt import printable
+    from edgellm.cli.pull_progress import PullDisplay
     from edgellm.hub import fetch_model
-    from edgellm.models import name_of
+    from edgellm.models import display_name
 
-    model = fetch_model(reference, Transfer(progress))
-    yield f"{printable(str(model.path), 400)} {model.how}"
-    name = shlex.quote(printable(name_of(model.path), 400))
+    model = fetch_model(reference, PullDisplay(progress))
+    yield f"{printable(str(model.path), 400)} {model.state}"
+    name = shlex.quote(printable(display_name(model.path), 400))
     yield f"next: edgellm generate {name} -p 'Hello!'"
 
 
 def _suggestions() -> Iterator[str]:
-    from edgellm.fmt import size
     from edgellm.hub.suggestions import SUGGESTIONS
     from edgellm.system.machine import available_memory
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from edgellm.cli.conversion import TYPES, carry_out, conversion_options
-from edgellm.cli.new_file import chosen_target
-from edgellm.cli.shell import files, model_names
+from edgellm.cli.conversion import TYPES, conversion_options, run_job
+from edgellm.cli.output_path import output_path
+from edgellm.cli.shell_completion import files, model_names
 from edgellm.fmt import printable
 
 
@@ -29,8 +29,8 @@ def command(context: click.Context, /, model: str, out: str | None, dry_run: boo
 
     _check_words([out] if out else [], context.args)
     path = resolve(model)
-    target = chosen_target(out, lambda: name_of_file(path, model), given["type"], force or dry_run, [path])
-    carry_out(partial(prepare_quantize, path, target, **given), dry_run, force)
+    target = output_path(out, lambda: name_of_file(path, model), given["type"], force or dry_run, [path])
+    run_job(partial(prepare_quantize, path, target, **given), dry_run, force)
 
 
 def _check_words(out: list[str], others: list[str]) -> None:

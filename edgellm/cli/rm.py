@@ -4,12 +4,13 @@ import sys
 
 import click
 
-from edgellm.cli.shell import removable
+from edgellm.cli.shell_completion import removable_models
 from edgellm.errors import OptionError
+from edgellm.fmt import printable, size
 
 
 @click.command("rm")
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=removable)
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=removable_models)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(models: tuple[str, ...], yes: bool) -> None:
     """Remove models that `edgellm pull` or `edgellm convert ORG/NAME` brought, after asking.
@@ -17,7 +18,6 @@ def command(models: tuple[str, ...], yes: bool) -> None:
     MODEL is a name that `edgellm list` shows, or ORG/NAME for all that came from there, unfinished or not. Files that
     were not pulled are never removed.
     """
-    from edgellm.fmt import printable, size
     from edgellm.models.removal import find_removable, remove
 
     items = {(item.folder, item.names): item for model in models for item in find_removable(model)}

@@ -5,10 +5,10 @@ import sys
 
 import click
 
-from edgellm.cli.shell import model_names, pre_tokenizers
+from edgellm.cli.shell_completion import model_names, pre_tokenizers
 from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
-from edgellm.system.text_input import plain
+from edgellm.system.text_input import decode_utf8
 from edgellm.terminal.streams import write
 from edgellm.text.tokenizer import Tokenizer
 
@@ -59,7 +59,7 @@ def _show(text: str, raw: bool) -> None:
 def read_text() -> str:
     """All of stdin, line ends kept as they are; EdgeLLMError if it is not UTF-8."""
     try:
-        return plain(sys.stdin.buffer.read()) if sys.stdin else ""
+        return decode_utf8(sys.stdin.buffer.read()) if sys.stdin else ""
     except UnicodeDecodeError as error:
         raise EdgeLLMError(f"stdin: byte {error.start} is not UTF-8; convert the input") from None
 

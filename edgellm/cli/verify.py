@@ -4,7 +4,7 @@ import json
 
 import click
 
-from edgellm.cli.shell import model_names
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError
 from edgellm.fmt import counted, printable, size
 from edgellm.gguf import GGUFFile

@@ -23,7 +23,7 @@ from edgellm.engine.runner import Runner
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.system.fork import Origin
+from edgellm.system.fork import ForkGuard
 from kquants.jit import Progress
 from kquants.layout import MOST_ROWS
 
@@ -85,7 +85,7 @@ class Engine:
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
-        self._origin = Origin()
+        self._origin = ForkGuard()
         self._run_on(*self._open_gpu(offload.layers, uploading))
 
     def _open_gpu(self, layers: int | str, uploading: Uploading | None = None) -> tuple[Placement, Device | None]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from edgellm.engine.memory import Placed, aligned
 from edgellm.errors import EdgeLLMError
-from edgellm.system.fork import Origin
+from edgellm.system.fork import ForkGuard
 from kquants.layout import (
     CLOCK,
     CLOCK_ID,
@@ -83,7 +83,7 @@ class ThreadPool:
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
-        self._origin = Origin()
+        self._origin = ForkGuard()
         self._post = _function(kernels["post"], 5)
         self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
         words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
@@ -144,7 +144,7 @@ class ThreadPool:
 
     def close(self) -> None:
         """Let the threads end. Nothing may be running. After a fork there are none."""
-        if not self._origin.is_here():
+        if not self._origin.in_owner_process():
             return
         # A job for the caller alone: the others no longer look out for one. Each of them would yield thousands of times
         # before it sleeps, and beside busy programs a yield may take milliseconds.

@@ -176,7 +176,7 @@ class Generation:
         self._stop(wait=True)
 
     def _stop(self, wait: bool) -> None:
-        if not self.finish_reason and self._session.origin.is_here():
+        if not self.finish_reason and self._session.origin.in_owner_process():
             self._wish()
             # Whoever has the turn ends it; between two tokens nobody has it, and perhaps nobody asks for more.
             if self._turn.acquire(blocking=wait and self._owner != get_ident()):

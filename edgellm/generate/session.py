@@ -11,7 +11,7 @@ from weakref import WeakSet
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
 from edgellm.generate.fair_lock import GivenUp, Turns
-from edgellm.system.fork import Origin
+from edgellm.system.fork import ForkGuard
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Session:
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
-        self.engine, self.name, self.origin = engine, name, Origin()
+        self.engine, self.name, self.origin = engine, name, ForkGuard()
         self.closed = self._closing = False
         self.holders: WeakSet[Holder] = WeakSet()
         self._turns = Turns()
@@ -177,7 +177,7 @@ class Session:
         After a fork, only the memory of this process is let go of.
         """
         self._closing = True
-        if self.origin.is_here():
+        if self.origin.in_owner_process():
             self.engine.stop()
             self._turns.take(self._end)
         else:

@@ -1,6 +1,15 @@
-"""Floor 2: GGUF files, read through a memory map and trusted in nothing.
+"""GGUF files, read through a memory map. Everything that a file says is checked before it is used.
 
-The public names load on first use: `printable` is for everybody's messages, and must not bring numpy along.
+file            GGUFFile: a model with typed access to its metadata, and its tensors
+split, part     the parts of a split model; one file on disk
+mapped_file     the memory map; sigbus, sigbus_handler: what happens when a mapped file is cut short
+reader          reads a header number by number within bounds; values, tensors: metadata and the tensor table
+detect          what a file is that is no GGUF file
+check           `edgellm verify`; nonfinite: NaN and Inf in weights
+filetypes       the names of `general.file_type`
+header_only     a file that is not written yet, read from its header
+
+The public names load on first use, so that importing this package does not import numpy.
 """
 
 from importlib import import_module
@@ -9,11 +18,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgellm.gguf.file import GGUFFile
     from edgellm.gguf.tensors import Tensor
-    from edgellm.gguf.values import Strings
+    from edgellm.gguf.values import StringArray
 
-_HOME_OF = {"GGUFFile": "edgellm.gguf.file", "Strings": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
+_HOME_OF = {"GGUFFile": "edgellm.gguf.file", "StringArray": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
 
-__all__ = ["GGUFFile", "Strings", "Tensor"]
+__all__ = ["GGUFFile", "StringArray", "Tensor"]
 
 
 def __getattr__(name: str) -> object:

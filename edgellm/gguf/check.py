@@ -1,6 +1,6 @@
-"""Is a GGUF file whole? What `edgellm verify` looks at beyond what opening the file has checked.
+"""The checks of `edgellm verify`, beyond those that opening a file makes.
 
-Only what holds for every architecture is checked here: an architecture checks its own shapes at open.
+Only rules that hold for every architecture are checked here: an architecture checks its own shapes at open.
 """
 
 import re
@@ -12,16 +12,16 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf import sigbus
 from edgellm.gguf.file import GGUFFile
-from edgellm.gguf.finite import find_not_finite
+from edgellm.gguf.nonfinite import find_nonfinite
 from edgellm.gguf.tensors import Tensor
-from edgellm.gguf.values import NO_TOKEN, Strings
+from edgellm.gguf.values import NO_TOKEN, StringArray
 
 _PER_TOKEN = ("tokenizer.ggml.token_type", "tokenizer.ggml.scores")
 _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
 
 
 def find_problems(file: GGUFFile) -> Iterator[str]:
-    """Every problem in an open file as a line of text, found while iterating; weights are read in slabs.
+    """Yield each problem of an open file as a line of text. Weights are read in slabs of 1 MiB.
 
     Raises ModelFileError if the file is cut short meanwhile.
     """
@@ -54,7 +54,7 @@ def _tokenizer(file: GGUFFile) -> Iterator[str]:
     tokens = file.metadata.get("tokenizer.ggml.tokens")
     if tokens is None:
         return
-    if not isinstance(tokens, Strings):
+    if not isinstance(tokens, StringArray):
         yield "key tokenizer.ggml.tokens is not an array of text"
         return
     for key in _PER_TOKEN:
@@ -67,14 +67,14 @@ def _tokenizer(file: GGUFFile) -> Iterator[str]:
 
 
 def special_ids(file: GGUFFile) -> Iterator[tuple[str, object]]:
-    """The keys that name a token by its id, `tokenizer.ggml.bos_token_id` and the like, with their values."""
+    """The metadata keys that name a token by its id, such as `tokenizer.ggml.bos_token_id`, with their values."""
     for key, value in file.metadata.items():
         if key.startswith("tokenizer.ggml.") and key.endswith("_token_id"):
             yield key, value
 
 
 def _blocks(file: GGUFFile) -> Iterator[str]:
-    """The blocks that have tensors are 0 to block_count - 1."""
+    """Check that the blocks that have tensors are 0 to block_count - 1."""
     count = _own_int(file, "block_count")
     found = {int(name[1]) for name in map(_BLOCK.match, file.tensors) if name}
     if count is None or not found:
@@ -87,7 +87,7 @@ def _blocks(file: GGUFFile) -> Iterator[str]:
 
 
 def _embedding(file: GGUFFile) -> Iterator[str]:
-    """The token embedding has a row for each token, as wide as the model."""
+    """Check that the token embedding has a row for each token, and as many columns as the model is wide."""
     embedding = file.tensors.get("token_embd.weight")
     if embedding is None:
         return
@@ -96,7 +96,7 @@ def _embedding(file: GGUFFile) -> Iterator[str]:
         return
     rows, columns = embedding.shape
     tokens, width = file.metadata.get("tokenizer.ggml.tokens"), _own_int(file, "embedding_length")
-    if isinstance(tokens, Strings) and len(tokens) not in (0, rows):
+    if isinstance(tokens, StringArray) and len(tokens) not in (0, rows):
         yield f"tensor token_embd.weight has {rows} rows for {len(tokens)} tokens"
     if width not in (None, columns):
         yield f"tensor token_embd.weight has {columns} columns for an embedding_length of {width}"
@@ -108,7 +108,7 @@ def _own_int(file: GGUFFile, key: str) -> int | None:
 
 
 def _weights(tensor: Tensor) -> Iterator[str]:
-    found = find_not_finite(tensor)
+    found = find_nonfinite(tensor)
     if found:
         total = tensor.size // tensor.type.block
         share = f"{found.bad} of {total}"

@@ -1,4 +1,4 @@
-"""A GGUF model file, whole: all its parts, its metadata with typed access, its tensors."""
+"""A GGUF model: all its parts, its metadata with typed access, its tensors."""
 
 import os
 import re
@@ -12,10 +12,10 @@ import numpy as np
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.gguf.part import Part, close_part
+from edgellm.gguf.part import GGUFPart, close_part
 from edgellm.gguf.split import open_parts
 from edgellm.gguf.tensors import Tensor
-from edgellm.gguf.values import Strings
+from edgellm.gguf.values import StringArray
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -26,13 +26,13 @@ _DTYPE_KINDS = {int: "iu", float: "f", bool: "b"}
 
 
 class GGUFFile:
-    """A model as stored: `GGUFFile.open(path)`, then use as a context manager or call `close`.
+    """An open GGUF model. Make it with `GGUFFile.open(path)`; use it as a context manager or call `close`.
 
-    The getters raise ModelFileError, naming file and key, for a value of another type, and for a missing key
+    The getters raise ModelFileError, which names file and key, for a value of another type, and for a missing key
     unless they are given a default.
     """
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[GGUFPart]) -> None:
         first = parts[0]
         self._parts = parts
         self.path: Path = first.path
@@ -44,22 +44,22 @@ class GGUFFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Map a file, with all its parts if it is split, whichever part is given.
+        """Map a file. For a split model, `path` may be any part, and all parts are mapped.
 
-        Raises ModelFileError when it is missing, unreadable, damaged or no GGUF file.
+        Raises ModelFileError for a file that is missing, unreadable, damaged or no GGUF file.
         """
         return cls(open_parts(Path(path)))
 
     def check(self) -> None:
         """Raise ModelFileError if the file was cut short since it was opened, or its disk failed.
 
-        What was read of it before may then be zeros in place of weights.
+        In that case, weights that were read before may be zeros.
         """
         for part in self._parts:
             part.map.check()
 
     def close(self) -> None:
-        """Forget the tensors and metadata, and unmap what nobody holds a view of."""
+        """Drop the tensors and metadata, and unmap each part that has no views any more."""
         self.tensors.clear()
         for part in self._parts:
             close_part(part)
@@ -75,14 +75,14 @@ class GGUFFile:
 
     @property
     def architecture(self) -> str:
-        """`general.architecture`; ModelFileError without it, or if it is no plain word."""
+        """`general.architecture`. Raises ModelFileError if it is missing or not a plain word."""
         name = self.get_str("general.architecture")
         if not _PLAIN.fullmatch(name):
             self._wrong("general.architecture", "a plain word")
         return name
 
     def fail(self, problem: str) -> NoReturn:
-        """Raise ModelFileError with the file's name before `problem`."""
+        """Raise ModelFileError for `problem`, with the path of the file before it."""
         raise ModelFileError(f"{printable(str(self.path), 400)}: {problem}")
 
     def get_int(self, key: str, default: T = _REQUIRED) -> int | T:
@@ -90,7 +90,7 @@ class GGUFFile:
         return self._get(key, (int,), "an integer", default)
 
     def get_float(self, key: str, default: T = _REQUIRED) -> float | T:
-        """A finite number; an integer will do."""
+        """A finite float or an integer."""
         value = self._get(key, (float, int), "a number", default)
         if key in self.metadata and not isfinite(self.metadata[key]):
             self._wrong(key, "finite")
@@ -101,20 +101,20 @@ class GGUFFile:
         return self._get(key, (bool,), "true or false", default)
 
     def get_str(self, key: str, default: T = _REQUIRED) -> str | T:
-        """Text; bytes that are not UTF-8 appear as U+FFFD."""
+        """Text. Bytes that are not UTF-8 become U+FFFD."""
         return self._get(key, (str,), "text", default)
 
-    def get_strings(self, key: str, default: T = _REQUIRED) -> Strings | T:
-        """An array of strings, decoded when asked for."""
-        return self._get(key, (Strings,), "an array of text", default)
+    def get_strings(self, key: str, default: T = _REQUIRED) -> StringArray | T:
+        """An array of strings, decoded on access."""
+        return self._get(key, (StringArray,), "an array of text", default)
 
     def hint(self, key: str, kind: type[V]) -> V | None:
-        """A value that nothing depends on; None where it is absent, or of another type than `kind`."""
+        """An optional value: None if it is absent or of another type than `kind`."""
         value = self.metadata.get(key)
         return value if type(value) is kind else None
 
     def get_array(self, key: str, kind: type[float] | type[bool], default: T = _REQUIRED) -> Array | T:
-        """A read-only 1-D array of int, float or bool (`kind`, of any width) in the map; maybe unaligned."""
+        """A read-only 1-D view of the map: int, float or bool (`kind`) of any width. It may be unaligned."""
         wanted = f"an array of {kind.__name__}"
         value = self._get(key, (np.ndarray,), wanted, default)
         if isinstance(value, np.ndarray) and value.dtype.kind not in _DTYPE_KINDS[kind]:

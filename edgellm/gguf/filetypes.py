@@ -1,6 +1,6 @@
-"""The mixes of tensor types that a file can say it has, in `general.file_type`.
+"""The quantization mixes that a file can declare in `general.file_type`.
 
-Numbers are those of llama.cpp (`llama.h`, enum llama_ftype); its retired ones are left out.
+The numbers are those of llama.cpp (`llama.h`, enum llama_ftype), without its retired ones.
 """
 
 _PLAIN = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 32: "BF16"}

@@ -1,4 +1,4 @@
-"""One file on disk: mapped, its header read and checked."""
+"""One GGUF file on disk: mapped, its header read and checked."""
 
 import mmap
 import stat
@@ -12,20 +12,22 @@ from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.gguf.cursor import Cursor
-from edgellm.gguf.foreign import what_it_is
-from edgellm.gguf.mapped import MappedFile
-from edgellm.gguf.tensors import Tensor, place, read_tensor_info
+from edgellm.gguf.detect import describe_format
+from edgellm.gguf.mapped_file import MappedFile
+from edgellm.gguf.reader import HeaderReader
+from edgellm.gguf.tensors import Tensor, place_tensors, read_tensor_info
 from edgellm.gguf.values import read_value
 
-# Far above any real file: a hostile header would become objects of twenty times its size.
 _MAX_KEYS = _MAX_TENSORS = 1 << 16
+"""Far above any real file. They bound memory: the Python objects of a header take about twenty times its bytes."""
+
 _LEAST_KEY, _LEAST_TENSOR = 8 + 1 + 4 + 1, 8 + 1 + 4 + 8 + 4 + 8
+"""The fewest bytes that a metadata key with its value and an entry of the tensor table take."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A mapped GGUF file: all of a model, or one part of a split one."""
+class GGUFPart:
+    """A mapped GGUF file: a whole model, or one part of a split model."""
 
     path: Path
     map: MappedFile
@@ -34,30 +36,29 @@ class Part:
     tensors: dict[str, Tensor]
 
 
-def open_part(path: Path) -> Part:
-    """Map `path` and read its header; ModelFileError says what is wrong with it."""
+def open_part(path: Path) -> GGUFPart:
+    """Map `path` and read its header. Raises ModelFileError, which says what is wrong with the file."""
     mapped = _map(path)
     try:
         return _read_part(mapped, path)
     finally:
-        mapped.check()  # before anyone looks at what was read, or at what is wrong with it
+        mapped.check()  # a file that was cut short meanwhile is reported as that, not as damaged
 
 
-def _read_part(mapped: MappedFile, path: Path) -> Part:
-    cursor = Cursor(memoryview(mapped), path)
-    return Part(path, mapped, *read_header(cursor, np.frombuffer(mapped, np.uint8)))
+def _read_part(mapped: MappedFile, path: Path) -> GGUFPart:
+    reader = HeaderReader(memoryview(mapped), path)
+    return GGUFPart(path, mapped, *read_header(reader, np.frombuffer(mapped, np.uint8)))
 
 
-def read_header(cursor: Cursor, data: NDArray[np.uint8]) -> tuple[int, dict[str, Any], dict[str, Tensor]]:
-    """Version, metadata and tensors of a file whose header is at the cursor; `data` is the whole file."""
-    version = _read_version(cursor)
-    n_tensors = cursor.count(_LEAST_TENSOR, "tensors", _MAX_TENSORS)
-    metadata = _read_metadata(cursor, cursor.count(_LEAST_KEY, "keys", _MAX_KEYS))
-    return version, metadata, _read_tensors(cursor, n_tensors, _alignment(cursor, metadata), data)
+def read_header(reader: HeaderReader, data: NDArray[np.uint8]) -> tuple[int, dict[str, Any], dict[str, Tensor]]:
+    """Read version, metadata and tensors; `reader` is at the first byte of the file, `data` is the whole file."""
+    version = _read_version(reader)
+    n_tensors = reader.count(_LEAST_TENSOR, "tensors", _MAX_TENSORS)
+    metadata = _read_metadata(reader, reader.count(_LEAST_KEY, "keys", _MAX_KEYS))
+    return version, metadata, _read_tensors(reader, n_tensors, _alignment(reader, metadata), data)
 
 
 def _map(path: Path) -> MappedFile:
-    """The file as a read-only map."""
     name = printable(str(path), 400)
     try:
         mode = path.stat().st_mode
@@ -81,20 +82,20 @@ def _map(path: Path) -> MappedFile:
 
 
 def _in_huge_pages(mapped: MappedFile) -> MappedFile:
-    """Ask Linux to read the file into huge pages: weights are then read 15 % faster, and from disk 4 times."""
+    """Ask Linux for huge pages: weights are then read 15 % faster, and 4 times as fast from disk."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them
+        with suppress(OSError):  # a kernel without huge pages
             mapped.madvise(mmap.MADV_HUGEPAGE)
     return mapped
 
 
-def _read_version(cursor: Cursor) -> int:
-    head = bytes(cursor.buffer[:512])
-    name = printable(str(cursor.path), 400)
+def _read_version(reader: HeaderReader) -> int:
+    head = bytes(reader.buffer[:512])
+    name = printable(str(reader.path), 400)
     if not head.startswith(b"GGUF"):
-        raise ModelFileError(f"{name}: is {printable(what_it_is(head), 200)}")
-    cursor.skip(4)
-    version = cursor.u32()
+        raise ModelFileError(f"{name}: is {printable(describe_format(head), 200)}")
+    reader.skip(4)
+    version = reader.u32()
     if version in (2, 3):
         return version
     if version and version & 0xFFFF == 0:
@@ -104,39 +105,39 @@ def _read_version(cursor: Cursor) -> int:
     raise ModelFileError(f"{name}: is GGUF version {version}, not 2 or 3; update edgellm, or download again")
 
 
-def _read_metadata(cursor: Cursor, n: int) -> dict[str, Any]:
+def _read_metadata(reader: HeaderReader, n: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for number in range(n):
-        cursor.doing = f"key {number} of its metadata"
-        key = cursor.name()
-        cursor.doing = f"key {printable(key)}"
+        reader.context = f"key {number} of its metadata"
+        key = reader.name()
+        reader.context = f"key {printable(key)}"
         if key in metadata:
-            cursor.fail("is damaged: a key appears twice")
-        metadata[key] = read_value(cursor, cursor.u32())
+            reader.fail("is damaged: a key appears twice")
+        metadata[key] = read_value(reader, reader.u32())
     return metadata
 
 
-def _alignment(cursor: Cursor, metadata: dict[str, Any]) -> int:
-    """`general.alignment`, 32 unless given: a power of two from 8, so that a view of float64 is aligned."""
+def _alignment(reader: HeaderReader, metadata: dict[str, Any]) -> int:
+    """`general.alignment` in bytes, 32 by default. It must be a power of two from 8, which aligns float64 views."""
     value = metadata.get("general.alignment", 32)
     if type(value) is not int or value < 8 or value & (value - 1):
-        cursor.doing = "key general.alignment"
-        cursor.fail("is damaged: the alignment is not a power of two from 8")
+        reader.context = "key general.alignment"
+        reader.fail("is damaged: the alignment is not a power of two from 8")
     return int(value)
 
 
-def _read_tensors(cursor: Cursor, n: int, alignment: int, data: NDArray[np.uint8]) -> dict[str, Tensor]:
+def _read_tensors(reader: HeaderReader, n: int, alignment: int, data: NDArray[np.uint8]) -> dict[str, Tensor]:
     infos = {}
     for number in range(n):
-        info = read_tensor_info(cursor, number)
+        info = read_tensor_info(reader, number)
         if info.name in infos:
-            cursor.fail("is damaged: a tensor appears twice")
+            reader.fail("is damaged: a tensor appears twice")
         infos[info.name] = info
-    return {tensor.name: tensor for tensor in place(cursor, list(infos.values()), alignment, data)}
+    return {tensor.name: tensor for tensor in place_tensors(reader, list(infos.values()), alignment, data)}
 
 
-def close_part(part: Part) -> None:
-    """Unmap, unless views are still in use: then the map goes with the last of them."""
+def close_part(part: GGUFPart) -> None:
+    """Unmap a part. While views exist, the map stays until the last of them is dropped."""
     part.metadata.clear()
     part.tensors.clear()
     with suppress(BufferError):

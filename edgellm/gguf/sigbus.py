@@ -1,16 +1,16 @@
-"""Pages of a mapped file that cannot be read any more: zeros take their place, and a count tells.
+"""A SIGBUS handler that replaces lost pages of mapped files by zeros, and counts the faults.
 
-Where another program cuts a mapped file short, or its disk fails, the system sends SIGBUS to the thread that touches a
-lost page, and by default ends the process. A handler must then either replace the page or never return, in threads that
-run compiled code and hold no lock of Python's. So it is machine code: it maps zeros over the rest of the file's map,
-counts, and returns, and the instruction that was interrupted reads them. Whoever computes with the map asks for the
-count before anything of the result is shown (`edgellm.gguf.mapped`).
+If another program cuts a mapped file short, or its disk fails, the system sends SIGBUS to the thread that reads a
+lost page, and by default ends the process. A handler must either replace the page or never return. It runs in threads
+of compiled code, without Python's lock, so it is machine code: it maps zeros over the rest of the file's map, counts,
+and returns; the interrupted instruction then reads zeros. Code that computes with a map checks the count before it
+shows a result (`edgellm.gguf.mapped_file`).
 
-Signals for other addresses, and those that a program sends, go to the handler that was there before: that of Python's
-faulthandler, for instance, or the system's, which ends the process.
+Signals for other addresses, and signals that a program sends, go to the previous handler, such as that of Python's
+faulthandler, or the system's, which ends the process.
 
-Sources: sigaction(2), mmap(2) and <signal.h> of Linux (glibc and musl) and macOS. Elsewhere nothing is installed;
-Windows lets nobody cut a mapped file short.
+Sources: sigaction(2), mmap(2) and <signal.h> of Linux (glibc and musl) and macOS. On other systems nothing is
+installed; Windows does not let programs cut a mapped file short.
 """
 
 import ctypes
@@ -24,13 +24,14 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
-from edgellm.gguf.sigbus_handler import FUNCTIONS, Table, compiled
+from edgellm.gguf.sigbus_handler import FUNCTIONS, MapTable, compiled
 
 
 class _System(NamedTuple):
-    """Flags of sigaction (SA_SIGINFO, SA_ONSTACK and SA_RESTART), where it has them, and where siginfo_t has si_addr.
+    """The layout of signal structures of an operating system.
 
-    A struct sigaction begins with the handler; `nbytes` is more than all of it.
+    `flags` are SA_SIGINFO, SA_ONSTACK and SA_RESTART, `flags_at` is their offset in struct sigaction, which begins with
+    the handler. `address_at` is the offset of si_addr in siginfo_t. `nbytes` is at least the size of struct sigaction.
     """
 
     flags: int
@@ -46,45 +47,48 @@ _SYSTEM = _SYSTEMS.get(sys.platform) if platform.machine() in _MACHINES else Non
 _START, _END, _FAULTS, _WORDS = range(4)
 _SLOTS = 1024
 _MOST_FAULTS = 1 << 16
-"""Faults of one map after which the signal is passed on: each thread has few, unless zeros are no help."""
+"""After this number of faults of one map, the signal goes to the previous handler. Each thread has few faults, unless
+mapping zeros does not work."""
 
 _TABLE = (ctypes.c_int64 * (_SLOTS * _WORDS))()
 _FREE = deque(range(0, _SLOTS * _WORDS, _WORDS))
 
 _installed: dict[int, tuple[Any, ...]] = {}
-"""What handlers of ours use, by their addresses: they stay, as a handler that came later may go back to them."""
+"""The objects that our handlers use, by the address of the handler.
+
+They are never freed, because a handler that another library installs later may call ours."""
 
 _installing = Lock()
 
 
-def watch(address: int, nbytes: int) -> int | None:
-    """Have zeros take the place of what is lost of a map, once `install` was called; the number of its slot.
+def register_map(address: int, nbytes: int) -> int | None:
+    """Register a map, whose lost pages then read as zeros once `install` was called.
 
-    None where all slots are taken.
+    Returns the number of its slot, or None if all slots are taken.
     """
     try:
         slot = _FREE.popleft()
     except IndexError:
         return None
     _TABLE[slot + _FAULTS] = 0
-    _TABLE[slot + _START] = address  # before the end: as long as that is 0, the slot holds no address
+    _TABLE[slot + _START] = address  # before the end: while the end is 0, the slot contains no address
     _TABLE[slot + _END] = address + -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     return slot
 
 
-def unwatch(slot: int) -> None:
-    """Forget a map, once, before anything else may lie where it was."""
-    _TABLE[slot + _END] = 0  # the beginning stays: with it, an end that the handler has read already is a true one
+def unregister_map(slot: int) -> None:
+    """Unregister a map. Call it once, before the map's addresses can be used again."""
+    _TABLE[slot + _END] = 0  # the start stays, so that an end that the handler has just read still belongs to it
     _FREE.append(slot)
 
 
-def faults(slot: int) -> int:
-    """How many times a lost page of a map was touched."""
+def fault_count(slot: int) -> int:
+    """The number of faults on lost pages of a map."""
     return _TABLE[slot + _FAULTS]
 
 
 def install() -> None:
-    """Make sure that a handler of ours gets the signal first, where there can be one. Brings LLVM."""
+    """Make a handler of ours the first one, where the system is supported. Imports LLVM."""
     if _SYSTEM is None:
         return
     with _installing, suppress(OSError):
@@ -106,9 +110,9 @@ def _word(action: Any) -> int:
 
 
 def _put_before(libc: Any, system: _System, previous: Any) -> None:
-    """Install a new handler that passes on to a previous one."""
+    """Install a new handler that passes signals for other addresses to `previous`."""
     functions = {name: _address(libc[name]) for name in FUNCTIONS}
-    table = Table(ctypes.addressof(_TABLE), _WORDS, len(_TABLE), _MOST_FAULTS)
+    table = MapTable(ctypes.addressof(_TABLE), _WORDS, len(_TABLE), _MOST_FAULTS)
     address, code = compiled(system.address_at, table, ctypes.addressof(previous), functions)
     action = ctypes.create_string_buffer(system.nbytes)
     struct.pack_into("=Q", action, 0, address)

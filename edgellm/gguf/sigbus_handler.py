@@ -1,4 +1,4 @@
-"""The handler of SIGBUS that `edgellm.gguf.sigbus` installs, made by LLVM for this process."""
+"""The machine code of the SIGBUS handler that `edgellm.gguf.sigbus` installs, compiled by LLVM for this process."""
 
 import mmap
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ FUNCTIONS = ("mmap", "sigaction", "raise")
 """The functions of the C library that the handler calls."""
 
 
-class Table(NamedTuple):
-    """The maps that are watched: slots of `words` int64 from `address` on, `all_words` in all.
+class MapTable(NamedTuple):
+    """The table of registered maps: slots of `words` int64 each from `address` on, `all_words` int64 in total.
 
-    The first words of each are where the map begins and ends, and how many faults it had, of which `most_faults` are
-    handled.
+    The first three words of a slot are the start and the end address of the map, and its number of faults. The handler
+    handles `most_faults` of them.
     """
 
     address: int
@@ -76,20 +76,21 @@ end_of_it:
   ret void
 }}
 """
-"""The handler, in LLVM's language. A handler of one argument takes three, too, on all machines that it is made for.
+"""The handler in LLVM IR. It calls the previous handler with three arguments; on the supported machines, a function of
+one argument can be called so, too.
 
-It reads the end of a map before the beginning: who fills a slot at that moment writes them the other way round. A
-beginning of before and an end of after would be a range with other memory in it.
+It reads the end of a map before the start, because `register_map` writes the start first. The start of an old map with
+the end of a new one would be a range that includes other memory.
 """
 
 
-def compiled(address_at: int, table: Table, previous: int, functions: Mapping[str, int]) -> tuple[int, Any]:
-    """The address of a handler, and what owns its code.
+def compiled(address_at: int, table: MapTable, previous: int, functions: Mapping[str, int]) -> tuple[int, Any]:
+    """Compile a handler. Returns its address and the object that owns its code.
 
-    siginfo_t has the address of a fault at byte `address_at`. `previous` is the address of the struct sigaction that
-    was there before; `functions` are the addresses of FUNCTIONS.
+    `address_at` is the offset of the fault's address in siginfo_t. `previous` is the address of the struct sigaction of
+    the previous handler. `functions` are the addresses of FUNCTIONS.
     """
-    import llvmlite.binding as llvm  # here: nothing else of a file needs it
+    import llvmlite.binding as llvm  # imported here: files that are only read do not need LLVM
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

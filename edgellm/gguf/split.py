@@ -6,16 +6,16 @@ from typing import NoReturn
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.gguf.part import Part, open_part
+from edgellm.gguf.part import GGUFPart, open_part
 
 _MAGIC, _FURTHEST = b"GGUF", 4096
 _NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 
 
-def open_parts(path: Path) -> list[Part]:
-    """All parts of the model that `path` is a part of, in order; the first has the metadata.
+def open_parts(path: Path) -> list[GGUFPart]:
+    """Open all parts of the model that `path` is a part of, in order; the first has the metadata.
 
-    Raises ModelFileError naming the part that is missing, damaged or of another model.
+    Raises ModelFileError, which names the part that is missing, damaged or of another model.
     """
     given = open_part(path)
     count = _split_int(given, "split.count", 1)
@@ -37,24 +37,24 @@ def open_parts(path: Path) -> list[Part]:
     return parts
 
 
-def _is_followed(part: Part) -> bool:
-    """Whether another GGUF file follows in the same file, as after `cat`; bytes up to its alignment may lie between."""
+def _is_followed(part: GGUFPart) -> bool:
+    """Whether another GGUF file follows in the same file, as after `cat`; padding may lie between them."""
     end = max((tensor.offset + tensor.nbytes for tensor in part.tensors.values()), default=None)
     return end is not None and _MAGIC in bytes(memoryview(part.map)[end : end + _FURTHEST])
 
 
-def _open_sibling(path: Path, given: Path) -> Part:
+def _open_sibling(path: Path, given: Path) -> GGUFPart:
     if not path.exists():
         _fail(given, f"needs {printable(path.name)}, another part of the model; put it beside this one")
     return open_part(path)
 
 
-def _check_part(part: Part, number: int, count: int) -> None:
+def _check_part(part: GGUFPart, number: int, count: int) -> None:
     if (_split_int(part, "split.no"), _split_int(part, "split.count")) != (number - 1, count):
         _fail(part.path, f"says itself that it is not part {number} of {count}; download all parts again")
 
 
-def _check_whole(parts: list[Part]) -> None:
+def _check_whole(parts: list[GGUFPart]) -> None:
     names: set[str] = set()
     for part in parts:
         for name in names & part.tensors.keys():
@@ -65,7 +65,7 @@ def _check_whole(parts: list[Part]) -> None:
         _fail(parts[0].path, f"all parts have {len(names)} tensors, not {total}; download all parts again")
 
 
-def _split_int(part: Part, key: str, default: int | None = None) -> int:
+def _split_int(part: GGUFPart, key: str, default: int | None = None) -> int:
     value = part.metadata.get(key, default)
     if type(value) is not int:
         _fail(part.path, f"has no integer {key}, which every part of a split model has; download it again")

@@ -10,24 +10,24 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from edgellm.gguf.cursor import Cursor
+from edgellm.gguf.reader import HeaderReader
 
 NO_TOKEN = (-1, 0xFFFF_FFFF)
-"""How converters write "this model has no such token" as the id of one, as a signed or an unsigned number."""
+"""The token id with which converters write "this model has no such token", as a signed and as an unsigned number."""
 
 BOOL, STRING, ARRAY = 7, 8, 9
 _LAYOUTS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "q", 12: "d"}
 _SCALARS = {kind: struct.Struct("<" + code) for kind, code in _LAYOUTS.items()}
 _DTYPES = {kind: np.dtype("<" + code) for kind, code in _LAYOUTS.items()} | {BOOL: np.dtype(np.uint8)}
 
-# Each array inside an array becomes a Python object, many times the 12 bytes it may take in the file.
 _MAX_NESTED, _MAX_DEPTH = 1 << 16, 8
+"""Limits on arrays inside arrays. Each becomes a Python object, many times larger than its 12 bytes in the file."""
 
 
-class Strings(Sequence[str]):
-    """An array of strings in a mapped file, decoded when asked for.
+class StringArray(Sequence[str]):
+    """An array of strings in a mapped file, decoded on access.
 
-    Tokens are not always UTF-8: text shows bad bytes as U+FFFD, `raw` gives them as they are.
+    Tokens are not always UTF-8: items of the sequence have U+FFFD for invalid bytes, `raw` returns the bytes.
     """
 
     __slots__ = ("_buffer", "_starts")
@@ -40,12 +40,12 @@ class Strings(Sequence[str]):
         return len(self._starts) - 1
 
     def raw(self, index: int) -> bytes:
-        """The bytes of string `index`; IndexError behind the end."""
+        """The bytes of string `index`. Raises IndexError."""
         i = range(len(self))[index]
         return bytes(self._buffer[self._starts[i] + 8 : self._starts[i + 1]])
 
     def raws(self) -> Iterator[bytes]:
-        """The bytes of every string in order."""
+        """The bytes of each string, in order."""
         base = self._starts[0]
         blob = bytes(self._buffer[base : self._starts[-1]])
         start = 8
@@ -66,52 +66,52 @@ class Strings(Sequence[str]):
         return self.raw(index).decode(errors="replace")
 
     def __repr__(self) -> str:
-        return f"<Strings: {len(self)}>"
+        return f"<StringArray: {len(self)}>"
 
 
-Value: TypeAlias = "int | float | str | np.ndarray[Any, Any] | Strings | tuple[Value, ...]"
+Value: TypeAlias = "int | float | str | np.ndarray[Any, Any] | StringArray | tuple[Value, ...]"
 
 
-def read_value(cursor: Cursor, kind: int) -> Value:
-    """One metadata value of type number `kind`: int, float, bool, str or an array (see read_array)."""
+def read_value(reader: HeaderReader, kind: int) -> Value:
+    """Read a metadata value of type number `kind`: int, float, bool, str or an array (see `read_array`)."""
     if kind in _SCALARS:
-        return cursor.unpack(_SCALARS[kind])
+        return reader.unpack(_SCALARS[kind])
     if kind == BOOL:
-        return bool(_check_bools(cursor, _numbers(cursor, BOOL, 1))[0])
+        return bool(_check_bools(reader, _numbers(reader, BOOL, 1))[0])
     if kind == STRING:
-        return cursor.string().decode(errors="replace")
+        return reader.string().decode(errors="replace")
     if kind == ARRAY:
-        return read_array(cursor, 0)
-    return cursor.fail(f"is damaged: there is no metadata type {kind}")
+        return read_array(reader, 0)
+    return reader.fail(f"is damaged: there is no metadata type {kind}")
 
 
-def read_array(cursor: Cursor, depth: int) -> Value:
-    """Numbers as a read-only array in the map (perhaps unaligned), text as Strings, arrays as a tuple."""
-    kind = cursor.u32()
+def read_array(reader: HeaderReader, depth: int) -> Value:
+    """Read an array: numbers as a read-only view of the map (maybe unaligned), text as StringArray, arrays as tuple."""
+    kind = reader.u32()
     if kind in _DTYPES:
-        n = cursor.count(_DTYPES[kind].itemsize, "numbers")
-        values = _numbers(cursor, kind, n)
-        return _check_bools(cursor, values) if kind == BOOL else values
+        n = reader.count(_DTYPES[kind].itemsize, "numbers")
+        values = _numbers(reader, kind, n)
+        return _check_bools(reader, values) if kind == BOOL else values
     if kind == STRING:
-        return Strings(cursor.buffer, cursor.string_starts(cursor.count(8, "strings")))
+        return StringArray(reader.buffer, reader.string_starts(reader.count(8, "strings")))
     if kind != ARRAY:
-        cursor.fail(f"is damaged: there is no metadata type {kind}")
+        reader.fail(f"is damaged: there is no metadata type {kind}")
     if depth == _MAX_DEPTH:
-        cursor.fail(f"is damaged: arrays are nested more than {_MAX_DEPTH} deep")
-    n = cursor.count(12, "nested arrays", _MAX_NESTED - cursor.nested)
-    cursor.nested += n
-    return tuple(read_array(cursor, depth + 1) for _ in range(n))
+        reader.fail(f"is damaged: arrays are nested more than {_MAX_DEPTH} deep")
+    n = reader.count(12, "nested arrays", _MAX_NESTED - reader.nested)
+    reader.nested += n
+    return tuple(read_array(reader, depth + 1) for _ in range(n))
 
 
-def _numbers(cursor: Cursor, kind: int, n: int) -> np.ndarray[Any, Any]:
-    """A view of the next `n` numbers. It may be unaligned, which numpy reads all the same."""
+def _numbers(reader: HeaderReader, kind: int, n: int) -> np.ndarray[Any, Any]:
+    """A view of the next `n` numbers. It may be unaligned; numpy reads it correctly."""
     dtype = _DTYPES[kind]
-    start = cursor.skip(n * dtype.itemsize)
-    return np.frombuffer(cursor.buffer[start : cursor.at], dtype)
+    start = reader.skip(n * dtype.itemsize)
+    return np.frombuffer(reader.buffer[start : reader.offset], dtype)
 
 
-def _check_bools(cursor: Cursor, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes as bool, when each is 0 or 1 as the specification demands."""
+def _check_bools(reader: HeaderReader, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes as bool. Raises ModelFileError for a byte that is neither 0 nor 1, as the specification demands."""
     if values.size and values.max() > 1:
-        cursor.fail("is damaged: a true-or-false value is neither 0 nor 1")
+        reader.fail("is damaged: a true-or-false value is neither 0 nor 1")
     return values.view(np.bool_)

@@ -1,39 +1,48 @@
-"""Floor 2: models from a hub, the one of Hugging Face or another that speaks its routes (HF_ENDPOINT).
+"""Models from a hub: Hugging Face, or another with the same routes (HF_ENDPOINT).
 
-`huggingface_hub` finds the user's token. What it asks a hub it reads without bounds, whatever comes, so requests go
-through wire.py; its `hf_hub_download` begins anew after every interruption of the process, and compares no hash of what
-came, so files come by transfer.py.
+reference         what a user types: ORG/NAME:QUANT
+resolve           from a reference to a model on this machine
+quant_selection   which GGUF file of a repository is meant
+verify            pulls a model and verifies it; checkpoint: the files of a checkpoint
+download          several files, into the folder of models; transfer: one file
+client            requests to the hub; listing: the files of a repository
+http              HTTP with limits; http_errors, retry, watchdog: what happens when a request fails
+observer          the events of a download; progress, rate: what is shown of them
+endpoint, token   from the environment; suggestions: small models to begin with
+
+`huggingface_hub` finds the user's token. Its requests read bodies of any size, so requests go through `http`. Its
+`hf_hub_download` starts over after the process was interrupted, and compares no hash, so files go through `transfer`.
 """
 
-from edgellm.hub.checkpoint import checkpoint
-from edgellm.hub.choose import Candidate, candidates, choose
+from edgellm.hub.checkpoint import fetch_checkpoint
 from edgellm.hub.client import Hub, is_offline
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.progress import Follower, StoppedError
-from edgellm.hub.rate import Pace
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.progress import PullProgress, StoppedError
+from edgellm.hub.quant_selection import GGUFChoice, gguf_choices, select_gguf
+from edgellm.hub.rate import DownloadRate
 from edgellm.hub.reference import Reference, parse_reference
 from edgellm.hub.resolve import FetchedModel, fetch_model
-from edgellm.hub.verify import find_pulled, in_other_cache, pull
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.verify import find_in_hf_cache, find_pulled, pull
 
 __all__ = [
-    "Candidate",
+    "DownloadObserver",
+    "DownloadRate",
     "FetchedModel",
-    "Follower",
+    "GGUFChoice",
     "Hub",
-    "Pace",
+    "PullProgress",
     "Reference",
     "RemoteFile",
     "Repository",
     "StoppedError",
-    "Watcher",
-    "candidates",
-    "checkpoint",
-    "choose",
+    "fetch_checkpoint",
     "fetch_model",
+    "find_in_hf_cache",
     "find_pulled",
-    "in_other_cache",
+    "gguf_choices",
     "is_offline",
     "parse_reference",
     "pull",
+    "select_gguf",
 ]

@@ -8,64 +8,64 @@ from typing import NoReturn
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.download import bring, is_here
-from edgellm.hub.listing import RemoteFile, Repository, odd_names
-from edgellm.hub.transfer import read_small
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.download import download_files, is_downloaded
+from edgellm.hub.listing import RemoteFile, Repository, unsafe_names_problem
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.transfer import read_small_file
 from edgellm.models.stores import hugging_face_cache
 from edgellm.system.folders import models_folder
 
-Needed = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
-"""`needed(names, read)`: the files that a conversion reads, out of all; `read` gives the content of one."""
+NeededFiles = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
+"""`needed(names, read)` selects the files that a conversion reads; `read(name)` returns the content of one."""
 
 _CARD = "README.md"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-def checkpoint(name: str, watcher: Watcher, needed: Needed) -> Path:
-    """The folder of the checkpoint ORG/NAME, fetched unless it is here. Raises EdgeLLMError."""
+def fetch_checkpoint(name: str, observer: DownloadObserver, needed: NeededFiles) -> Path:
+    """The folder of the checkpoint ORG/NAME, which is downloaded unless it is on this machine. Raises EdgeLLMError."""
     if is_offline() and (folder := _any_folder(name)):
         return folder
-    hub = Hub(watcher)
+    hub = Hub(observer)
     repository = hub.repository(name)
     files = _needed_files(hub, repository, needed)
     home = models_folder() / repository.name
-    if all(is_here(home, file) for file in files):
+    if all(is_downloaded(home, file) for file in files):
         return home
-    return _cached(repository, files) or bring(hub, repository, files, no_check)
+    return _cached(repository, files) or download_files(hub, repository, files, no_check)
 
 
-def _needed_files(hub: Hub, repository: Repository, needed: Needed) -> list[RemoteFile]:
-    """What to fetch. Raises EdgeLLMError where there is nothing that can be converted, or a file of it is missing."""
+def _needed_files(hub: Hub, repository: Repository, needed: NeededFiles) -> list[RemoteFile]:
+    """The files to download. Raises EdgeLLMError if the repository has no checkpoint, or a file of it is missing."""
     files = {file.name: file for file in repository.files}
 
     def read(name: str) -> bytes:
-        return _read_here(repository, files[name]) or read_small(hub, repository, files[name])
+        return _read_local(repository, files[name]) or read_small_file(hub, repository, files[name])
 
     try:
-        names = needed([*files, *repository.odd], read)
+        names = needed([*files, *repository.unsafe], read)
     except (ModelFileError, UnsupportedModelError) as error:
         raise type(error)(f"{repository.name}: {error}") from error
     if not names or "config.json" not in files:
         _refuse(repository)
     if missing := [name for name in names if name not in files]:
-        odd = odd_names(name for name in missing if name in repository.odd)
+        odd = unsafe_names_problem(name for name in missing if name in repository.unsafe)
         lacks = f"lacks {printable(missing[0])}, which its index names; choose another repository"
         raise EdgeLLMError(f"{repository.name} {f'cannot be converted: {odd}' if odd else lacks}")
     return [files[name] for name in names]
 
 
-def _read_here(repository: Repository, file: RemoteFile) -> bytes | None:
-    """The content of a file that is here as the hub has it."""
+def _read_local(repository: Repository, file: RemoteFile) -> bytes | None:
+    """The content of a file on this machine, if it is that of the hub."""
     home, snapshot = models_folder() / repository.name, _snapshot(repository.name, repository.commit)
-    for path in (home / file.name if is_here(home, file) else None, snapshot / file.name):
+    for path in (home / file.name if is_downloaded(home, file) else None, snapshot / file.name):
         if path and _size(path) == file.bytes:
             return path.read_bytes()
     return None
 
 
 def _any_folder(name: str) -> Path | None:
-    """The folder of a checkpoint, without word of a hub: pulled before, or the newest in Hugging Face's own cache."""
+    """The folder of a checkpoint without asking a hub: pulled before, or the newest in Hugging Face's own cache."""
     try:
         commit = (hugging_face_cache() / _cache_name(name) / "refs/main").read_text()[:100].strip()
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def _any_folder(name: str) -> Path | None:
 
 
 def _cached(repository: Repository, files: Sequence[RemoteFile]) -> Path | None:
-    """The folder in Hugging Face's own cache, if all is there that makes a difference to what a model answers."""
+    """The folder in Hugging Face's own cache, if it has all files; warns if only the model card is missing."""
     folder = _snapshot(repository.name, repository.commit)
     missing = [file.name for file in files if _size(folder / file.name) != file.bytes]
     if missing == [_CARD]:
@@ -94,7 +94,7 @@ def _cache_name(name: str) -> str:
 
 
 def _size(path: Path) -> int:
-    """A regular file's size; -1 of what is none."""
+    """The size of a regular file in bytes; -1 for anything else."""
     try:
         return path.stat().st_size if path.is_file() else -1
     except OSError:
@@ -102,7 +102,7 @@ def _size(path: Path) -> int:
 
 
 def no_check(folder: Path, names: Sequence[str]) -> None:
-    """Converting checks a checkpoint itself."""
+    """Check nothing: the conversion checks a checkpoint itself."""
 
 
 def _refuse(repository: Repository) -> NoReturn:

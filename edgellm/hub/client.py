@@ -1,4 +1,4 @@
-"""What a hub is asked: what is in a repository, and the bytes of a file from any offset on."""
+"""Requests to a hub: the listing of a repository, and the bytes of a file from an offset on."""
 
 import os
 import re
@@ -9,140 +9,132 @@ from urllib.parse import quote
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
-from edgellm.hub.address import hub_address
-from edgellm.hub.listing import RemoteFile, Repository, read_listing
-from edgellm.hub.refusals import refusal
-from edgellm.hub.retry import Patience, retry_after
+from edgellm.hub.endpoint import hub_endpoint
+from edgellm.hub.http import HTTPClient, HTTPResponse, UnreadableResponseError
+from edgellm.hub.http_errors import response_error
+from edgellm.hub.listing import RemoteFile, Repository, parse_listing
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.retry import RetryPolicy, TransientError, retry_after_seconds
 from edgellm.hub.token import user_token
-from edgellm.hub.watcher import Watcher
-from edgellm.hub.wire import Answer, UnreadableError, Wire
 
-_LONGEST_LISTING = 4 << 20
-"""Bytes, a file takes 300 of them; hostile JSON takes 40 times as much memory."""
+_MAX_LISTING_BYTES = 4 << 20
+"""A listing takes about 300 bytes a file. Hostile JSON takes 40 times as much memory as its bytes."""
 
 _RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", re.ASCII)
 _LENGTH = re.compile(r"\d{1,18}", re.ASCII)
-_OUT_OF_RANGE = 416
+_RANGE_NOT_SATISFIABLE = 416
 _YES = ("1", "ON", "YES", "TRUE")
 
 
-class PassingError(Exception):
-    """What may be gone at the next attempt, in `told` seconds by the hub; `final` is to be raised if it is not."""
-
-    def __init__(self, why: str, final: EdgeLLMError, told: float | None = None) -> None:
-        super().__init__(why)
-        self.why, self.final, self.told = why, final, told
-
-
-class NoRangeError(PassingError):
-    """The server does not send the file from where it was asked to."""
+class RangeNotSatisfiableError(TransientError):
+    """The server does not send the file from the requested offset on (status 416)."""
 
 
 @dataclass
-class Body:
-    """The bytes of a file from `start` on."""
+class FileBody:
+    """The bytes of a file from offset `start` on."""
 
     start: int
     chunks: Iterator[bytes]
 
 
 def is_offline() -> bool:
-    """Whether the user has forbidden the network to what speaks to the hub."""
+    """Whether HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids network access."""
     return any(os.environ.get(name, "").upper() in _YES for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
 
 
 class Hub:
-    """The hub at HF_ENDPOINT, huggingface.co if not given, with the user's token, if there is one.
+    """The hub at HF_ENDPOINT, by default huggingface.co; requests carry the user's token, if there is one.
 
-    Raises EdgeLLMError where the user has forbidden the network, or the environment makes no sense.
+    Raises EdgeLLMError if network access is forbidden, or an environment variable is invalid.
     """
 
-    def __init__(self, watcher: Watcher | None = None) -> None:
+    def __init__(self, observer: DownloadObserver | None = None) -> None:
         if is_offline():
             raise EdgeLLMError("HF_HUB_OFFLINE forbids the network; unset it, or use what `edgellm list` shows")
-        self.watcher = watcher or Watcher()
-        self.address = hub_address()
+        self.observer = observer or DownloadObserver()
+        self.endpoint = hub_endpoint()
         self._token = user_token()
-        self._wire = Wire()
+        self._http = HTTPClient()
 
     def repository(self, name: str) -> Repository:
-        """What is on branch main of ORG/NAME. Raises EdgeLLMError."""
-        patience = Patience(self.watcher, attempts=3)
+        """The listing of branch main of ORG/NAME. Raises EdgeLLMError."""
+        retries = RetryPolicy(self.observer, attempts=3)
         while True:
             try:
-                with self._ask(f"api/models/{name}?blobs=true", name, name) as answer:
-                    return read_listing(self._listing(answer), name)
-            except PassingError as error:
-                patience.wait(error.why, error.final, error.told)
+                with self._request(f"api/models/{name}?blobs=true", name, name) as response:
+                    return parse_listing(self._read_listing(response), name)
+            except TransientError as error:
+                retries.wait(error)
 
     @contextmanager
-    def body(self, repository: Repository, file: RemoteFile, start: int) -> Iterator[Body]:
-        """The bytes of a file from `start` on, or from 0 where the server cannot begin elsewhere.
+    def body(self, repository: Repository, file: RemoteFile, start: int) -> Iterator[FileBody]:
+        """The bytes of a file from offset `start` on, or from 0 if the server ignores the range.
 
-        Raises PassingError for what may pass, at once or while bytes come, else EdgeLLMError.
+        Raises TransientError for a failure that may pass, when it is entered or while chunks arrive; else EdgeLLMError.
         """
         route = f"{repository.name}/resolve/{repository.commit}/{quote(file.name)}"
-        with self._ask(route, f"{repository.name}/{file.name}", repository.name, start) as answer:
-            yield Body(self._start(answer, file, start), answer.chunks())
+        with self._request(route, f"{repository.name}/{file.name}", repository.name, start) as response:
+            yield FileBody(self._body_start(response, file, start), response.chunks())
 
     @contextmanager
-    def _ask(self, route: str, what: str, repository: str, start: int = 0) -> Iterator[Answer]:
-        """The answer to a request for `what`, if it is one of success or says that it cannot begin at `start`."""
+    def _request(self, route: str, what: str, repository: str, start: int = 0) -> Iterator[HTTPResponse]:
+        """The response to a request for `what`: one of success, or status 416 if `start` is not 0."""
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         if start:
             headers["Range"] = f"bytes={start}-"
-        with self._told(what), self._wire.get(f"{self.address.url}/{route}", headers) as answer:
-            if answer.status not in (200, 206) and not (start and answer.status == _OUT_OF_RANGE):
-                self._refuse(answer, what, repository)
-            yield answer
+        with self._translate_errors(what), self._http.get(f"{self.endpoint.url}/{route}", headers) as response:
+            if response.status not in (200, 206) and not (start and response.status == _RANGE_NOT_SATISFIABLE):
+                self._raise_for_status(response, what, repository)
+            yield response
 
-    def _refuse(self, answer: Answer, what: str, repository: str) -> None:
-        final = refusal(answer, what, repository, self.address.shown, bool(self._token))
-        if answer.status in (408, 429) or answer.status >= 500:
-            raise PassingError(f"the hub answers {answer.status}", final, retry_after(answer.headers))
-        raise final
+    def _raise_for_status(self, response: HTTPResponse, what: str, repository: str) -> None:
+        error = response_error(response, what, repository, self.endpoint.shown, bool(self._token))
+        if response.status in (408, 429) or response.status >= 500:
+            raise TransientError(f"the hub answers {response.status}", error, retry_after_seconds(response.headers))
+        raise error
 
-    def _listing(self, answer: Answer) -> bytes:
+    def _read_listing(self, response: HTTPResponse) -> bytes:
         try:
-            return answer.read(_LONGEST_LISTING)
-        except UnreadableError as error:
+            return response.read(_MAX_LISTING_BYTES)
+        except UnreadableResponseError as error:
             problem = f"answers as no hub does: its list of files {error}; check HF_ENDPOINT, or log in"
-            raise EdgeLLMError(f"{self.address} {problem}") from error
+            raise EdgeLLMError(f"{self.endpoint} {problem}") from error
 
-    def _start(self, answer: Answer, file: RemoteFile, start: int) -> int:
-        """Where the bytes of an answer begin. Raises EdgeLLMError if they are not the file's."""
-        if answer.status == _OUT_OF_RANGE:
-            raise NoRangeError("it begins anew", self._wrong(file, "cannot be gone on with"))
-        length = answer.headers.get("content-length", "")
+    def _body_start(self, response: HTTPResponse, file: RemoteFile, start: int) -> int:
+        """The offset in the file of the first byte of the body. Raises EdgeLLMError if it is another file's."""
+        if response.status == _RANGE_NOT_SATISFIABLE:
+            raise RangeNotSatisfiableError("starting over", self._file_error(file, "the download cannot be resumed"))
+        length = response.headers.get("content-length", "")
         total = int(length) if _LENGTH.fullmatch(length) else None
-        begins = 0
-        if answer.status == 206:
-            span = _RANGE.fullmatch(answer.headers.get("content-range", ""))
-            begins, total = (int(span[1]), int(span[2])) if span else (-1, None)
+        first = 0
+        if response.status == 206:
+            span = _RANGE.fullmatch(response.headers.get("content-range", ""))
+            first, total = (int(span[1]), int(span[2])) if span else (-1, None)
         if total not in (None, file.bytes):
-            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
-                raise self._wrong(file, "comes as a web page; a proxy or a login page may be in the way")
-            raise self._wrong(file, f"has {size(file.bytes)} by the listing, but {size(total or 0)} come")
-        if begins not in (0, start):
-            raise self._wrong(file, f"was asked for from byte {start}, and comes from elsewhere")
-        return begins
+                raise self._file_error(file, "comes as a web page; a proxy or a login page may be in the way")
+            raise self._file_error(file, f"has {size(file.bytes)} by the listing, but {size(total or 0)} come")
+        if first not in (0, start):
+            raise self._file_error(file, f"was requested from byte {start} on, but another range comes")
+        return first
 
-    def _wrong(self, file: RemoteFile, problem: str) -> EdgeLLMError:
-        return EdgeLLMError(f"{printable(file.name)}: {problem} (from {self.address}); try again later")
+    def _file_error(self, file: RemoteFile, problem: str) -> EdgeLLMError:
+        return EdgeLLMError(f"{printable(file.name)}: {problem} (from {self.endpoint}); try again later")
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        """Turn what goes wrong in a request into a PassingError or an EdgeLLMError."""
+    def _translate_errors(self, what: str) -> Iterator[None]:
+        """Turn errors of httpx2 into TransientError or EdgeLLMError."""
         from httpx2 import HTTPError, InvalidURL, TransportError, UnsupportedProtocol
 
         try:
             yield
         except (UnsupportedProtocol, InvalidURL) as error:
-            said = printable(str(error))
-            raise EdgeLLMError(f"{printable(what)}: {self.address} leads to no address ({said})") from error
+            detail = printable(str(error))
+            raise EdgeLLMError(f"{printable(what)}: {self.endpoint} leads to no address ({detail})") from error
         except TransportError as error:
-            why = f"the connection to {self.address} failed ({printable(str(error) or type(error).__name__)})"
-            raise PassingError(why, EdgeLLMError(f"{printable(what)}: {why}; check the network")) from error
+            reason = f"the connection to {self.endpoint} failed ({printable(str(error) or type(error).__name__)})"
+            raise TransientError(reason, EdgeLLMError(f"{printable(what)}: {reason}; check the network")) from error
         except HTTPError as error:
             raise EdgeLLMError(f"{printable(what)}: {printable(str(error))}; try again later") from error

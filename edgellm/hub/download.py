@@ -1,4 +1,4 @@
-"""Files that belong together, from a hub into edgellm's folder of models: all of them whole and checked, or none."""
+"""Downloads the files of a model or checkpoint into edgellm's folder of models: all of them, checked, or none."""
 
 import os
 import shutil
@@ -10,62 +10,62 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
 from edgellm.hub.client import Hub
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.transfer import fetch
-from edgellm.models.lock import alone
-from edgellm.models.pulled import incoming_folder, incoming_root, is_record, read_record, write_record
+from edgellm.hub.transfer import download_file
+from edgellm.models.lock import pull_lock
+from edgellm.models.pull_records import incoming_folder, incoming_root, is_record, read_record, write_record
 from edgellm.system.folders import models_folder
 
 Check = Callable[[Path, Sequence[str]], None]
 
 
-def bring(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: Check) -> Path:
-    """Bring files of a repository; the folder that they are below. What is there already is not fetched again.
+def download_files(hub: Hub, repository: Repository, files: Sequence[RemoteFile], check: Check) -> Path:
+    """Download files of a repository, but those that are here, and return the folder that has them.
 
-    They wait beside each other under their names until all have come, and `check(folder, names)` has not raised: then
-    they move to their place. Raises EdgeLLMError; what came is kept for the next time, but not what `check` refuses.
+    The files stay in a staging folder until all are complete and `check(folder, names)` has accepted them; then they
+    move to their place. Raises EdgeLLMError. Bytes that arrived are kept for the next attempt, unless `check` raises.
     """
     home = models_folder() / repository.name
-    if all(is_here(home, file) for file in files):
+    if all(is_downloaded(home, file) for file in files):
         return home
     _refuse_to_replace(home, files)
-    staging = incoming_folder(repository.name, {file.name: file.entry for file in files})
-    with _told(staging), _staging(staging, repository.name):
-        write_record(staging, {file.name: file.entry for file in files})
+    staging = incoming_folder(repository.name, {file.name: file.record for file in files})
+    with _translate_os_errors(staging), _staging(staging, repository.name):
+        write_record(staging, {file.name: file.record for file in files})
         _replace_outdated(staging, files)
-        _gather(home, staging, files)
+        _move_back(home, staging, files)
         _check_space(staging, files)
-        hub.watcher.coming(_words(repository, files), sum(file.bytes for file in files))
+        hub.observer.starting(_describe(repository, files), sum(file.bytes for file in files))
         _fetch_all(hub, repository, files, staging)
         try:
             check(staging, [file.name for file in files])
         except EdgeLLMError:
             shutil.rmtree(staging)
             raise
-        _settle(staging, home, files)
+        _install(staging, home, files)
     return home
 
 
-def is_here(home: Path, file: RemoteFile) -> bool:
-    """Whether a file was pulled before, the same that the hub has now."""
-    return read_record(home).get(file.name) == file.entry and _size(home / file.name) == file.bytes
+def is_downloaded(home: Path, file: RemoteFile) -> bool:
+    """Whether a file was pulled before, and the hub still has the same."""
+    return read_record(home).get(file.name) == file.record and _size(home / file.name) == file.bytes
 
 
 @contextmanager
 def _staging(folder: Path, repository: str) -> Iterator[None]:
-    """Have a folder to oneself; one into which nothing came is removed again."""
+    """Lock a staging folder, and remove it at the end if no bytes arrived."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with alone(folder, repository):
+        with pull_lock(folder, repository):
             try:
                 yield
             finally:
-                if not any(map(_has_come, folder.rglob("*"))):
+                if not any(map(_has_content, folder.rglob("*"))):
                     shutil.rmtree(folder, ignore_errors=True)
     finally:
         _remove_empty(folder.parent)
 
 
-def _has_come(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     return path.is_file() and not is_record(path) and _size(path) > 0
 
 
@@ -78,22 +78,22 @@ def _refuse_to_replace(home: Path, files: Sequence[RemoteFile]) -> None:
 
 
 def _replace_outdated(staging: Path, files: Sequence[RemoteFile]) -> None:
-    """Take over what came of an earlier commit and has not changed since, and remove the rest of it."""
+    """Move the unchanged files of an earlier commit to `staging`, and remove the rest of them."""
     for other in staging.parent.iterdir():
         record = read_record(other) if other != staging and other.is_dir() else {}
         if record.keys().isdisjoint(file.name for file in files):
             continue
-        for name in (file.name for file in files if record.get(file.name) == file.entry):
+        for name in (file.name for file in files if record.get(file.name) == file.record):
             for path in (other / name, other / f"{name}.part"):
                 if path.exists():
                     _move(path, staging / path.relative_to(other))
         shutil.rmtree(other)
 
 
-def _gather(home: Path, staging: Path, files: Sequence[RemoteFile]) -> None:
-    """Move back what is in its place already, as after a kill between two moves: files are checked side by side."""
+def _move_back(home: Path, staging: Path, files: Sequence[RemoteFile]) -> None:
+    """Move files back from `home`, as after a kill between two moves, because all files are checked together."""
     for file in files:
-        if is_here(home, file):
+        if is_downloaded(home, file):
             _move(home / file.name, staging / file.name)
 
 
@@ -106,35 +106,35 @@ def _check_space(staging: Path, files: Sequence[RemoteFile]) -> None:
         raise EdgeLLMError(f"{size(needed)} are to come, but {size(free)} are free in {where}; {advice}")
 
 
-def _words(repository: Repository, files: Sequence[RemoteFile]) -> str:
+def _describe(repository: Repository, files: Sequence[RemoteFile]) -> str:
     what = printable(files[0].name) if len(files) == 1 else f"{len(files)} files"
     return f"{repository.name}: {what}"
 
 
 def _fetch_all(hub: Hub, repository: Repository, files: Sequence[RemoteFile], staging: Path) -> None:
-    total, before, came = sum(file.bytes for file in files), 0, 0
+    total, before, arrived = sum(file.bytes for file in files), 0, 0
 
-    def moved(have: int, new: int) -> None:
-        nonlocal came
-        came += new
-        hub.watcher.moved(before + have, total, came)
+    def progressed(received: int, new: int) -> None:
+        nonlocal arrived
+        arrived += new
+        hub.observer.progressed(before + received, total, arrived)
 
     for file in files:
         path, part = staging / file.name, staging / f"{file.name}.part"
         if _size(path) != file.bytes:
             path.parent.mkdir(parents=True, exist_ok=True)
-            fetch(hub, repository, file, part, moved)
+            download_file(hub, repository, file, part, progressed)
             _sync(part)
             _move(part, path)
         before += file.bytes
 
 
-def _settle(staging: Path, home: Path, files: Sequence[RemoteFile]) -> None:
-    """Move files to their place; what has the place of one goes first, so that the record is never wrong of it."""
+def _install(staging: Path, home: Path, files: Sequence[RemoteFile]) -> None:
+    """Move files to their place. Older files of the same names are removed first, so that the record is never wrong."""
     for file in files:
         (home / file.name).unlink(missing_ok=True)
     home.mkdir(parents=True, exist_ok=True)
-    write_record(home, read_record(home) | {file.name: file.entry for file in files})
+    write_record(home, read_record(home) | {file.name: file.record for file in files})
     for file in reversed(files):
         _move(staging / file.name, home / file.name)
     shutil.rmtree(staging)
@@ -151,7 +151,7 @@ def _sync(path: Path) -> None:
 
 
 def _size(path: Path) -> int:
-    """A file's size; -1 is that of none, as a file may be empty."""
+    """The size of a file in bytes; -1 if there is none."""
     try:
         return path.stat().st_size
     except OSError:
@@ -159,7 +159,7 @@ def _size(path: Path) -> int:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those around it, as far as they are empty, up to that of all that comes."""
+    """Remove a folder and its parents while they are empty, up to the folder of all unfinished pulls."""
     while folder != incoming_root().parent:
         try:
             folder.rmdir()
@@ -169,8 +169,8 @@ def _remove_empty(folder: Path) -> None:
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Turn an error of the system into one that names the folder and says what to do."""
+def _translate_os_errors(folder: Path) -> Iterator[None]:
+    """Turn an OSError into an EdgeLLMError that names the path and says what to do."""
     try:
         yield
     except OSError as error:

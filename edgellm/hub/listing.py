@@ -1,4 +1,4 @@
-"""What is in a repository of a hub."""
+"""The listing of a repository on a hub."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.hub.reference import NO_REPOSITORY, is_repository
-from edgellm.models.pulled import Entry, is_plain
+from edgellm.models.pull_records import FileRecord, is_safe_path
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -22,47 +22,47 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}|git:[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file in a repository. `hash` is `sha256:` and that of large files, or `git:` and git's own of small ones."""
+    """A file in a repository. `hash` is `sha256:HEX` for a large file, `git:HEX` (git's blob hash) for a small one."""
 
     name: str
     bytes: int
     hash: str
 
     @property
-    def entry(self) -> Entry:
-        """What a record says of it."""
-        return Entry(self.bytes, self.hash)
+    def record(self) -> FileRecord:
+        """Its entry in the record of pulled files."""
+        return FileRecord(self.bytes, self.hash)
 
     def digest(self) -> "_Hash":
-        """A digest to feed the file's bytes to; git's hash begins with the kind and the size."""
+        """A new digest for the bytes of the file; git's hash begins with the object type and the size."""
         if self.hash.startswith("sha256:"):
             return hashlib.sha256()
         return hashlib.sha1(b"blob %d\0" % self.bytes, usedforsecurity=False)
 
-    def is_made_by(self, digest: "_Hash") -> bool:
-        """Whether the bytes that `digest` was fed are the file's."""
+    def matches(self, digest: "_Hash") -> bool:
+        """Whether the bytes that were added to `digest` are those of the file."""
         return digest.hexdigest() == self.hash.partition(":")[2]
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository at one commit; `architecture` is what its GGUF files hold, if the hub knows.
+    """A repository at one commit. `architecture` is that of its GGUF files, if the hub knows it.
 
-    `odd` are names of files that are left out, as they are not safe.
+    `unsafe` are the names of files that are left out of `files` because `is_safe` refuses them.
     """
 
     name: str
     commit: str
     files: tuple[RemoteFile, ...]
     architecture: str | None = None
-    odd: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
 
 
-def read_listing(body: bytes, asked: str) -> Repository:
-    """The answer of a hub about a repository, JSON, with nothing in it trusted.
+def parse_listing(body: bytes, asked: str) -> Repository:
+    """Parse the JSON that a hub returns for the repository `asked`, without trusting it.
 
-    Files are left out whose entries are damaged, and those whose names do no good on a command line: `odd` has the
-    names. Raises EdgeLLMError where it is no answer to what was asked.
+    Files with damaged entries are left out, and files whose names are not safe (`Repository.unsafe`). Raises
+    EdgeLLMError if the JSON does not describe a repository.
     """
     try:
         about = json.loads(body)
@@ -79,17 +79,17 @@ def read_listing(body: bytes, asked: str) -> Repository:
     safe = {name: is_safe(name) for name in files}
     architecture = _get(_get(about, "gguf"), "architecture")
     known = architecture if isinstance(architecture, str) else None
-    odd = tuple(name for name in files if not safe[name])
-    return Repository(name, commit, tuple(file for file in files.values() if safe[file.name]), known, odd)
+    unsafe = tuple(name for name in files if not safe[name])
+    return Repository(name, commit, tuple(file for file in files.values() if safe[file.name]), known, unsafe)
 
 
 def is_safe(name: str) -> bool:
-    """Whether a file's name, with `/` between folders, is harmless as an argument of any command of any shell."""
-    return is_plain(name) and all(map(_SAFE.fullmatch, name.split("/")))
+    """Whether the path of a file, with `/` between folders, is safe as an argument of any command in any shell."""
+    return is_safe_path(name) and all(map(_SAFE.fullmatch, name.split("/")))
 
 
-def odd_names(names: Iterable[str]) -> str:
-    """What is wrong with files that are left out, if there are any."""
+def unsafe_names_problem(names: Iterable[str]) -> str:
+    """Why files with these unsafe names are left out; empty if there are none."""
     shown = [printable(name) for name in names]
     others = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
     rule = "names here begin with a letter or digit and have no spaces or characters of shells"
@@ -108,5 +108,5 @@ def _read_file(sibling: object) -> RemoteFile | None:
 
 
 def _get(value: object, key: str) -> object:
-    """An entry of a JSON object; None where it has none, or is no object."""
+    """The value of a key of a JSON object; None if it has no such key, or is no object."""
     return value.get(key) if isinstance(value, dict) else None

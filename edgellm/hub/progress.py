@@ -1,71 +1,71 @@
-"""A pull that another thread looks at, and may stop."""
+"""The progress of a download that another thread shows, and may stop."""
 
 from threading import Event
 from time import monotonic
 
 from edgellm.fmt import printable
 from edgellm.hub.listing import Repository
-from edgellm.hub.rate import Pace
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.rate import DownloadRate
 
 
 class StoppedError(Exception):
-    """The pull was stopped; what has come is kept."""
+    """The download was stopped; the bytes that arrived are kept."""
 
 
-class Follower(Watcher):
-    """Keeps what it hears; once `stop` is set it raises StoppedError, which ends the pull.
+class PullProgress(DownloadObserver):
+    """Keeps the state of a download. Once `stop` is set, the next event raises StoppedError, which ends the download.
 
-    `architecture` is that of the repository's files, as soon as it is known.
+    `architecture` is that of the repository's GGUF files; None until it is known.
     """
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop
         self._doing, self._until = "", 0.0
-        self._pace: Pace | None = None
+        self._rate: DownloadRate | None = None
         self.architecture: str | None = None
 
     @property
     def share(self) -> float | None:
-        """How much is here, from 0 to 1; None while that is not known."""
-        return self._pace.share if self._pace else None
+        """The share of the bytes that is here, from 0 to 1; None while it is not known."""
+        return self._rate.share if self._rate else None
 
     def __str__(self) -> str:
-        """What is being done, and how far it is."""
+        """For a user: what happens now, or the progress."""
         if left := max(0.0, self._until - monotonic()):
             return f"{self._doing}; trying again in {left:.0f} s"
-        return self._doing or str(self._pace or "")
+        return self._doing or str(self._rate or "")
 
-    def asking(self, endpoint: str) -> None:
-        """The hub is asked."""
+    def connecting(self, endpoint: str) -> None:
+        """Show which hub is asked."""
         self._now(f"asking {endpoint}")
 
-    def found(self, repository: Repository) -> None:
-        """It knows the repository."""
+    def resolved(self, repository: Repository) -> None:
+        """Keep the architecture."""
         self.architecture = repository.architecture
 
-    def coming(self, what: str, nbytes: int) -> None:
-        """Files are about to come."""
-        self._pace = Pace()
+    def starting(self, what: str, nbytes: int) -> None:
+        """Start to measure the rate."""
+        self._rate = DownloadRate()
         self._now()
 
-    def moved(self, done: int, total: int, came: int) -> None:
-        """More of them is here."""
-        if self._pace:
-            self._pace.moved(done, total, came)
+    def progressed(self, done: int, total: int, received: int) -> None:
+        """Update the rate."""
+        if self._rate:
+            self._rate.progressed(done, total, received)
         self._now()
 
-    def checking(self, name: str) -> None:
-        """A file is read."""
+    def verifying(self, name: str) -> None:
+        """Show which file is read."""
         self._now(f"checking {printable(name)}")
 
-    def waiting(self, why: str, seconds: float) -> None:
-        """The next attempt is later."""
+    def retrying(self, reason: str, seconds: float) -> None:
+        """Show why and for how long it waits."""
         self._until = monotonic() + seconds
-        self._now(why)
+        self._now(reason)
 
-    def pause(self, seconds: float) -> None:
-        """Wait, unless it is stopped meanwhile."""
+    def sleep(self, seconds: float) -> None:
+        """Wait, until `stop` is set at the latest."""
         self._stop.wait(seconds)
         self._now()
 

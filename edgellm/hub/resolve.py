@@ -1,4 +1,4 @@
-"""From what a person types, ORG/NAME or ORG/NAME:QUANT, to a model that is here."""
+"""Resolves a reference, ORG/NAME or ORG/NAME:QUANT, to a model on this machine."""
 
 import re
 from dataclasses import dataclass
@@ -6,53 +6,53 @@ from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
 from edgellm.fmt import printable
-from edgellm.hub.choose import Candidate, candidates, choose, is_gguf
 from edgellm.hub.client import Hub, is_offline
-from edgellm.hub.listing import Repository, odd_names
+from edgellm.hub.listing import Repository, unsafe_names_problem
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.quant_selection import GGUFChoice, gguf_choices, is_gguf, select_gguf
 from edgellm.hub.reference import Reference, parse_reference
 from edgellm.hub.suggestions import fits
-from edgellm.hub.verify import find_pulled, in_other_cache, pull
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.verify import find_in_hf_cache, find_pulled, pull
 from edgellm.models import resolve
 from edgellm.system.machine import available_memory
 
 _PIECE = re.compile(r"\.gguf[.-](part|split)", re.IGNORECASE)
-"""Files cut up without regard to what is in them, as publishers had it before llama.cpp could split models."""
+"""Names of files that were cut at any byte, as publishers did before llama.cpp could split models."""
 
 
 @dataclass(frozen=True)
 class FetchedModel:
-    """The first file of a model, and in words that follow its name how it came here."""
+    """The first file of a model, and its state: words that follow its path."""
 
     path: Path
-    how: str
+    state: str
 
 
-def fetch_model(typed: str, watcher: Watcher) -> FetchedModel:
-    """The model that was asked for: the one that is here if the hub has no other, or else pulled.
+def fetch_model(typed: str, observer: DownloadObserver) -> FetchedModel:
+    """The model that `typed` refers to. It is pulled unless this machine has the same files as the hub.
 
-    Raises OptionError for what names no repository, and EdgeLLMError.
+    Raises OptionError for text that names no repository, and EdgeLLMError.
     """
-    meant = _parse(typed)
+    reference = _parse(typed)
     if is_offline() and (path := _resolved(typed)):
         return FetchedModel(path, "is here already (HF_HUB_OFFLINE forbids to look for a newer one)")
-    hub = Hub(watcher)
-    watcher.asking(str(hub.address))
-    repository, model = _choose(hub, meant)
+    hub = Hub(observer)
+    observer.connecting(str(hub.endpoint))
+    repository, model = _select(hub, reference)
     if path := find_pulled(repository, model):
         return FetchedModel(path, "is here already, the same that the hub has")
-    if path := in_other_cache(model):
+    if path := find_in_hf_cache(model):
         return FetchedModel(path, "is here already, in the cache of Hugging Face")
-    watcher.found(repository)
-    return FetchedModel(pull(hub, repository, model), "is whole")
+    observer.resolved(repository)
+    return FetchedModel(pull(hub, repository, model), "is complete")
 
 
 def _parse(typed: str) -> Reference:
-    meant = parse_reference(typed)
-    if meant is None:
+    reference = parse_reference(typed)
+    if reference is None:
         advice = "give ORG/NAME or ORG/NAME:QUANT, such as Qwen/Qwen3-0.6B-GGUF:Q8_0"
         raise OptionError(f"{printable(typed)} is no name of a repository; {advice}")
-    return meant
+    return reference
 
 
 def _resolved(typed: str) -> Path | None:
@@ -62,17 +62,17 @@ def _resolved(typed: str) -> Path | None:
         return None
 
 
-def _choose(hub: Hub, meant: Reference) -> tuple[Repository, Candidate]:
-    repository = hub.repository(meant.repository)
-    found = candidates(repository)
+def _select(hub: Hub, reference: Reference) -> tuple[Repository, GGUFChoice]:
+    repository = hub.repository(reference.repository)
+    found = gguf_choices(repository)
     try:
         if found:
-            return repository, choose(
-                repository.name, found, meant.wanted, lambda nbytes: fits(nbytes, available_memory())
+            return repository, select_gguf(
+                repository.name, found, reference.selector, lambda nbytes: fits(nbytes, available_memory())
             )
         raise EdgeLLMError(f"{repository.name} has no GGUF file; {_advice(repository)}")
     except EdgeLLMError:
-        if problem := _unusable(repository, meant.wanted):
+        if problem := _unusable(repository, reference.selector):
             raise EdgeLLMError(f"{repository.name}: {problem}") from None
         raise
 
@@ -82,11 +82,11 @@ def _advice(repository: Repository) -> str:
     return f"`edgellm convert {repository.name}` makes one" if safetensors else "choose another"
 
 
-def _unusable(repository: Repository, wanted: str) -> str:
-    """Why a file is not offered that may be meant by `wanted`; empty if there is none."""
-    folded = wanted.casefold().removesuffix(".gguf")
+def _unusable(repository: Repository, selector: str) -> str:
+    """Why a file that `selector` may mean is not offered; empty if there is no such file."""
+    folded = selector.casefold().removesuffix(".gguf")
     pieces = [f.name for f in repository.files if _PIECE.search(f.name) and folded in f.name.casefold()]
     if pieces:
         way = "join them with `cat` in order, and put the file into ./models"
         return f"{printable(pieces[0])} is a piece of a GGUF file; download all of them, {way}"
-    return odd_names(name for name in repository.odd if is_gguf(name) and folded in name.casefold())
+    return unsafe_names_problem(name for name in repository.unsafe if is_gguf(name) and folded in name.casefold())

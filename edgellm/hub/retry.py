@@ -1,4 +1,4 @@
-"""How long to go on with a hub that fails: what to wait for, and when to give up."""
+"""When to retry a failed request, and when to give up."""
 
 import re
 from collections.abc import Mapping
@@ -7,49 +7,63 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from edgellm.errors import EdgeLLMError
-from edgellm.hub.watchdog import LEAST_BYTES
-from edgellm.hub.watcher import Watcher
+from edgellm.hub.observer import DownloadObserver
+from edgellm.hub.watchdog import MIN_BYTES
 
 _RATE_LIMIT = re.compile(r"r=0;t=(\d{1,9})\b", re.ASCII)
 _SECONDS = re.compile(r"\d{1,9}", re.ASCII)
-_LONGEST_S = 16.0
-_MOST_S = 300.0
+_MAX_BACKOFF_S = 16.0
+_MAX_RETRY_AFTER_S = 300.0
 
 
-class Patience:
-    """Waits longer after each failure, and ends when `attempts` in a row have failed.
+class TransientError(Exception):
+    """A failure that may pass. `error` is raised in its place if it does not.
 
-    `reached` are the bytes that are there at first. A hub that fails after every few bytes, or begins anew again and
-    again, comes to an end as well: failures are counted anew only for more bytes than were ever there.
+    `retry_after` are the seconds to wait before the next attempt, if the hub said how long.
     """
 
-    def __init__(self, watcher: Watcher, attempts: int = 6, reached: int = 0) -> None:
-        self._watcher, self._attempts, self._failures, self._furthest = watcher, attempts, 0, reached
+    def __init__(self, reason: str, error: EdgeLLMError, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.error, self.retry_after = reason, error, retry_after
 
-    def reach(self, nbytes: int) -> None:
-        """So many bytes are there now."""
-        if nbytes >= self._furthest + LEAST_BYTES:
-            self._furthest, self._failures = nbytes, 0
 
-    def wait(self, why: str, final: EdgeLLMError, told: float | None = None) -> None:
-        """Wait before the next attempt, as long as the hub has `told`. Raises `final` when it has been enough."""
+class RetryPolicy:
+    """Exponential backoff that gives up after `attempts` failures in a row.
+
+    `received` is the number of bytes at the start. Progress ends a row of failures only if at least MIN_BYTES more
+    arrived than ever before: a hub that fails after every few bytes, or starts over again and again, is given up.
+    """
+
+    def __init__(self, observer: DownloadObserver, attempts: int = 6, received: int = 0) -> None:
+        self._observer, self._attempts, self._failures, self._most_received = observer, attempts, 0, received
+
+    def progressed(self, received: int) -> None:
+        """`received` bytes are there now."""
+        if received >= self._most_received + MIN_BYTES:
+            self._most_received, self._failures = received, 0
+
+    def wait(self, failure: TransientError) -> None:
+        """Sleep before the next attempt. Raises `failure.error` if there is none, or it would be in over 5 minutes."""
         self._failures += 1
-        if self._failures >= self._attempts or (told or 0) > _MOST_S:
-            raise final
-        seconds = min(2.0 ** (self._failures - 1), _LONGEST_S) if told is None else told
-        self._watcher.waiting(why, seconds)
-        self._watcher.pause(seconds)
+        seconds = failure.retry_after
+        if self._failures >= self._attempts or (seconds or 0) > _MAX_RETRY_AFTER_S:
+            raise failure.error
+        if seconds is None:
+            seconds = min(2.0 ** (self._failures - 1), _MAX_BACKOFF_S)
+        self._observer.retrying(failure.reason, seconds)
+        self._observer.sleep(seconds)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait by the header Retry-After, a number or a date (RFC 9110, 10.2.3); None if nothing tells.
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """The seconds to wait by the header Retry-After, a number or a date (RFC 9110, 10.2.3).
 
-    Without it by RateLimit, such as `"api";r=0;t=55`, which has seconds after `t=` (IETF draft of RateLimit headers).
+    Without it, those of the header RateLimit: 55 for `"api";r=0;t=55` (IETF draft of RateLimit headers). None without
+    either.
     """
     given = headers.get("retry-after", "")
     if not given and (left := _RATE_LIMIT.search(headers.get("ratelimit", ""))):
         return float(left[1])
-    with suppress(ValueError, TypeError, OverflowError):  # of a date without a time zone, of one in a far year
+    with suppress(ValueError, TypeError, OverflowError):  # a date without a time zone, or in a far year
         if _SECONDS.fullmatch(given):
             return float(given)
         return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())

@@ -1,23 +1,23 @@
-"""Small models that are good to begin with, of the architectures that edgellm computes."""
+"""Small models to begin with, of architectures that edgellm supports."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What to pull, about how many bytes that is, and what it is good at."""
+    """A reference to pull, its approximate size in bytes, and what the model is good at."""
 
     reference: str
     bytes: int
     good_at: str
 
     def fits(self, memory: int) -> bool:
-        """Whether it runs in so many bytes of memory."""
+        """Whether the model runs in `memory` bytes."""
         return fits(self.bytes, memory)
 
 
 def fits(nbytes: int, memory: int) -> bool:
-    """Whether a model of `nbytes` runs in `memory` bytes, with some room for keys and values of a chat."""
+    """Whether a model of `nbytes` runs in `memory` bytes, with some room for the KV cache of a chat."""
     return nbytes + nbytes // 8 + (200 << 20) <= memory
 
 
@@ -35,4 +35,4 @@ SUGGESTIONS = (
     Suggestion("Qwen/Qwen2.5-Coder-7B-Instruct-GGUF", 4_680_000_000, "code"),
     Suggestion("Qwen/Qwen3-8B-GGUF", 5_030_000_000, "thinks first, for hard questions"),
 )
-"""By size, which is about what Q4_K_M takes, or the one quantization that there is."""
+"""Ordered by size: that of Q4_K_M, or of the only quantization in the repository."""

@@ -1,4 +1,4 @@
-"""One file, from a hub to the disk: goes on where an earlier run ended, however it did, and compares the hash."""
+"""Downloads one file: resumes what an earlier run left, and compares the hash."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,47 +8,50 @@ from typing import Self
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
-from edgellm.hub.client import Hub, NoRangeError, PassingError
+from edgellm.hub.client import Hub, RangeNotSatisfiableError
 from edgellm.hub.listing import RemoteFile, Repository
-from edgellm.hub.retry import Patience
+from edgellm.hub.retry import RetryPolicy, TransientError
 
 _SLAB = 1 << 20
-_MOST_SMALL = 1 << 26
+_MAX_SMALL_BYTES = 1 << 26
+
+Progressed = Callable[[int, int], None]
+"""`progressed(received, new)`: bytes of the file that are there, and bytes that have just arrived."""
 
 
-class Part:
-    """As much of a file as has come, in `path`; `have` bytes that the digest has seen."""
+class PartialFile:
+    """The bytes of `file` that have arrived, in the file at `path`; `received` is their number."""
 
     def __init__(self, file: RemoteFile, path: Path) -> None:
-        self._file, self._digest, self.have = file, file.digest(), 0
+        self._file, self._digest, self.received = file, file.digest(), 0
         self._out = path.open("r+b" if path.exists() else "w+b", buffering=0)
 
-    def read_kept(self, reading: Callable[[], None]) -> None:
-        """Begin after what is there, calling `reading` before each slab. More than the file has is none of it."""
+    def resume(self, reading: Callable[[], None]) -> None:
+        """Hash the bytes that an earlier run left; drop them if they are too many. Calls `reading` before each slab."""
         while slab := self._out.read(_SLAB):
             reading()
             self._digest.update(slab)
-            self.have += len(slab)
-        if self.have > self._file.bytes:
+            self.received += len(slab)
+        if self.received > self._file.bytes:
             self.restart()
 
     def write(self, chunk: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         data = memoryview(chunk)
-        while data:  # a raw file may take less than all
+        while data:  # an unbuffered file may write less
             data = data[self._out.write(data) :]
         self._digest.update(chunk)
-        self.have += len(chunk)
+        self.received += len(chunk)
 
     def restart(self) -> None:
-        """Forget all that came."""
+        """Drop all bytes."""
         self._out.seek(0)
         self._out.truncate()
-        self._digest, self.have = self._file.digest(), 0
+        self._digest, self.received = self._file.digest(), 0
 
-    def is_right(self) -> bool:
-        """Whether all bytes are there, and are those of the file."""
-        return self.have == self._file.bytes and self._file.is_made_by(self._digest)
+    def is_verified(self) -> bool:
+        """Whether all bytes are there, and have the hash of the file."""
+        return self.received == self._file.bytes and self._file.matches(self._digest)
 
     def __enter__(self) -> Self:
         return self
@@ -57,34 +60,34 @@ class Part:
         self._out.close()
 
 
-def fetch(hub: Hub, repository: Repository, file: RemoteFile, path: Path, moved: Callable[[int, int], None]) -> None:
-    """Bring `file` to `path`, going on with what is there; `moved(bytes there, bytes that came now)` follows it.
+def download_file(hub: Hub, repository: Repository, file: RemoteFile, path: Path, progressed: Progressed) -> None:
+    """Download `file` to `path`, resuming what is there.
 
-    What has come stays at `path` when it ends early. What was kept from before may be damaged, as after a power cut:
-    then all comes anew, once. Raises EdgeLLMError.
+    If it fails, the bytes that arrived stay at `path`. Bytes of an earlier run may be damaged, as after a power cut: if
+    the hash differs after resuming, the file is downloaded once more from the start. Raises EdgeLLMError.
     """
-    with Part(file, path) as part:
-        part.read_kept(lambda: hub.watcher.checking(file.name))
-        went_on = part.have > 0
-        _complete(hub, repository, part, file, moved)
-        if not part.is_right() and went_on:
+    with PartialFile(file, path) as part:
+        part.resume(lambda: hub.observer.verifying(file.name))
+        resumed = part.received > 0
+        _receive(hub, repository, part, file, progressed)
+        if not part.is_verified() and resumed:
             part.restart()
-            _complete(hub, repository, part, file, moved)
-        right = part.is_right()
-    if not right:
+            _receive(hub, repository, part, file, progressed)
+        verified = part.is_verified()
+    if not verified:
         path.unlink()
         problem = f"{size(file.bytes)} came, but they are not the file's: their hash is another"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")
 
 
-def read_small(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
-    """A small file, which is not kept. Raises EdgeLLMError."""
-    if file.bytes > _MOST_SMALL:
+def read_small_file(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
+    """The content of a small file, which is not kept. Raises EdgeLLMError, also for more than 64 MiB."""
+    if file.bytes > _MAX_SMALL_BYTES:
         raise EdgeLLMError(f"{printable(file.name)}: has {size(file.bytes)}, too many for such a file")
     try:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "part"
-            fetch(hub, repository, file, path, lambda have, new: None)
+            download_file(hub, repository, file, path, lambda received, new: None)
             return path.read_bytes()
     except OSError as error:
         problem = f"cannot be written among the temporary files ({error.strerror or error})"
@@ -92,32 +95,31 @@ def read_small(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; {advice}") from error
 
 
-def _complete(
-    hub: Hub, repository: Repository, part: Part, file: RemoteFile, moved: Callable[[int, int], None]
-) -> None:
-    patience = Patience(hub.watcher, reached=part.have)
-    moved(part.have, 0)
-    while part.have < file.bytes:
+def _receive(hub: Hub, repository: Repository, part: PartialFile, file: RemoteFile, progressed: Progressed) -> None:
+    """Request the missing bytes, again and again if need be, until all are there."""
+    retries = RetryPolicy(hub.observer, received=part.received)
+    progressed(part.received, 0)
+    while part.received < file.bytes:
         try:
-            with hub.body(repository, file, part.have) as body:
-                if body.start != part.have:
+            with hub.body(repository, file, part.received) as body:
+                if body.start != part.received:
                     part.restart()
                 for chunk in body.chunks:
                     part.write(_checked(chunk, part, file))
-                    patience.reach(part.have)
-                    moved(part.have, len(chunk))
-            if part.have < file.bytes:
-                final = EdgeLLMError(f"{printable(file.name)}: ends at {size(part.have)}; try again later")
-                raise PassingError("the file breaks off", final)
-        except NoRangeError as error:
+                    retries.progressed(part.received)
+                    progressed(part.received, len(chunk))
+            if part.received < file.bytes:
+                error = EdgeLLMError(f"{printable(file.name)}: ends at {size(part.received)}; try again later")
+                raise TransientError("the file breaks off", error)
+        except RangeNotSatisfiableError as failure:
             part.restart()
-            patience.wait(error.why, error.final, error.told)
-        except PassingError as error:
-            patience.wait(error.why, error.final, error.told)
+            retries.wait(failure)
+        except TransientError as failure:
+            retries.wait(failure)
 
 
-def _checked(chunk: bytes, part: Part, file: RemoteFile) -> bytes:
-    if part.have + len(chunk) > file.bytes:
+def _checked(chunk: bytes, part: PartialFile, file: RemoteFile) -> bytes:
+    if part.received + len(chunk) > file.bytes:
         part.restart()
         problem = f"has {size(file.bytes)} by the listing, but more come"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")

@@ -1,4 +1,4 @@
-"""Models of a hub on this machine: pulled and checked, or there already."""
+"""Pulls a model and verifies it, or finds it on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,47 +7,50 @@ from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
-from edgellm.hub.choose import Candidate
 from edgellm.hub.client import Hub
-from edgellm.hub.download import bring, is_here
+from edgellm.hub.download import download_files, is_downloaded
 from edgellm.hub.listing import Repository
+from edgellm.hub.quant_selection import GGUFChoice
 from edgellm.models.stores import stored_models
 from edgellm.system.folders import models_folder
 
 
-def pull(hub: Hub, repository: Repository, model: Candidate) -> Path:
-    """Bring a model, all its parts, and check that it is whole; the path of its first part. Raises EdgeLLMError."""
+def pull(hub: Hub, repository: Repository, model: GGUFChoice) -> Path:
+    """Download all parts of a model and check the GGUF file. Returns the path of its first part.
+
+    Raises EdgeLLMError.
+    """
 
     def check(folder: Path, names: Sequence[str]) -> None:
-        hub.watcher.checking(names[0])
+        hub.observer.verifying(names[0])
         if problem := _problem(folder / names[0]):
             what = f"{printable(names[0])} of {repository.name} came as the hub has it, but is not whole: {problem}"
             raise EdgeLLMError(f"{what}; nothing of it was kept, choose another model")
 
-    return bring(hub, repository, model.files, check) / model.files[0].name
+    return download_files(hub, repository, model.files, check) / model.files[0].name
 
 
-def find_pulled(repository: Repository, model: Candidate) -> Path | None:
-    """The first part of a model that was pulled before, the same that the hub has now."""
+def find_pulled(repository: Repository, model: GGUFChoice) -> Path | None:
+    """The path of the first part of a model that was pulled before; None unless the hub still has the same files."""
     home = models_folder() / repository.name
-    return home / model.files[0].name if all(is_here(home, file) for file in model.files) else None
+    return home / model.files[0].name if all(is_downloaded(home, file) for file in model.files) else None
 
 
-def in_other_cache(model: Candidate) -> Path | None:
-    """The model in Hugging Face's own cache, where large files are named by their hash."""
-    first, wanted = model.files[0], [file.hash.partition(":")[2] for file in model.files]
+def find_in_hf_cache(model: GGUFChoice) -> Path | None:
+    """The path of the model in Hugging Face's own cache, where large files are named by their hash; None without."""
+    first, hashes = model.files[0], [file.hash.partition(":")[2] for file in model.files]
     for stored in stored_models():
         blob = stored.path.resolve()
-        if stored.source == "Hugging Face" and blob.name == wanted[0]:
-            others = [blob.with_name(name) for name in wanted]
-            sizes = [path.stat().st_size if path.is_file() else -1 for path in others]
+        if stored.source == "Hugging Face" and blob.name == hashes[0]:
+            blobs = [blob.with_name(name) for name in hashes]
+            sizes = [path.stat().st_size if path.is_file() else -1 for path in blobs]
             if sizes == [file.bytes for file in model.files] and stored.path.name == first.name.rpartition("/")[2]:
                 return stored.path
     return None
 
 
 def _problem(path: Path) -> str | None:
-    """The first thing that is wrong with a GGUF file, in words without its path."""
+    """The first problem of a GGUF file, without its path; None if it has none."""
     try:
         with GGUFFile.open(path) as file:
             return next(find_problems(file), None)

@@ -1,4 +1,4 @@
-"""A connection that is too slow is shut down, whatever is dripped over it: headers, frames or bytes of a file."""
+"""Shuts down connections that are too slow, whether headers, frames or bytes of a file arrive slowly."""
 
 import socket
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from typing import Any, Self
 from edgellm.fmt import size
 
 WINDOW_S = 60.0
-LEAST_BYTES = 60_000
-"""So many bytes must come in each window: a thousand a second, which any modem brings."""
+MIN_BYTES = 60_000
+"""The minimum in each window: a thousand bytes a second, which any modem reaches."""
 
 _AGAIN_S = 1.0
 
 
 class Watchdog:
-    """Watches one request, from its beginning until the context ends, from a thread of its own.
+    """Watches one request from its own thread, until the context ends; `is_slow` once it has shut the connection down.
 
-    A timeout of a socket does not do: each byte renews it. `is_slow` tells that the connection was shut down.
+    A socket timeout is not enough: each byte restarts it.
     """
 
     def __init__(self) -> None:
@@ -29,18 +29,18 @@ class Watchdog:
         self._ended = Event()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Hear of the connection that is made; `trace` among the extensions of an httpx2 request."""
+        """Receive the connection when it is opened: the extension `trace` of an httpx2 request."""
         if hasattr(info.get("return_value"), "get_extra_info"):
             self._stream = info["return_value"]
 
-    def came(self, nbytes: int) -> None:
-        """Bytes came of what was asked for."""
+    def received(self, nbytes: int) -> None:
+        """`nbytes` of the body arrived."""
         self._came += nbytes
 
     @property
     def reason(self) -> str:
         """Why the connection was shut down."""
-        return f"less than {size(LEAST_BYTES)} came in {WINDOW_S:.0f} s"
+        return f"less than {size(MIN_BYTES)} came in {WINDOW_S:.0f} s"
 
     def __enter__(self) -> Self:
         Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -53,9 +53,9 @@ class Watchdog:
         before = 0
         while not self._ended.wait(WINDOW_S):
             came, before = self._came - before, self._came
-            if came < LEAST_BYTES:
+            if came < MIN_BYTES:
                 break
-        while not self._ended.is_set():  # the connection may only be in the making
+        while not self._ended.is_set():  # the connection may not be open yet
             self.is_slow = True
             self._shut_down()
             self._ended.wait(_AGAIN_S)
@@ -64,6 +64,6 @@ class Watchdog:
         connection = self._stream and self._stream.get_extra_info("socket")
         if isinstance(connection, socket.socket):
             with suppress(OSError):
-                # Not `close`: the file descriptor would be another file's while it is still being read from. Not the
-                # method of an SSL socket either, which takes the state away that is being read with.
+                # `close` would free the file descriptor for another file while a thread still reads from it. The
+                # method of an SSL socket would remove the SSL state that a thread reads with.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -16,7 +16,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.llamacpp.child import Child
 from edgellm.llamacpp.slots import Sequence, Slots
 from edgellm.llamacpp.wire import NUMBER, Column, Opening, Reply, Request
-from edgellm.system.extras import how_to_install
+from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
 
 MAX_ROWS = 256
@@ -39,7 +39,7 @@ class LlamaCppEngine:
     def __init__(self, file: GGUFFile, *, threads: int, ctx: int | None, kv_type: str) -> None:
         """Open the model of an open file. Raises UnsupportedModelError, ModelFileError, OptionError, EdgeLLMError."""
         if find_spec("llama_cpp") is None:
-            raise EdgeLLMError(f"the engine llama.cpp is not installed; run: {how_to_install('llama-cpp-python')}")
+            raise EdgeLLMError(f"the engine llama.cpp is not installed; run: {install_command('llama-cpp-python')}")
         self.threads = threads
         self.ctx = _context(file, ctx)
         self.max_rows = min(MAX_ROWS, self.ctx)

@@ -1,91 +1,16 @@
-"""Models on this machine: which there are, what is in them, and the file that a name stands for."""
+"""Models on this machine: listing them, and the file that a name means.
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+local_models   every model with what its header says
+names          from the name that a user types to a file
+stores         the folders of edgellm, Hugging Face, ollama (see `ollama`) and LM Studio
+scan           finds GGUF files below a folder; split_names: names of the parts of a split model
+pull_records   what was pulled from a hub, and unfinished pulls; lock: one pull at a time
+removal        what `edgellm rm` removes
+quant          the quantization in a file's name
+"""
 
-from edgellm.errors import ModelFileError
-from edgellm.fmt import printable, size
-from edgellm.gguf import GGUFFile
-from edgellm.gguf.filetypes import FILE_TYPES
-from edgellm.models.names import identity_of, labels, name_of, resolve
-from edgellm.models.pulled import Kept, pulled, unfinished
-from edgellm.models.stores import BUILT_IN, Stored, stored_models
+from edgellm.models.local_models import LocalModel, each_model, find_models
+from edgellm.models.names import canonical_name, display_name, resolve
+from edgellm.models.stores import BUILT_IN
 
-__all__ = ["BUILT_IN", "Found", "each_model", "find_models", "identity_of", "name_of", "resolve"]
-
-
-@dataclass(frozen=True)
-class Found:
-    """A model file, and what its header says. `problem` is None, or why it cannot be opened.
-
-    `name` is what MODEL accepts; `bytes` are those of all parts; the rest is None where the file does not say.
-    """
-
-    name: str
-    source: str
-    path: str
-    bytes: int | None = None
-    quantization: str | None = None
-    architecture: str | None = None
-    context_length: int | None = None
-    problem: str | None = None
-
-
-def find_models() -> list[Found]:
-    """All models on this machine; only the headers of their files are read.
-
-    What is on its way from a hub, and checkpoints from there, are among them, with what to do next as the problem.
-    """
-    return list(each_model())
-
-
-def each_model() -> Iterator[Found]:
-    """As `find_models`, each one as soon as its header has been read."""
-    models = stored_models()
-    yield from map(_look, labels(models), models)
-    yield from _no_models_yet()
-
-
-def _no_models_yet() -> Iterator[Found]:
-    for kept in unfinished():
-        share = f"{kept.come / max(1, kept.total):.0%} of {size(kept.total)} have come"
-        advice = f"`{kept.command}` goes on, `edgellm rm {kept.repository}` gives up"
-        yield _kept(kept, f"is not whole yet: {share}; {advice}")
-    for kept in pulled():
-        if len(kept.weights) < len(kept.files):
-            advice = f"`{kept.command}` makes a GGUF file, `edgellm rm {kept.repository}` frees {size(kept.come)}"
-            yield _kept(kept, f"is a checkpoint: {advice}")
-
-
-def _kept(kept: Kept, problem: str) -> Found:
-    return Found(kept.repository, "edgellm", str(kept.folder.absolute()), kept.come, problem=problem)
-
-
-def _look(name: str, model: Stored) -> Found:
-    path = model.path.absolute()
-    try:
-        with GGUFFile.open(path) as file:
-            context = file.get_int(f"{file.architecture}.context_length", None)
-            return Found(name, model.source, str(path), file.nbytes, _quantization(file), file.architecture, context)
-    except ModelFileError as error:
-        problem = str(error).removeprefix(f"{printable(str(path), 400)}: ")
-        return Found(name, model.source, str(path), _size(path), problem=problem)
-
-
-def _quantization(file: GGUFFile) -> str | None:
-    """The mix that the file says it has; if it does not, the type of most of its bytes."""
-    bytes_of: Counter[str] = Counter()
-    for tensor in file.tensors.values():
-        bytes_of[tensor.type.name] += tensor.nbytes
-    most = next((name for name, _ in bytes_of.most_common(1)), None)
-    kind = file.hint("general.file_type", int)
-    return FILE_TYPES.get(-1 if kind is None else kind, most)
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
+__all__ = ["BUILT_IN", "LocalModel", "canonical_name", "display_name", "each_model", "find_models", "resolve"]

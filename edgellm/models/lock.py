@@ -1,4 +1,4 @@
-"""One process at a time works on what is on its way."""
+"""A lock between processes: one pull at a time into a folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,17 +9,17 @@ from edgellm.fmt import printable
 
 
 @contextmanager
-def alone(folder: Path, what: str) -> Iterator[None]:
-    """Hold the lock of `folder`, KEY.lock beside it, which ends with the process; `what` is pulled into it.
+def pull_lock(folder: Path, what: str) -> Iterator[None]:
+    """Hold the lock of a staging folder: the file KEY.lock beside it. `what` is the name of what is pulled.
 
-    Raises EdgeLLMError if another process has it.
+    The lock ends with the process. Raises EdgeLLMError if another process has it.
     """
     from filelock import FileLock, Timeout
 
     path = folder.with_suffix(".lock")
     lock = FileLock(path, timeout=0)
     try:
-        with suppress(NotImplementedError):  # file systems without locks
+        with suppress(NotImplementedError):  # a file system without locks
             lock.acquire()
     except Timeout:
         raise EdgeLLMError(f"{printable(what)} is being pulled by another edgellm; wait for it, or stop it") from None

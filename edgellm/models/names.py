@@ -1,4 +1,4 @@
-"""From what a person types to a file: a path, or the name of a model that is kept here."""
+"""From the MODEL that a user types to a file: a path, or the name of a model on this machine."""
 
 import os
 import re
@@ -10,15 +10,15 @@ from typing import NoReturn
 from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.models.stores import Stored, stored_models
-from edgellm.models.walk import first_part, split_name
+from edgellm.models.split_names import first_part, split_name
+from edgellm.models.stores import StoredModel, stored_models
 
 _SHOWN = 8
 _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}(:[\w.-]{1,96})?", re.ASCII)
 
 
-def labels(models: Sequence[Stored]) -> list[str]:
-    """For each model the shortest of its names that no other has; its path where there is none."""
+def unique_names(models: Sequence[StoredModel]) -> list[str]:
+    """For each model, the first of its names that no other model has; its path if there is none."""
     owners: dict[str, int] = {}
     for model in models:
         for name in {name.casefold() for name in model.names}:
@@ -26,35 +26,35 @@ def labels(models: Sequence[Stored]) -> list[str]:
     return [next((n for n in m.names if owners[n.casefold()] == 1), str(m.path)) for m in models]
 
 
-def identity_of(path: Path) -> str:
-    """By what a model is remembered: a MODEL that means the same file from any folder, however many have its name.
+def canonical_name(path: Path) -> str:
+    """A MODEL that means the same file from any working folder, even if other models have the same name.
 
-    It is an absolute path, that of the first part of a split model. Links to folders are followed. A link to a file
-    stays: in the cache of Hugging Face it has the name, and the file that it leads to has none.
+    It is `builtin`, or the absolute path of the file, of the first part if it is split. Links to folders are resolved.
+    Links to files are not: in the cache of Hugging Face the link has the name, and the file is named by its hash.
     """
     first = first_part(path)
     if first == builtin.PATH:
         return builtin.NAME
     try:
         return str(first.parent.resolve() / first.name)
-    except (OSError, RuntimeError):  # a loop of links
+    except (OSError, RuntimeError):  # a cycle of links
         return str(first.absolute())
 
 
-def name_of(path: Path) -> str:
-    """What MODEL accepts for a file that is kept here: its name, or else the path."""
-    models, identity = stored_models(), identity_of(path)
-    named = zip(labels(models), models, strict=True)
-    return next((name for name, model in named if identity_of(model.path) == identity), str(path))
+def display_name(path: Path) -> str:
+    """The shortest MODEL for a file: its name if it is a model of this machine, or else the path."""
+    models, identity = stored_models(), canonical_name(path)
+    named = zip(unique_names(models), models, strict=True)
+    return next((name for name, model in named if canonical_name(model.path) == identity), str(path))
 
 
 def resolve(model: str) -> Path:
-    """The file that MODEL stands for: the built-in model, a path if there is such a file, or else a model by its name.
+    """The file that MODEL means: the built-in model, an existing path, or a model by its name.
 
-    `builtin` is never another file: one of that name is `./builtin`. A name may be cut short, and written in either
-    case, as long as one model alone is meant. What looks like a path is one, and may be missing. A folder is no model,
-    so a name goes before a folder that is called so. Raises ModelFileError for a name that means several models, or
-    none.
+    `builtin` is always the built-in model; a file of that name is `./builtin`. A name may be shortened and written in
+    upper or lower case if it means one model only. Text that looks like a path is returned as one, even if there is no
+    such file. A folder is no model, so the name of a model has priority over a folder of the same name. Raises
+    ModelFileError for a name of several models, or of none.
     """
     if not model:
         raise ModelFileError("the name of the model is empty; give a path, or a name that `edgellm list` shows")
@@ -69,30 +69,30 @@ def resolve(model: str) -> Path:
 
 
 def _named(model: str) -> Path | None:
-    """The one model that a name means. Raises ModelFileError if it may mean several."""
+    """The model of a name, None without. Raises ModelFileError if the name may mean several."""
     models = stored_models()
-    names = dict(zip(labels(models), models, strict=True))
-    for is_meant in _readings(model):
-        meant = {label: m.path for label, m in names.items() if any(map(is_meant, [label, *m.names]))}
-        if len(meant) == 1:
-            return next(iter(meant.values()))
-        if meant:
-            raise ModelFileError(f"{_shown([model])} may be any of {_shown(meant)}: give more of the name")
+    names = dict(zip(unique_names(models), models, strict=True))
+    for rule in _rules(model):
+        matches = {name: m.path for name, m in names.items() if any(map(rule, [name, *m.names]))}
+        if len(matches) == 1:
+            return next(iter(matches.values()))
+        if matches:
+            raise ModelFileError(f"{_shown([model])} may be any of {_shown(matches)}: give more of the name")
     return None
 
 
 def _refuse(model: str) -> NoReturn:
-    names = labels(stored_models())
+    names = unique_names(stored_models())
     raise ModelFileError(f"there is no file and no model named {_shown([model])}; {_advice(model, names)}")
 
 
-def _readings(asked: str) -> Iterator[Callable[[str], bool]]:
-    """How a name may be meant by what was asked for, the strictest first."""
+def _rules(asked: str) -> Iterator[Callable[[str], bool]]:
+    """The rules by which a name matches what was asked for, the strictest first."""
     folded = asked.casefold()
     yield lambda name: name == asked
     yield lambda name: name.casefold() == folded
-    whole = split_name(folded)[0]  # a part of a split model is called by its file, and stands for the model
-    yield lambda name: name.casefold() == whole
+    stem = split_name(folded)[0]  # the name of a part means the whole model
+    yield lambda name: name.casefold() == stem
     yield lambda name: name.casefold().startswith(folded)
 
 

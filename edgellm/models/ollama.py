@@ -1,7 +1,7 @@
-"""The models that ollama keeps: a manifest for each name, and blobs named by their hash.
+"""The models in a store of ollama: a manifest for each name, and blobs named by their hash.
 
     manifests/HOST/NAMESPACE/MODEL/TAG    JSON: {"layers": [{"mediaType": ..., "digest": "sha256:..."}, ...]}
-    blobs/sha256-...                      the layer that has the media type of a model is a GGUF file
+    blobs/sha256-...                      the layer with the media type of a model is a GGUF file
 
 Source: ollama's documentation of its manifests (server/internal/manifest).
 """
@@ -21,9 +21,10 @@ _MAX_BYTES = 1 << 20
 
 
 def ollama_models(store: Path) -> Iterator[tuple[str, Path]]:
-    """The names in a store, as ollama shows them, and the files they stand for.
+    """The names in a store, as ollama shows them, and their files.
 
-    A manifest that is damaged, or points out of the store, stands for itself: opened, it is no model and is told so.
+    For a manifest that is damaged, or points outside the store, the file is the manifest itself; opening it reports
+    that it is no model.
     """
     manifests = store / "manifests"
     for manifest in sorted(islice(manifests.glob("*/*/*/*"), _MAX_MANIFESTS)):
@@ -39,7 +40,7 @@ def _name(host: str, namespace: str, model: str) -> str:
 
 
 def _blob(store: Path, manifest: Path) -> Path | None:
-    """The model file of a manifest; None if it has none, as those of models that run elsewhere."""
+    """The model file of a manifest; None if it has none, as those of models that run in the cloud."""
     layers = _layers(manifest)
     if layers is None:
         return manifest
@@ -51,7 +52,7 @@ def _blob(store: Path, manifest: Path) -> Path | None:
 
 
 def _layers(manifest: Path) -> list[Any] | None:
-    """The layers that a manifest lists, none if it is a folder; None if it is no manifest."""
+    """The layers that a manifest lists: an empty list for a folder, None for a file that is no manifest."""
     try:
         found = manifest.stat()
         if stat.S_ISDIR(found.st_mode):

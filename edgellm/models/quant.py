@@ -1,4 +1,4 @@
-"""The quantization that the name of a GGUF file tells, as publishers write it: `qwen3-8b-q4_k_m`, `UD-Q4_K_XL/part`."""
+"""The quantization in the name of a GGUF file, as publishers write it: `qwen3-8b-q4_k_m`, `UD-Q4_K_XL/part`."""
 
 import re
 
@@ -8,7 +8,7 @@ _QUANT = re.compile(
 )
 
 
-def quant_of(name: str) -> str:
-    """The last quantization in a name without its ending, in capitals; empty where it tells none."""
+def quant_in_name(name: str) -> str:
+    """The last quantization in a name without extension, in capitals; empty if there is none."""
     found = _QUANT.findall(name)
     return found[-1].upper() if found else ""

@@ -1,4 +1,4 @@
-"""Which files go when a model is removed: those that were pulled, and no others."""
+"""Removes models: only files that were pulled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from shutil import rmtree
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.models.lock import alone
-from edgellm.models.names import identity_of, labels, resolve
-from edgellm.models.pulled import pulled, read_record, unfinished, write_record
-from edgellm.models.stores import BUILT_IN, Stored, stored_models
-from edgellm.models.walk import split_name
+from edgellm.models.lock import pull_lock
+from edgellm.models.names import canonical_name, resolve, unique_names
+from edgellm.models.pull_records import pulled_repositories, read_record, unfinished_pulls, write_record
+from edgellm.models.split_names import split_name
+from edgellm.models.stores import BUILT_IN, StoredModel, stored_models
 from edgellm.system.folders import models_folder
 
 
 @dataclass(frozen=True)
 class Removable:
-    """Files by their names below `folder`, or the whole folder if it holds what has not come fully."""
+    """Files by their paths below `folder`; the whole folder if `partial`, an unfinished pull."""
 
     what: str
     folder: Path
@@ -27,34 +27,35 @@ class Removable:
 
 
 def find_removable(model: str) -> list[Removable]:
-    """What `edgellm rm MODEL` removes: all that was pulled of a repository, ORG/NAME, or one model with all its parts.
+    """What `edgellm rm MODEL` removes: all pulled files of a repository ORG/NAME, or one model with all its parts.
 
-    Raises ModelFileError for a name of none or of several, and for what was not pulled, with how to remove it.
+    Raises ModelFileError for a name of no model or of several, and for a file that was not pulled; the message then
+    says how to remove it.
     """
     if found := list(_repository(model)):
         return found
     path = resolve(model)
-    if found := list(_model(identity_of(path))):
+    if found := list(_model(canonical_name(path))):
         return found
-    raise ModelFileError(f"{printable(str(path.absolute()), 400)}: {_elsewhere(identity_of(path))}")
+    raise ModelFileError(f"{printable(str(path.absolute()), 400)}: {_elsewhere(canonical_name(path))}")
 
 
 def removable_names() -> list[str]:
-    """Names of all that `find_removable` finds: models, then what came from a repository, finished or not."""
-    weights = {identity_of(kept.folder / name) for kept in pulled() for name in kept.weights}
+    """The names that `find_removable` accepts: models, then repositories, unfinished pulls included."""
+    weights = {canonical_name(kept.folder / name) for kept in pulled_repositories() for name in kept.weights}
     models = stored_models()
-    named = zip(labels(models), models, strict=True)
-    repositories = dict.fromkeys(kept.repository for kept in (*pulled(), *unfinished()))
-    return [*(name for name, model in named if identity_of(model.path) in weights), *repositories]
+    named = zip(unique_names(models), models, strict=True)
+    repositories = dict.fromkeys(kept.repository for kept in (*pulled_repositories(), *unfinished_pulls()))
+    return [*(name for name, model in named if canonical_name(model.path) in weights), *repositories]
 
 
 def remove(item: Removable) -> None:
-    """Remove files, the record of them, and folders that are empty then.
+    """Remove files, their entries in the record, and folders that are empty then.
 
-    Raises OSError, and EdgeLLMError if what has come is being gone on with.
+    Raises OSError, and EdgeLLMError if another process is pulling them.
     """
     if item.partial:
-        with alone(item.folder, item.what):
+        with pull_lock(item.folder, item.what):
             rmtree(item.folder)
     else:
         for name in item.names:
@@ -67,19 +68,19 @@ def remove(item: Removable) -> None:
 
 
 def _repository(name: str) -> Iterator[Removable]:
-    for kept in pulled():
+    for kept in pulled_repositories():
         if kept.repository.casefold() == name.casefold():
-            yield Removable(kept.repository, kept.folder, tuple(kept.files), kept.come)
-    for kept in unfinished():
+            yield Removable(kept.repository, kept.folder, tuple(kept.files), kept.present_bytes)
+    for kept in unfinished_pulls():
         if kept.repository.casefold() == name.casefold():
-            what = f"{kept.repository}, as far as it has come"
-            yield Removable(what, kept.folder, tuple(kept.files), kept.come, partial=True)
+            what = f"{kept.repository}, an unfinished pull"
+            yield Removable(what, kept.folder, tuple(kept.files), kept.present_bytes, partial=True)
 
 
 def _model(identity: str) -> Iterator[Removable]:
-    for kept in pulled():
+    for kept in pulled_repositories():
         names = {name: split_name(name.rpartition(".")[0]) for name in kept.weights}
-        mine = next((model for name, model in names.items() if identity_of(kept.folder / name) == identity), None)
+        mine = next((model for name, model in names.items() if canonical_name(kept.folder / name) == identity), None)
         if mine:
             parts = tuple(name for name, model in names.items() if model == mine)
             total = sum((kept.folder / name).stat().st_size for name in parts if (kept.folder / name).exists())
@@ -87,8 +88,8 @@ def _model(identity: str) -> Iterator[Removable]:
 
 
 def _elsewhere(identity: str) -> str:
-    """Who keeps a file that was not pulled, and how it is removed there."""
-    stored = next((m for m in stored_models() if identity_of(m.path) == identity), None)
+    """To which program a file belongs that was not pulled, and how to remove it there."""
+    stored = next((m for m in stored_models() if canonical_name(m.path) == identity), None)
     source = stored.source if stored else None
     if stored and source == "ollama":
         return f"belongs to ollama; `ollama rm {printable(stored.names[0])}` removes it"
@@ -101,12 +102,12 @@ def _elsewhere(identity: str) -> str:
     return "was not pulled by edgellm; remove the file yourself"
 
 
-def _hub_name(stored: Stored) -> str:
+def _hub_name(stored: StoredModel) -> str:
     return "/".join(stored.names[1].split("/")[:2]) if len(stored.names) > 1 else stored.names[0]
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those around it, as far as they are empty, but never the folder of models."""
+    """Remove a folder and its parents while they are empty, but never the folder of models."""
     while folder != models_folder() and models_folder() in folder.parents:
         try:
             folder.rmdir()

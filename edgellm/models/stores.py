@@ -1,4 +1,4 @@
-"""Where model files lie on this machine: our folders, those of Hugging Face, ollama and LM Studio, the package."""
+"""Where model files are on this machine: folders of edgellm, Hugging Face, ollama and LM Studio, and the package."""
 
 import os
 from collections.abc import Iterator
@@ -7,24 +7,24 @@ from pathlib import Path
 
 from edgellm import builtin
 from edgellm.models.ollama import ollama_models
-from edgellm.models.quant import quant_of
-from edgellm.models.walk import model_files
-from edgellm.system.folders import expanded, models_folder
+from edgellm.models.quant import quant_in_name
+from edgellm.models.scan import model_files
+from edgellm.system.folders import expand_path, models_folder
 
 BUILT_IN = "built-in"
 """The source of the model that comes with edgellm."""
 
 SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
-"""Where ollama keeps its models when it runs as a service of a Linux system."""
+"""The store of ollama when it runs as a system service on Linux."""
 
 _LONGEST_PATH = 4096
 
 
 @dataclass
-class Stored:
-    """A model file by its names, before anyone has looked into it.
+class StoredModel:
+    """A model file that was found but not opened.
 
-    `names` are all that it may be called, the one to show first; `source` is who keeps it.
+    `names` are all names that MODEL accepts for it, the one to show first. `source` is the program that keeps it.
     """
 
     names: list[str]
@@ -32,48 +32,48 @@ class Stored:
     path: Path
 
 
-def stored_models() -> list[Stored]:
-    """Every model file that is kept here, each once with all its names, however many links lead to it."""
-    found: dict[object, Stored] = {}
+def stored_models() -> list[StoredModel]:
+    """Every model file on this machine, each once with all its names, even if several links lead to it."""
+    found: dict[object, StoredModel] = {}
     for model in _all():
         first = found.setdefault(_identity(model.path), model)
         first.names.extend(name for name in model.names if name not in first.names)
     return list(found.values())
 
 
-def _all() -> Iterator[Stored]:
+def _all() -> Iterator[StoredModel]:
     yield from _folder("./models", Path("models"))
     yield from _own(models_folder())
     yield from _hugging_face(hugging_face_cache())
     for store in _ollama_stores():
         for name, path in ollama_models(store):
-            yield Stored([name, name.removesuffix(":latest")], "ollama", path)
+            yield StoredModel([name, name.removesuffix(":latest")], "ollama", path)
     for folder in _lm_studio_homes():
         yield from _folder("LM Studio", folder / "models")
     yield from _built_in()
 
 
-def _built_in() -> Iterator[Stored]:
-    """Its second name is for machines where a file has the first."""
-    yield Stored([builtin.NAME, f"edgellm/{builtin.NAME}"], BUILT_IN, builtin.PATH)
+def _built_in() -> Iterator[StoredModel]:
+    """The built-in model; its second name is for machines where another file has the first."""
+    yield StoredModel([builtin.NAME, f"edgellm/{builtin.NAME}"], BUILT_IN, builtin.PATH)
 
 
-def _folder(source: str, folder: Path) -> Iterator[Stored]:
+def _folder(source: str, folder: Path) -> Iterator[StoredModel]:
     for name, path in model_files(folder):
-        yield Stored([name.rpartition("/")[2], name], source, path)
+        yield StoredModel([name.rpartition("/")[2], name], source, path)
 
 
-def _own(folder: Path) -> Iterator[Stored]:
-    """What was pulled may be called as it was asked for, ORG/NAME:QUANT."""
+def _own(folder: Path) -> Iterator[StoredModel]:
+    """Pulled models, which can also be named ORG/NAME:QUANT."""
     for model in _folder("edgellm", folder):
         *repository, name = model.names[-1].split("/", 2)
-        if len(repository) == 2 and (quant := quant_of(name)):
+        if len(repository) == 2 and (quant := quant_in_name(name)):
             model.names.append(f"{'/'.join(repository)}:{quant}")
         yield model
 
 
-def _hugging_face(cache: Path) -> Iterator[Stored]:
-    """models--ORG--NAME/snapshots/REVISION/...; of a file in several revisions, the one of branch main."""
+def _hugging_face(cache: Path) -> Iterator[StoredModel]:
+    """Files at models--ORG--NAME/snapshots/REVISION/...; if several revisions have a file, that of branch main."""
     for repository in sorted(_subfolders(cache)):
         kind, *parts = repository.name.split("--")
         if kind != "models":
@@ -83,11 +83,11 @@ def _hugging_face(cache: Path) -> Iterator[Stored]:
             for name, path in model_files(revision):
                 if name not in named:
                     named.add(name)
-                    yield Stored([name.rpartition("/")[2], "/".join([*parts, name])], "Hugging Face", path)
+                    yield StoredModel([name.rpartition("/")[2], "/".join([*parts, name])], "Hugging Face", path)
 
 
 def _revisions(repository: Path) -> list[Path]:
-    """The snapshots of a repository, that of branch main first."""
+    """The snapshot folders of a repository, that of branch main first."""
     try:
         main = (repository / "refs/main").read_text()[:100].strip()
     except (OSError, ValueError):
@@ -103,27 +103,27 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def hugging_face_cache() -> Path:
-    """As `huggingface_hub` finds it; HUGGINGFACE_HUB_CACHE is the old name of HF_HUB_CACHE."""
+    """The cache folder, found as `huggingface_hub` does; HUGGINGFACE_HUB_CACHE is the old name of HF_HUB_CACHE."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if cache := os.environ.get(name):
-            return expanded(cache)
+            return expand_path(cache)
     if home := os.environ.get("HF_HOME"):
-        return expanded(home) / "hub"
-    return expanded(os.environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")) / "huggingface/hub"
+        return expand_path(home) / "hub"
+    return expand_path(os.environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")) / "huggingface/hub"
 
 
 def _lm_studio_homes() -> list[Path]:
-    """Where LM Studio keeps what it keeps: as its pointer says, and the folders of its newer and older versions."""
+    """The folders of LM Studio: the one in its pointer file, and the defaults of its newer and older versions."""
     usual = [_home() / ".lmstudio", _home() / ".cache/lm-studio"]
     pointer = _home() / ".lmstudio-home-pointer"
     try:
         if not pointer.is_file():  # a FIFO would block
             return usual
         with pointer.open(encoding="utf-8") as file:
-            told = Path(file.read(_LONGEST_PATH).strip())
+            chosen = Path(file.read(_LONGEST_PATH).strip())
     except (OSError, ValueError):
         return usual
-    return [told, *usual] if told.is_absolute() else usual
+    return [chosen, *usual] if chosen.is_absolute() else usual
 
 
 def _ollama_stores() -> list[Path]:
@@ -136,7 +136,7 @@ def _home() -> Path:
 
 
 def _identity(path: Path) -> object:
-    """What two paths to the same file have in common."""
+    """A key that is equal for two paths to the same file."""
     try:
         found = path.stat()
     except OSError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 
 
-def whole(low: int, high: float = math.inf) -> Callable[[object], int]:
+def integer(low: int, high: float = math.inf) -> Callable[[object], int]:
     """A whole number from `low` to `high`."""
 
     def check(value: object) -> int:
@@ -21,7 +21,7 @@ def whole(low: int, high: float = math.inf) -> Callable[[object], int]:
     return check
 
 
-def real(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[object], float]:
+def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[object], float]:
     """A finite number from `low` (itself excluded if `above`) to `high`."""
 
     def check(value: object) -> float:
@@ -67,14 +67,14 @@ def one_of(*names: str) -> OneOf:
     return OneOf(names)
 
 
-def text(value: object) -> str:
+def nonempty_text(value: object) -> str:
     """Text that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError("text that is not empty")
     return value
 
 
-def flag(value: object) -> bool:
+def boolean(value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool):
         raise ValueError("True or False")
@@ -84,23 +84,23 @@ def flag(value: object) -> bool:
 def logprobs(value: object) -> bool | int:
     """True, False or how many, at least 1; a bool stays one."""
     try:
-        return value if isinstance(value, bool) else whole(1)(value)
+        return value if isinstance(value, bool) else integer(1)(value)
     except ValueError as error:
         raise ValueError("True, False or a whole number, at least 1") from error
 
 
-def layers(value: object) -> int | str:
+def gpu_layers(value: object) -> int | str:
     """A number of layers (as a number or in digits), `auto` or `all`."""
     if isinstance(value, str) and value in ("auto", "all"):
         return value
     digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10
     try:
-        return whole(0)(int(str(value)) if digits else value)
+        return integer(0)(int(str(value)) if digits else value)
     except ValueError as error:
         raise ValueError("a whole number, at least 0, or auto or all") from error
 
 
-def stops(value: object) -> tuple[str, ...]:
+def stop_strings(value: object) -> tuple[str, ...]:
     """One stop string or several, none of them empty: an empty one would stop before the first token."""
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, list | tuple) or not all(isinstance(stop, str) and stop for stop in several):
@@ -108,12 +108,12 @@ def stops(value: object) -> tuple[str, ...]:
     return tuple(several)
 
 
-def biases(value: object) -> dict[int, float]:
+def logit_bias(value: object) -> dict[int, float]:
     """Token id to what is added to its logit; -inf forbids the token."""
     wanted = "a mapping of token ids to finite numbers or -inf"
     if not isinstance(value, Mapping):
         raise ValueError(wanted)
-    token, bias = whole(0), real()
+    token, bias = integer(0), number()
     try:
         return {token(i): -math.inf if b == -math.inf else bias(b) for i, b in value.items()}
     except ValueError as error:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 
-from edgellm.system.atomic_file import write_whole
-from edgellm.system.folders import speeds_file
+from edgellm.system.atomic_file import write_atomic
+from edgellm.system.folders import machine_profile_file
 from edgellm.system.machine import cpu_name
 
 MEMORY = "memory"
@@ -39,11 +39,11 @@ def _believed(entry: Mapping[str, float | str]) -> dict[str, float]:
 
 def keep(threads: int, speeds: Mapping[str, float]) -> bool:
     """Keep measured speeds for `kept`, beside others of other names; False where nothing can be written."""
-    path, entries, key = speeds_file(), _all(), _key(threads)
+    path, entries, key = machine_profile_file(), _all(), _key(threads)
     entries[key] = {**_believed(entries.get(key, {})), **speeds, _KERNELS: _kernels()}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, json.dumps(entries).encode())
+        write_atomic(path, json.dumps(entries).encode())
         return True
     return False
 
@@ -60,7 +60,7 @@ def _key(threads: int) -> str:
 
 def _all() -> dict[str, dict[str, float | str]]:
     """All that was kept, and is of its kind; nothing if the file is missing or damaged, or no file."""
-    path = speeds_file()
+    path = machine_profile_file()
     try:
         found = json.loads(path.read_bytes(), parse_int=float) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):

@@ -10,7 +10,7 @@ from edgellm.engine.protocol import Segment
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import counted, printable
 from edgellm.model import Model
-from edgellm.options.checks import whole
+from edgellm.options.checks import integer
 from edgellm.perplexity.softmax import Scores
 
 DEFAULT_CTX = 512
@@ -78,7 +78,7 @@ class Windows:
 
 def _checked(ctx: int | None, most: int) -> int:
     try:
-        return whole(LEAST_CTX, most)(min(DEFAULT_CTX, most) if ctx is None else ctx)
+        return integer(LEAST_CTX, most)(min(DEFAULT_CTX, most) if ctx is None else ctx)
     except ValueError as error:
         raise OptionError(f"option ctx cannot be {ctx}: give {error}") from None
 

@@ -1,1 +1,11 @@
-"""This machine and its operating system: cores, memory, folders, files, forks and optional packages."""
+"""This machine and its operating system.
+
+machine             cores and free memory; cgroup: the limits of a container
+folders             the folders and files that edgellm keeps
+atomic_file         files that are replaced in one step
+text_input          text from files and stdin: UTF-8, limited in size
+os_errors           explains errors of the operating system in one line
+fork                detects that the process was forked
+shadowing           detects packages of other programs with the names of ours
+optional_packages   how to install an optional dependency
+"""

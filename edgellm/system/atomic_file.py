@@ -1,12 +1,12 @@
-"""Files that others may read at any time."""
+"""Files that other processes may read at any time."""
 
 import os
 import tempfile
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all, whatever stops this. Raises OSError."""
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace a file in one step: readers see the old content or all of the new one. Raises OSError."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,7 +1,7 @@
-"""The limits that a Linux cgroup sets this process: containers, systemd units, job schedulers.
+"""The limits of the Linux cgroup of this process: of containers, systemd units, job schedulers.
 
-All is read from files under a root, which tests replace by a tree of their own. Sources: cgroups(7), and
-cgroup-v2.rst, sched-bwc.rst and cgroup-v1/memory.rst of the kernel's documentation.
+All files are below a root folder, which tests replace. Sources: cgroups(7), and cgroup-v2.rst, sched-bwc.rst and
+cgroup-v1/memory.rst of the kernel's documentation.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def read(path: Path) -> str:
 
 
 def cpu_quotas(root: Path) -> Iterator[float]:
-    """The CPU quota, in CPUs, of each level that has one."""
+    """The CPU quota, in CPUs, of each cgroup level that has one."""
     for level in _levels(root, "cpu"):
         version_1 = [read(level / "cpu.cfs_quota_us"), read(level / "cpu.cfs_period_us")]
         quota, period = read(level / "cpu.max").split() or version_1
@@ -26,7 +26,7 @@ def cpu_quotas(root: Path) -> Iterator[float]:
 
 
 def memory_limits(root: Path) -> Iterator[int]:
-    """The limit in bytes of each level that has one."""
+    """The memory limit, in bytes, of each cgroup level that has one."""
     for level in _levels(root, "memory"):
         limit = read(level / "memory.max") or read(level / "memory.limit_in_bytes")
         if limit.isdigit():
@@ -34,7 +34,7 @@ def memory_limits(root: Path) -> Iterator[int]:
 
 
 def free_memory(root: Path) -> Iterator[int]:
-    """Bytes left at each level that has a limit; file pages count as left, as the kernel can drop them."""
+    """The free bytes of each cgroup level that has a limit. File pages count as free, as the kernel can drop them."""
     for level in _levels(root, "memory"):
         if (level / "memory.max").exists():
             limit, used, prefix = read(level / "memory.max"), read(level / "memory.current"), ""
@@ -46,15 +46,15 @@ def free_memory(root: Path) -> Iterator[int]:
 
 
 def _file_pages(level: Path, prefix: str) -> int:
-    """Bytes of cached file pages, those of the level's children included."""
+    """Bytes of cached file pages of a level and its children."""
     stat = dict(line.split() for line in read(level / "memory.stat").splitlines())
     return sum(int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
 
 
 def _levels(root: Path, controller: str) -> Iterator[Path]:
-    """The folders that limit this process, innermost first: the controller's of version 1, then version 2's.
+    """The folders of the cgroups of this process, innermost first: those of version 1, then those of version 2.
 
-    In a container the path may be the host's and lead nowhere: then the mount point, given last, is its own.
+    In a container, the path may be that of the host and not exist; then the mount point, which comes last, is right.
     """
     mounts = _mounts(root)
     for line in read(root / "proc/self/cgroup").splitlines():
@@ -67,7 +67,7 @@ def _levels(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _mounts(root: Path) -> dict[str, Path]:
-    """Where each controller of version 1 is mounted, and, under the empty name, version 2."""
+    """The mount point of each controller of version 1, and that of version 2 under the empty name."""
     mounts: dict[str, Path] = {}
     for line in read(root / "proc/self/mountinfo").splitlines():
         place, _, kind = line.partition(" - ")

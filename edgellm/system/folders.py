@@ -1,4 +1,4 @@
-"""Where edgellm keeps what it keeps."""
+"""The folders and files that edgellm keeps."""
 
 import os
 from pathlib import Path
@@ -6,36 +6,36 @@ from pathlib import Path
 import platformdirs
 
 
-def expanded(folder: str) -> Path:
-    """A folder out of the environment: with `~` and variables, which a shell leaves as they are within quotes."""
+def expand_path(folder: str) -> Path:
+    """A path from the environment with `~` and variables expanded, which a shell does not do within quotes."""
     return Path(os.path.expandvars(os.path.expanduser(folder)))  # noqa: PTH111 (never raises)
 
 
 def cache_folder() -> Path:
     """Compiled kernels: EDGELLM_CACHE, or `cache` in EDGELLM_HOME, or the user's cache folder."""
     if chosen := os.environ.get("EDGELLM_CACHE"):
-        return expanded(chosen)
+        return expand_path(chosen)
     return _cache()
 
 
-def speeds_file() -> Path:
-    """How fast this machine was when it was measured: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
+def machine_profile_file() -> Path:
+    """The measured bandwidth of this machine: in `cache` in EDGELLM_HOME, or in the user's cache folder."""
     return _cache() / "speeds.json"
 
 
 def _cache() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return expanded(home) / "cache"
+        return expand_path(home) / "cache"
     return platformdirs.user_cache_path("edgellm")
 
 
 def models_folder() -> Path:
-    """Model files of our own: `models` in EDGELLM_HOME, or in the user's data folder."""
+    """Pulled models: `models` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "models"
 
 
 def chats_file() -> Path:
-    """Conversations of the chat: `chats.db` in EDGELLM_HOME, or in the user's data folder."""
+    """The chats: `chats.db` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "chats.db"
 
 
@@ -45,11 +45,11 @@ def log_file() -> Path:
 
 
 def config_file() -> Path:
-    """What a person has chosen by hand: `config.toml` in EDGELLM_HOME, or in the user's data folder."""
+    """The user's configuration: `config.toml` in EDGELLM_HOME, or in the user's data folder."""
     return _data() / "config.toml"
 
 
 def _data() -> Path:
     if home := os.environ.get("EDGELLM_HOME"):
-        return expanded(home)
+        return expand_path(home)
     return platformdirs.user_data_path("edgellm")

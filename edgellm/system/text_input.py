@@ -1,41 +1,43 @@
-"""Texts that people give, as arguments, in files or on stdin: UTF-8, and not endless."""
+"""Text from arguments, files and stdin: UTF-8, and limited in size."""
 
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 
-LONGEST = 64 << 20
-"""Most bytes of a text: longer than any context, short enough for the memory."""
+MAX_TEXT_BYTES = 64 << 20
+"""More than any context takes, and little enough for the memory."""
 
 
-def read(path: str) -> bytes:
-    """What is in a file, or as much of it as shows that it is too long. Raises EdgeLLMError."""
-    if not path:  # which Python takes for the folder it is in
+def read_input(path: str) -> bytes:
+    """The content of a file, at most MAX_TEXT_BYTES + 1 bytes. Raises EdgeLLMError."""
+    if not path:  # Python would open the working folder
         raise EdgeLLMError("the name of the file is empty; give a text file")
     try:
         with Path(path).open("rb") as file:
-            return file.read(LONGEST + 1)
+            return file.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
-        raise fault(path, f"{error.strerror or error}; give a text file") from None
+        raise input_error(path, f"{error.strerror or error}; give a text file") from None
 
 
-def plain(data: bytes) -> str:
-    """Bytes as text, less the byte order mark that some editors put before it. Raises UnicodeDecodeError."""
+def decode_utf8(data: bytes) -> str:
+    """Decode UTF-8, without the byte order mark that some editors write. Raises UnicodeDecodeError."""
     return data.decode().removeprefix("\ufeff")
 
 
-def decode(data: bytes, origin: str, advice: str) -> str:
-    """Bytes from `origin` as `plain` text; `advice` is for one that is too long. Raises EdgeLLMError."""
-    if len(data) > LONGEST:
-        raise fault(origin, f"is longer than {LONGEST >> 20} MiB; {advice}")
+def decode_input(data: bytes, origin: str, advice: str) -> str:
+    """Decode the bytes of a file, stdin or an argument, which `origin` names.
+
+    Raises EdgeLLMError for bytes that are not UTF-8, and, with `advice`, for more than MAX_TEXT_BYTES.
+    """
+    if len(data) > MAX_TEXT_BYTES:
+        raise input_error(origin, f"is longer than {MAX_TEXT_BYTES >> 20} MiB; {advice}")
     try:
-        return plain(data)
+        return decode_utf8(data)
     except UnicodeDecodeError as error:
-        raise fault(origin, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
+        raise input_error(origin, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
 
 
-def fault(origin: str, problem: str) -> EdgeLLMError:
-    """An error that says where a text came from."""
-    from edgellm.fmt import printable  # brings numpy
-
+def input_error(origin: str, problem: str) -> EdgeLLMError:
+    """An error in a text from `origin`."""
     return EdgeLLMError(f"{printable(origin, 400)}: {problem}")

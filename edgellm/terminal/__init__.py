@@ -1,1 +1,5 @@
-"""Text on a terminal: harmless, in tables, and through streams that cannot fail."""
+"""Text for terminals.
+
+sanitize   removes control characters and invisible characters
+streams    stdout, stderr and stdin that never fail because of a character
+"""

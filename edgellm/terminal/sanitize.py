@@ -1,4 +1,4 @@
-"""Text that does nothing to a terminal: what one would act on, or show in a width of its own, is made harmless."""
+"""Makes untrusted text safe for a terminal: no control characters, and none whose width terminals disagree about."""
 
 import re
 
@@ -21,26 +21,27 @@ _SHOWN = (
 )
 
 
-def clean(text: str) -> str:
-    """The same lines with control characters as pictures of themselves (ESC as U+241B) and hidden ones left out.
+def sanitize(text: str) -> str:
+    """Text with symbols in place of control characters (U+241B for ESC), and without invisible characters.
 
-    Left out are the characters that change the direction of the text or the width of their neighbours (joiners,
-    variation selectors, skin tones): terminals disagree about them, and a line of another width than computed tears
-    the screen. Accents are piled three high at most. Tabs and line feeds stay.
+    Characters that change the direction of the text or the width of their neighbours (joiners, variation selectors,
+    skin tones) are removed, because terminals disagree about them, and a line of unexpected width breaks the screen. A
+    character keeps at most three combining marks. Tabs and line feeds stay.
     """
     if _HARMFUL.search(text) is None:
         return text
     return _PILED.sub(r"\1", _HIDDEN.sub("", text)).translate(_SHOWN)
 
 
-def inert(text: str) -> str:
-    """A text for a file that a terminal may show: control characters are pictures, and none turns the lines around it.
+def sanitize_for_file(text: str) -> str:
+    """Text for a file that may be shown on a terminal.
 
-    Joiners, accents and all else that belongs to words and emoji stays.
+    Symbols replace control characters, and characters that change the direction of the text are removed. Joiners,
+    combining marks and other parts of words and emoji stay.
     """
     return _ACTING.sub(lambda found: _SHOWN.get(ord(found[0]), ""), text.replace("\r\n", "\n"))
 
 
-def escaped(document: str) -> str:
-    """A JSON document of the same meaning, with escapes in place of what `inert` changes."""
+def escape_json(document: str) -> str:
+    """An equal JSON document, with escapes for the characters that `sanitize_for_file` replaces."""
     return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", document)

@@ -1,18 +1,18 @@
-"""stdout, stderr and stdin of the command: no text does harm to a terminal, and no character ends the program."""
+"""stdout, stderr and stdin of the command: text is sanitized for a terminal, and no character raises an error."""
 
 import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TextIO
 
 _BEFORE = 3
-"""Characters that decide what becomes of those behind them: as many accents as may be piled."""
+"""The number of written characters that matter for the next ones: the combining marks that a character may have."""
 
 
-class Terminal(TextIOWrapper):
-    """Text for a terminal. What a terminal would act on is made harmless (`clean`), but for what `control` writes.
+class TerminalStream(TextIOWrapper):
+    """A stream to a terminal. `write` sanitizes text; `write_control` does not.
 
-    Texts may come in pieces: an accent is piled upon those of the piece before, and a carriage return at the end is
-    kept until it is known whether a line feed follows.
+    Text may come in pieces: combining marks are counted across pieces, and a carriage return at the end of a piece is
+    held until the next character is known, which may be a line feed.
     """
 
     buffer = None  # type: ignore[assignment]  # click would write there where the encoding is ASCII
@@ -22,27 +22,27 @@ class Terminal(TextIOWrapper):
         self._before = self._held = ""
 
     def write(self, text: str, /) -> int:
-        """Write a text made harmless."""
-        from edgellm.terminal.sanitize import clean
+        """Write sanitized text."""
+        from edgellm.terminal.sanitize import sanitize
 
-        whole = self._held + text
-        ready = whole.removesuffix("\r")
-        self._held = whole[len(ready) :]
-        shown = clean(self._before + ready)[len(self._before) :]
+        pending = self._held + text
+        ready = pending.removesuffix("\r")
+        self._held = pending[len(ready) :]
+        shown = sanitize(self._before + ready)[len(self._before) :]
         self._before = (self._before + shown)[-_BEFORE:]
         super().write(shown)
         return len(text)
 
-    def control(self, text: str) -> None:
-        """Write a text as it is, for the terminal to act on."""
+    def write_control(self, text: str) -> None:
+        """Write control sequences, unchanged."""
         super().write(text)
 
 
-def prepare() -> None:
-    """Have stdout and stderr replace what they cannot write, and stdin what it cannot read.
+def prepare_streams() -> None:
+    """Let stdout, stderr and stdin replace characters that cannot be encoded or decoded.
 
-    Python's own end the program by an error there. Unbuffered, they also leave out what a pipe or a disk did not take
-    at once.
+    Python's own streams raise an error for them. If they are unbuffered, they also lose text that a pipe or a disk does
+    not take at once.
     """
     sys.stdout, sys.stderr = _prepared(sys.stdout, "replace"), _prepared(sys.stderr, "backslashreplace")
     if isinstance(sys.stdin, TextIOWrapper):
@@ -50,13 +50,13 @@ def prepare() -> None:
 
 
 def _prepared(stream: TextIO, errors: str) -> TextIO:
-    if not isinstance(stream, TextIOWrapper):  # None where it was closed
+    if not isinstance(stream, TextIOWrapper):  # None if it was closed
         return stream
     buffer = stream.buffer
     if not isinstance(buffer, BufferedWriter):
         buffer = BufferedWriter(FileIO(stream.fileno(), "w", closefd=False))
     if stream.isatty():
-        return Terminal(buffer, stream.encoding, errors)
+        return TerminalStream(buffer, stream.encoding, errors)
     if buffer is not stream.buffer:
         return TextIOWrapper(buffer, stream.encoding, errors, line_buffering=True)
     stream.reconfigure(errors=errors)
@@ -64,14 +64,14 @@ def _prepared(stream: TextIO, errors: str) -> TextIO:
 
 
 def write(text: str, raw: bool = False) -> None:
-    """Write to stdout at once; `raw`: as it is, to a terminal, too."""
+    """Write to stdout and flush it. `raw`: also to a terminal without sanitizing."""
     if out := sys.stdout:
-        (out.control if raw and isinstance(out, Terminal) else out.write)(text)
+        (out.write_control if raw and isinstance(out, TerminalStream) else out.write)(text)
         out.flush()
 
 
-def control(text: str) -> None:
-    """Write to stderr what a terminal is to act on."""
+def write_control(text: str) -> None:
+    """Write control sequences to stderr."""
     if err := sys.stderr:
-        (err.control if isinstance(err, Terminal) else err.write)(text)
+        (err.write_control if isinstance(err, TerminalStream) else err.write)(text)
         err.flush()

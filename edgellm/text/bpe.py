@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from edgellm.fmt import printable
-from edgellm.gguf import Strings
+from edgellm.gguf import StringArray
 from edgellm.text.pretokenizers import PreTokenizer
 from edgellm.text.vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Vocabulary
 
@@ -28,7 +28,7 @@ class ByteLevel:
 
     space_prefix = False
 
-    def __init__(self, vocabulary: Vocabulary, merges: Strings, pre: PreTokenizer) -> None:
+    def __init__(self, vocabulary: Vocabulary, merges: StringArray, pre: PreTokenizer) -> None:
         self._vocabulary = vocabulary
         self._merges = list(merges.raws())
         self._pre = pre

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
-from edgellm.system.text_input import plain
+from edgellm.system.text_input import decode_utf8
 from edgellm.text.json_values import json_value
 from edgellm.text.rendered import Rendered
 from edgellm.text.rendering.renderer import RefusedError, renderer
@@ -36,7 +36,7 @@ def template_source(name_or_path: str) -> str:
     """
     known = _built_in()
     try:
-        return plain(known.get(name_or_path, Path(name_or_path)).read_bytes())
+        return decode_utf8(known.get(name_or_path, Path(name_or_path)).read_bytes())
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text at byte {error.start}"
     except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgellm.models.pulled import Entry, write_record
+from edgellm.models.pull_records import FileRecord, write_record
 from support import ROOT
 from support.make_gguf import write_model
 
@@ -88,7 +88,7 @@ def test_bash_completes_for_rm_what_it_removes(complete: Complete, tmp_path: Pat
     folder.mkdir(parents=True)
     for name in ("got-Q8_0", "put-Q8_0"):
         write_model(folder / f"{name}.gguf", types="F32", layers=1, width=64, heads=2, kv_heads=1)
-    write_record(folder, {"got-Q8_0.gguf": Entry(1, "sha256:")})
+    write_record(folder, {"got-Q8_0.gguf": FileRecord(1, "sha256:")})
     assert "tiny-model" in complete("edgellm", "info", "")
     assert sorted(complete("edgellm", "rm", "")) == ["got-Q8_0", "org/name-GGUF"]
     assert complete("edgellm", "rm", "org/") == ["org/name-GGUF"]

@@ -18,7 +18,7 @@ import pytest
 
 from edgellm import Model
 from edgellm.cli import run
-from edgellm.cli.screen import notices
+from edgellm.cli.progress import show_warnings
 from edgellm.errors import EdgeLLMWarning
 from support.model_file import ModelFile
 
@@ -219,7 +219,7 @@ def test_quiet_leaves_the_text_alone(path: Path, text_of: Callable[[str], str]) 
 
 def test_quiet_leaves_warnings_out(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet, told in ((True, ""), (False, "edgellm: note: odd\n")):
-        with notices(quiet):
+        with show_warnings(quiet):
             warnings.warn("odd", EdgeLLMWarning, stacklevel=1)
         assert capsys.readouterr().err == told
 

@@ -1,12 +1,22 @@
 import dataclasses
 import math
+from importlib import import_module
 
 import gguf
 import numpy as np
 import pytest
 
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.options import FILE_KEYS, GenerationOptions, LoadOptions, file_defaults
+from edgellm.options import (
+    FILE_KEYS,
+    ChatOptions,
+    GenerationOptions,
+    LoadOptions,
+    Options,
+    TemplateOptions,
+    file_defaults,
+)
+from tui.core.settings import SETTINGS
 
 IMPOSSIBLE_LOAD = [
     ("threads", 0),
@@ -169,3 +179,29 @@ def test_a_broken_value_in_the_file_is_left_out_with_a_notice(value: object) -> 
 
 def test_a_broken_array_for_top_k_is_left_out_too() -> None:
     assert file_defaults({"general.sampling.top_k": np.array([-1, -1])})[0] == {}
+
+
+@pytest.mark.parametrize("options", [LoadOptions, GenerationOptions, ChatOptions, TemplateOptions])
+def test_every_option_has_a_help_text_of_one_sentence(options: type[Options]) -> None:
+    """It names each choice, and `help()` shows it with the default."""
+    for name in options.names():
+        help = options.help(name)
+        assert help[0].isupper() and not help.endswith(".") and len(help) <= 100, name
+        assert all(choice in help for choice in options.choices(name)), name
+        assert f"    {name}: {help}" in (options.__doc__ or "")
+    assert "temp: Sampling temperature; 0 always takes the most likely token [0.8]." in (
+        GenerationOptions.__doc__ or ""
+    )
+
+
+def test_the_command_line_and_the_settings_show_the_help_of_the_option() -> None:
+    for command in ("generate", "chat", "plan", "bench", "perplexity"):
+        shown = {param.name: param for param in import_module(f"edgellm.cli.{command}").command.params}
+        for options in (LoadOptions, GenerationOptions, ChatOptions, TemplateOptions):
+            own = {"threads", "ctx", "logprobs"} if command in ("bench", "perplexity") else {"logprobs"}
+            for name in (set(options.names()) & set(shown)) - own:
+                assert shown[name].help.startswith(options.help(name)), (command, name)
+    for setting in SETTINGS:
+        options = setting.group.value
+        assert setting.help.startswith(options.help(setting.name))
+        assert setting.choices == options.choices(setting.name)

@@ -55,7 +55,7 @@ def test_a_model_comes_and_the_next_command_runs(machine: Machine, hub: Hub, mod
     path = machine.own / "models" / NAME / "Tiny_Q8_0.gguf"
     assert (code, out.splitlines()) == (
         0,
-        [f"{path} is whole", "next: edgellm generate Tiny_Q8_0 -p 'Hello!'"],
+        [f"{path} is complete", "next: edgellm generate Tiny_Q8_0 -p 'Hello!'"],
     )
     assert err.startswith(f"{NAME}: Tiny_Q8_0.gguf, ")
     assert err.count("\n") == 1
@@ -103,7 +103,7 @@ def test_one_pull_of_the_same_at_a_time(machine: Machine, hub: Hub) -> None:
         run(NAME)
     out, _ = process.communicate()
     assert process.returncode == 0
-    assert "is whole" in out
+    assert "is complete" in out
 
 
 def test_errors_are_one_line(machine: Machine, hub: Hub) -> None:
@@ -154,7 +154,7 @@ def test_what_is_in_the_cache_of_hugging_face_is_not_fetched(machine: Machine, h
     assert f"{link} is here already, in the cache of Hugging Face" in run(NAME).stdout
     assert hub.files_asked == []
     blob.write_bytes(FILE[:1000])
-    assert "is whole" in run(NAME).stdout
+    assert "is complete" in run(NAME).stdout
 
 
 def test_the_network_may_be_forbidden(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from converters.default_name import file_name, name_of_file
 from edgellm.cli import run
-from edgellm.cli.conversion import TYPES, Pace
-from edgellm.cli.screen import Progress
+from edgellm.cli.conversion import TYPES, ConversionProgress
+from edgellm.cli.progress import ProgressLine
 from edgellm.fmt import duration
 from edgellm.gguf import GGUFFile
 from support.model_file import ModelFile
@@ -118,10 +118,10 @@ def test_without_a_name_the_file_lies_here(
 def test_an_interrupt_leaves_no_file_and_130(
     model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(self: Pace, done: int, total: int) -> None:
+    def interrupt(self: ConversionProgress, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Pace, "__call__", interrupt)
+    monkeypatch.setattr(ConversionProgress, "__call__", interrupt)
     assert call(monkeypatch, "quantize", model_file(types="F16"), tmp_path / "out.gguf") == 130
     assert not list(tmp_path.iterdir())
 
@@ -129,7 +129,7 @@ def test_an_interrupt_leaves_no_file_and_130(
 def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     now = 0.0
     monkeypatch.setattr("edgellm.cli.conversion.monotonic", lambda: now)
-    pace = Pace(Progress())
+    pace = ConversionProgress(ProgressLine())
     for now in (1.0, 9.0, 12.5, 13.0):
         pace(int(2e7 * now), 1_000_000_000)
     assert capsys.readouterr().err == "25% of 1,000 M weights · 20.0 M/s · 0:38 left\n"

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from edgellm.cli.rm import command
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError
 from edgellm.models import find_models, resolve
-from edgellm.models.lock import alone
-from edgellm.models.pulled import Entry, incoming_folder, write_record
+from edgellm.models.lock import pull_lock
+from edgellm.models.pull_records import FileRecord, incoming_folder, write_record
 from support.local_models import Machine, machine, model
 
 __all__ = ["machine"]
@@ -27,7 +27,9 @@ def pulled(machine: Machine, *names: str, repository: str = NAME) -> list[Path]:
     """Files as `edgellm pull` leaves them."""
     folder = machine.own / "models" / repository
     paths = [machine.write(folder / name, model(n + 1)) for n, name in enumerate(names)]
-    write_record(folder, {name: Entry(path.stat().st_size, "sha256:") for name, path in zip(names, paths, strict=True)})
+    write_record(
+        folder, {name: FileRecord(path.stat().st_size, "sha256:") for name, path in zip(names, paths, strict=True)}
+    )
     return paths
 
 
@@ -90,24 +92,24 @@ def test_nothing_goes_if_one_name_is_wrong(machine: Machine) -> None:
 
 
 def test_what_is_on_its_way_and_checkpoints(machine: Machine) -> None:
-    files = {"m-Q8_0.gguf": Entry(1000, "sha256:1")}
+    files = {"m-Q8_0.gguf": FileRecord(1000, "sha256:1")}
     folder = incoming_folder(NAME, files)
     machine.write(folder / "m-Q8_0.gguf.part", b"GGUF" * 100)
     write_record(folder, files)
     machine.write(folder.with_suffix(".lock"), b"")
     pulled(machine, "config.json", "model.safetensors", repository="org/checkpoint")
     told = run(NAME, "org/checkpoint", "--yes")
-    assert f"{NAME}, as far as it has come: 400 bytes in {folder}" in told.stderr
+    assert f"{NAME}, an unfinished pull: 400 bytes in {folder}" in told.stderr
     assert everything(machine) == set()
     assert not (machine.own / "models/.incoming").exists()
 
 
 def test_what_is_being_pulled_stays(machine: Machine) -> None:
-    files = {"m-Q8_0.gguf": Entry(1000, "sha256:1")}
+    files = {"m-Q8_0.gguf": FileRecord(1000, "sha256:1")}
     folder = incoming_folder(NAME, files)
     part = machine.write(folder / "m-Q8_0.gguf.part", b"GGUF")
     write_record(folder, files)
-    with alone(folder, NAME), pytest.raises(EdgeLLMError, match="is being pulled by another edgellm"):
+    with pull_lock(folder, NAME), pytest.raises(EdgeLLMError, match="is being pulled by another edgellm"):
         run(NAME, "--yes")
     assert part.exists()
     assert run(NAME, "--yes").exit_code == 0

@@ -47,10 +47,10 @@ def harmless(shown: str) -> bool:
 
 
 @contextmanager
-def opened() -> Iterator[tuple[streams.Terminal, Callable[[], str]]]:
+def opened() -> Iterator[tuple[streams.TerminalStream, Callable[[], str]]]:
     """A stream to a terminal, and what has come there."""
     master, slave = os.openpty()
-    stream = streams.Terminal(BufferedWriter(FileIO(slave, "w")), "utf-8", "replace")
+    stream = streams.TerminalStream(BufferedWriter(FileIO(slave, "w")), "utf-8", "replace")
 
     def come() -> str:
         stream.flush()
@@ -85,7 +85,7 @@ def test_what_does_no_harm_is_shown_as_it_is(text: str) -> None:
 
 def test_our_own_words_to_the_terminal_get_there() -> None:
     with opened() as (stream, come):
-        stream.control("\r\x1b[K")
+        stream.write_control("\r\x1b[K")
         stream.write("\r\x1b[K")
         assert come() == "\r\x1b[K␍␛[K"
 

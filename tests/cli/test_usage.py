@@ -9,9 +9,9 @@ import click
 import pytest
 
 from edgellm import cli
-from edgellm.cli import advice, habits
+from edgellm.cli import aliases, unsupported
 from edgellm.options import GenerationOptions, LoadOptions
-from edgellm.options.nearest import OTHER_NAMES
+from edgellm.options.aliases import OPTION_ALIASES
 
 Refused = Callable[..., str]
 
@@ -145,14 +145,14 @@ def test_the_words_of_other_programs_are_answered_with_ours(words: str, told: st
 def test_options_of_other_programs_with_the_same_meaning(command: str, theirs: str, ours: str) -> None:
     found = cli.cli.get_command(click.Context(cli.cli), command)
     assert found is not None
-    assert habits.translated(found, theirs.split()) == ours.split()
+    assert aliases.translate_arguments(found, theirs.split()) == ours.split()
 
 
 @pytest.mark.parametrize("words", ["-n -1", "--max-tokens=-1", "-c 0", "--ctx 0", "--seed -1", "-s -1", ""])
 def test_the_default_of_llama_cpp_is_as_good_as_no_option(words: str) -> None:
     command = cli.cli.get_command(click.Context(cli.cli), "generate")
     assert command
-    arguments = habits.translated(command, ["m.gguf", *words.split()])
+    arguments = aliases.translate_arguments(command, ["m.gguf", *words.split()])
     given = command.make_context("generate", arguments).params
     assert [given[name] for name in ("max_tokens", "ctx", "seed")] == [None] * 3
 
@@ -169,15 +169,15 @@ def test_advice_names_options_that_there_are() -> None:
     group = cli.cli
     commands = [group.get_command(click.Context(group), name) for name in cli.COMMANDS]
     known = {name for command in commands if command for option in command.params for name in option.opts}
-    for texts in advice.ADVICE.values():
+    for texts in unsupported.UNSUPPORTED_OPTIONS.values():
         for said in texts:
             assert {word.strip(".,;`") for word in said.split() if word.startswith("--")} <= known
 
 
 def test_every_name_of_others_stands_for_one_of_ours() -> None:
     known = {option.name for kind in (LoadOptions, GenerationOptions) for option in fields(kind)}
-    assert set(OTHER_NAMES.values()) <= known | {"system", "template"}
-    assert not known & set(OTHER_NAMES)
+    assert set(OPTION_ALIASES.values()) <= known | {"system", "template"}
+    assert not known & set(OPTION_ALIASES)
 
 
 @pytest.mark.parametrize(("words", "told"), [("show builtin", "architecture"), ("ls", "builtin"), ("-V", "edgellm 0")])

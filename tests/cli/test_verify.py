@@ -15,7 +15,7 @@ from edgellm.cli.verify import command
 from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
-from edgellm.gguf.finite import find_not_finite
+from edgellm.gguf.nonfinite import find_nonfinite
 from kquants.ggml import GGML_TYPES, NAMED_TYPES, GGMLType
 from support import gguf_bytes as raw
 
@@ -113,11 +113,11 @@ def test_not_finite_floats_are_found_where_they_are(tmp_path: Path, name: str, b
     pack: Callable[[float], bytes] = FLOATS[name]
     values = [0.0, -1.0, 3e4, 1e-7] * 200
     with one_tensor(tmp_path / "a.gguf", kind, b"".join(map(pack, values)), 8) as file:
-        assert find_not_finite(file.tensors["w"]) is None
+        assert find_nonfinite(file.tensors["w"]) is None
     values[333] = values[700] = bad
     with one_tensor(tmp_path / "b.gguf", kind, b"".join(map(pack, values)), 8) as file:
         tensor = file.tensors["w"]
-        assert find_not_finite(tensor) == (2, 333 // 8, tensor.offset + 333 * kind.nbytes)
+        assert find_nonfinite(tensor) == (2, 333 // 8, tensor.offset + 333 * kind.nbytes)
 
 
 SCALED = [kind for kind in GGML_TYPES.values() if kind.scales and kind.name != "Q8_1"]
@@ -131,13 +131,13 @@ def test_not_finite_scales_are_found_where_they_are(tmp_path: Path, kind: GGMLTy
     for offset in kind.scales:
         blocks[:, offset : offset + 2] = np.frombuffer(struct.pack("<e", 0.5), np.uint8)
     with one_tensor(tmp_path / "a.gguf", kind, blocks.tobytes(), columns) as file:
-        assert find_not_finite(file.tensors["w"]) is None
+        assert find_nonfinite(file.tensors["w"]) is None
     for offset in kind.scales:
         damaged = blocks.copy()
         damaged[17, offset : offset + 2] = np.frombuffer(struct.pack("<e", float("inf")), np.uint8)
         with one_tensor(tmp_path / "b.gguf", kind, damaged.tobytes(), columns) as file:
             tensor = file.tensors["w"]
-            assert find_not_finite(tensor) == (1, 8, tensor.offset + 17 * kind.nbytes)
+            assert find_nonfinite(tensor) == (1, 8, tensor.offset + 17 * kind.nbytes)
 
 
 @pytest.mark.parametrize("kind", SCALED, ids=lambda kind: kind.name)
@@ -161,14 +161,14 @@ def test_damage_beyond_the_first_slab_is_found(tmp_path: Path) -> None:
     values[2, 399_999] = np.inf
     with one_tensor(tmp_path / "m.gguf", GGML_TYPES[0], values.tobytes(), 400_000) as file:
         tensor = file.tensors["w"]
-        assert find_not_finite(tensor) == (1, 2, tensor.offset + tensor.nbytes - 4)
+        assert find_nonfinite(tensor) == (1, 2, tensor.offset + tensor.nbytes - 4)
 
 
 def test_integers_and_types_without_float16_scales_have_nothing_to_look_at(tmp_path: Path) -> None:
     for number in (26, 39):
         kind = GGML_TYPES[number]
         with one_tensor(tmp_path / "m.gguf", kind, b"\xff" * kind.nbytes * 4, kind.block) as file:
-            assert find_not_finite(file.tensors["w"]) is None
+            assert find_nonfinite(file.tensors["w"]) is None
 
 
 def run(*arguments: str) -> Result:

@@ -12,7 +12,7 @@ from converters import prepare_convert, prepare_quantize, quantize
 from edgellm.arch import describe
 from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.unwritten import UnwrittenFile
+from edgellm.gguf.header_only import HeaderOnlyFile
 from edgellm.text.tokenizer import Tokenizer
 from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile
@@ -109,7 +109,7 @@ def test_what_is_not_written_yet_is_read_like_a_file(model_file: ModelFile, tmp_
     job.run()
     with GGUFFile.open(job.target) as file:
         known = {"rope_freqs.weight": file.tensors["rope_freqs.weight"].data}
-        with UnwrittenFile(job.layout.header, job.layout.nbytes, job.target, known) as before:
+        with HeaderOnlyFile(job.layout.header, job.layout.nbytes, job.target, known) as before:
             assert before.metadata.keys() == file.metadata.keys()
             assert [(t.name, t.shape, t.type, t.offset, t.nbytes) for t in before.tensors.values()] == [
                 (t.name, t.shape, t.type, t.offset, t.nbytes) for t in file.tensors.values()

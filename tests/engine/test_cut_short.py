@@ -20,7 +20,7 @@ from edgellm.cli.verify import command as verify
 from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.check import find_problems
-from edgellm.gguf.mapped import MappedFile
+from edgellm.gguf.mapped_file import MappedFile
 from edgellm.perplexity import perplexity
 from support import gguf_bytes as raw
 from support.chat_model import write_chat_model

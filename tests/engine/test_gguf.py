@@ -10,7 +10,7 @@ import pytest
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable, size
-from edgellm.gguf import GGUFFile, Strings
+from edgellm.gguf import GGUFFile, StringArray
 from kquants.ggml import GGML_TYPES
 from support import gguf_bytes as raw
 
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return list(value) if isinstance(value, Strings) else value
+    return list(value) if isinstance(value, StringArray) else value
 
 
 @pytest.mark.parametrize("version", [2, 3])

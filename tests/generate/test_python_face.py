@@ -62,12 +62,12 @@ def test_the_types_of_arguments_are_those_of_the_options(arguments: Any, options
             assert allowed == {*(get_args(hints[name]) or [hints[name]]), type(None)}, name
 
 
-def test_each_value_of_a_narrow_type_is_possible() -> None:
-    for kind, make in ((LoadArguments, LoadOptions), (ChatArguments, ChatOptions)):
-        hints = get_type_hints(kind)
-        for name in {"kv_type", "engine", "overflow"} & {field.name for field in fields(make)}:
-            values = [value for part in get_args(hints[name]) for value in get_args(part)]
-            assert values and all(getattr(make.from_kwargs(**{name: value}), name) == value for value in values)
+def test_the_literal_types_of_arguments_are_the_choices_of_the_options() -> None:
+    for arguments, options in ((LoadArguments, LoadOptions), (ChatArguments, ChatOptions)):
+        hints = get_type_hints(arguments)
+        for name in options.names():
+            literals = tuple(value for part in get_args(hints[name]) for value in get_args(part))
+            assert literals == options.choices(name), name
 
 
 def test_objects_say_what_they_are(model: Model, path: Path) -> None:

@@ -17,7 +17,7 @@ from edgellm import Model, builtin
 from edgellm.cli.list import command as list_command
 from edgellm.cli.rm import command as rm_command
 from edgellm.models import find_models, resolve
-from edgellm.models.stores import Stored
+from edgellm.models.stores import StoredModel
 from support import ROOT
 from support.local_models import Machine, machine, model
 from support.oracle import llama_cpp_logits
@@ -32,7 +32,7 @@ QUESTION = "How do I convert a model?"
 @pytest.fixture
 def built_in(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine that has the built-in model and no other."""
-    stored = Stored(["builtin", "edgellm/builtin"], "built-in", builtin.PATH)
+    stored = StoredModel(["builtin", "edgellm/builtin"], "built-in", builtin.PATH)
     monkeypatch.setattr("edgellm.models.stores._built_in", lambda: [stored])
     return machine
 

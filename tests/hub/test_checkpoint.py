@@ -16,7 +16,7 @@ from converters.checkpoint import files
 from converters.needed import SMALL, needed
 from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
-from edgellm.hub.transfer import Part
+from edgellm.hub.transfer import PartialFile
 from support import ROOT
 from support.hub_server import COMMIT, Hub, breaks_off, hub, sends
 from support.local_models import Machine, machine
@@ -54,7 +54,7 @@ def serve(hub: Hub, folder: Path) -> None:
 
 
 def fetch() -> Path:
-    return ours.checkpoint(NAME, ours.Watcher(), needed)
+    return ours.fetch_checkpoint(NAME, ours.DownloadObserver(), needed)
 
 
 def fetched(hub: Hub) -> list[str]:
@@ -64,11 +64,11 @@ def fetched(hub: Hub) -> list[str]:
 def test_no_room_for_a_small_file_is_told(
     made: Path, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(part: Part, chunk: bytes) -> None:
+    def full(part: PartialFile, chunk: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     serve(hub, made)
-    monkeypatch.setattr(Part, "write", full)
+    monkeypatch.setattr(PartialFile, "write", full)
     with pytest.raises(EdgeLLMError, match=r"among the temporary files \(No space left on device\); make room there"):
         fetch()
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgellm.errors import EdgeLLMError
-from edgellm.hub import download as bring
+from edgellm.hub import download
 from edgellm.models import find_models
 from support import gguf_bytes as raw
 from support.hub_pull import FILE, NAME, pull
@@ -66,7 +66,7 @@ def test_parts_that_a_newer_commit_has_too_are_taken_over(machine: Machine, hub:
 def test_a_kill_between_the_moves_of_parts(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.repositories[NAME] = parts = split_model()
     moves: list[Path] = []
-    really = bring._move
+    really = download._move
 
     def move(path: Path, target: Path) -> None:
         if ".incoming" not in target.parts:
@@ -75,11 +75,11 @@ def test_a_kill_between_the_moves_of_parts(machine: Machine, hub: Hub, monkeypat
                 raise KeyboardInterrupt
         really(path, target)
 
-    monkeypatch.setattr(bring, "_move", move)
+    monkeypatch.setattr(download, "_move", move)
     with pytest.raises(KeyboardInterrupt):
         pull()
     assert names_of_whole() == []
-    monkeypatch.setattr(bring, "_move", really)
+    monkeypatch.setattr(download, "_move", really)
     pull()
     assert names_of_whole() == ["m"]
     assert len(hub.files_asked) == len(parts)

@@ -132,7 +132,7 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
     repository = client.repository(NAME)
     shorten_the_minute(monkeypatch)
     with pytest.raises(EdgeLLMError, match="less than 60 kB came in 0 s"):
-        ours.pull(client, repository, ours.candidates(repository)[0])
+        ours.pull(client, repository, ours.gguf_choices(repository)[0])
     assert 1 <= len(hub.files_asked) <= 6
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError
-from edgellm.hub.listing import is_safe, read_listing
+from edgellm.hub.listing import is_safe, parse_listing
 from support.hub_pull import FILE, NAME, pull
 from support.hub_server import PAGE, Hub, hub, sends
 from support.local_models import Machine, machine
@@ -48,7 +48,7 @@ JSON = st.recursive(ATOM, lambda inner: st.lists(inner, max_size=4) | st.diction
 def test_any_answer_is_a_repository_or_one_line(about: object, more: object) -> None:
     for answer in (about, {"id": "org/name", "sha": "0" * 40, **(more if isinstance(more, dict) else {})}):
         try:
-            found = read_listing(json.dumps(answer).encode(), "org/name")
+            found = parse_listing(json.dumps(answer).encode(), "org/name")
         except EdgeLLMError as error:
             assert str(error).isprintable()
         else:
@@ -58,19 +58,19 @@ def test_any_answer_is_a_repository_or_one_line(about: object, more: object) -> 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_answer(body: bytes) -> None:
     with pytest.raises(EdgeLLMError, match="names no repository and commit"):
-        read_listing(body, "org/name")
+        parse_listing(body, "org/name")
 
 
 def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
     waits: list[float] = []
 
-    class Patient(ours.Watcher):
-        def waiting(self, why: str, seconds: float) -> None:
+    class Patient(ours.DownloadObserver):
+        def retrying(self, reason: str, seconds: float) -> None:
             waits.append(seconds)
 
     hub.add(NAME, m__gguf=FILE)
     hub.status, hub.headers, hub.refusals = 429, {"Retry-After": "7"}, 1
-    pull(watcher=Patient())
+    pull(observer=Patient())
     assert waits == [7.0]
     hub.headers, hub.refusals = {"Retry-After": "3600"}, 1 << 30
     with pytest.raises(EdgeLLMError, match=r"too many requests from here .* in 3600 seconds; with a token"):

@@ -7,7 +7,7 @@ import gguf
 import pytest
 
 from edgellm.gguf.filetypes import FILE_TYPES
-from edgellm.models import Found, find_models, resolve
+from edgellm.models import LocalModel, find_models, resolve
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine, model, names, refusal
 from support.split_files import write_parts
@@ -40,7 +40,7 @@ def test_all_stores_in_order(machine: Machine) -> None:
 
 def test_what_is_said_of_a_file(machine: Machine) -> None:
     path = machine.write("models/a.gguf", model(8, file_type=15))
-    wanted = Found("a", "./models", str(path), path.stat().st_size, "Q4_K_M", "llama", 2048)
+    wanted = LocalModel("a", "./models", str(path), path.stat().st_size, "Q4_K_M", "llama", 2048)
     assert find_models() == [wanted]
 
 
@@ -134,7 +134,7 @@ def test_deep_and_large_trees_come_to_an_end(machine: Machine, monkeypatch: pyte
     machine.write("models/" + "d/" * 60 + "deep.gguf", model(1))
     machine.write("models/top.gguf", model(2))
     assert names() == ["top"]
-    monkeypatch.setattr("edgellm.models.walk._MAX_ENTRIES", 10)
+    monkeypatch.setattr("edgellm.models.scan._MAX_ENTRIES", 10)
     for i in range(30):
         machine.write(f"models/{i:02}.gguf", model(i + 3))
     assert len(names()) == 10

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgellm import builtin
-from edgellm.models import identity_of, name_of, resolve
+from edgellm.models import canonical_name, display_name, resolve
 from support.local_models import Machine, machine, model, names, refusal
 from support.split_files import write_parts
 
@@ -89,25 +89,25 @@ def test_a_folder_does_not_hide_a_model_of_its_name(machine: Machine) -> None:
 
 def test_a_model_is_remembered_by_its_path(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [machine.write(f"{folder}/m.gguf", model(i + 1)) for i, folder in enumerate(("models", "models/b", "c"))]
-    assert [identity_of(path) for path in paths] == [os.path.realpath(path) for path in paths]
+    assert [canonical_name(path) for path in paths] == [os.path.realpath(path) for path in paths]
     (machine.here / "link").symlink_to("models", target_is_directory=True)
-    found = identity_of(Path("link/../link/m.gguf"))
+    found = canonical_name(Path("link/../link/m.gguf"))
     assert found == os.path.realpath(paths[0])
     monkeypatch.chdir(machine.home)
     assert resolve(found).samefile(paths[0])
-    assert identity_of(builtin.PATH) == "builtin"
+    assert canonical_name(builtin.PATH) == "builtin"
     assert resolve("builtin") == builtin.PATH
 
 
 def test_all_parts_of_a_model_are_that_model(machine: Machine) -> None:
     (machine.here / "models").mkdir()
     parts = write_parts(machine.here / "models")
-    assert {identity_of(path) for path in parts} == {os.path.realpath(parts[0])}
-    assert {name_of(path) for path in parts} == {"m"}
+    assert {canonical_name(path) for path in parts} == {os.path.realpath(parts[0])}
+    assert {display_name(path) for path in parts} == {"m"}
     assert {resolve(path.stem) for path in parts} == {Path("models", parts[0].name)}
     link = machine.hugging_face("org/repo", "abc", "hub-00001-of-00002.gguf", model(3))
-    assert identity_of(link) == str(Path(os.path.realpath(link.parent), link.name))  # a blob has no name
-    assert name_of(Path("elsewhere.gguf")) == "elsewhere.gguf"
+    assert canonical_name(link) == str(Path(os.path.realpath(link.parent), link.name))  # a blob has no name
+    assert display_name(Path("elsewhere.gguf")) == "elsewhere.gguf"
 
 
 def test_names_with_control_characters_are_refused_harmlessly(machine: Machine) -> None:

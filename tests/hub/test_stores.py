@@ -73,7 +73,12 @@ def test_folders_of_our_own_may_have_variables(machine: Machine, monkeypatch: py
     for value in ("~/own", "$BASE/own"):
         monkeypatch.setenv("EDGELLM_HOME", value)
         monkeypatch.delenv("EDGELLM_CACHE", raising=False)
-        folders = (home.models_folder(), home.chats_file().parent, home.cache_folder(), home.speeds_file().parent)
+        folders = (
+            home.models_folder(),
+            home.chats_file().parent,
+            home.cache_folder(),
+            home.machine_profile_file().parent,
+        )
         assert folders == tuple(machine.home / "own" / name for name in ("models", "", "cache", "cache"))
         monkeypatch.setenv("EDGELLM_CACHE", value)
         assert home.cache_folder() == machine.home / "own"

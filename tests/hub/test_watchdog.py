@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 
 from edgellm.hub import watchdog
-from edgellm.hub.watchdog import LEAST_BYTES, Watchdog
+from edgellm.hub.watchdog import MIN_BYTES, Watchdog
 
 
 class Minutes(Event):
@@ -21,7 +21,7 @@ class Minutes(Event):
             self.set()
             self.over.set()
             return True
-        self.dog.came(self.came.pop(0))
+        self.dog.received(self.came.pop(0))
         return False
 
 
@@ -29,10 +29,10 @@ class Minutes(Event):
     ("came", "is_slow"),
     [
         ([], False),
-        ([LEAST_BYTES, LEAST_BYTES, 5 * LEAST_BYTES], False),
+        ([MIN_BYTES, MIN_BYTES, 5 * MIN_BYTES], False),
         ([0], True),
-        ([LEAST_BYTES - 1], True),
-        ([100 * LEAST_BYTES, LEAST_BYTES - 1, 100 * LEAST_BYTES], True),
+        ([MIN_BYTES - 1], True),
+        ([100 * MIN_BYTES, MIN_BYTES - 1, 100 * MIN_BYTES], True),
     ],
 )
 def test_each_minute_counts(came: list[int], is_slow: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from edgellm.perf import machine_profile as speeds
 from edgellm.perf.machine_profile import MEMORY, keep, kept
-from edgellm.system.folders import speeds_file
+from edgellm.system.folders import machine_profile_file
 from kquants import jit
 
 
@@ -56,8 +56,8 @@ DAMAGED += [b'{"CPU 1": {"memory": %s}}' % value for value in NO_SPEEDS]
 @pytest.mark.parametrize("found", DAMAGED)
 def test_what_is_damaged_counts_as_nothing(home: Path, monkeypatch: pytest.MonkeyPatch, found: bytes) -> None:
     monkeypatch.setattr(speeds, "cpu_name", lambda: "CPU")
-    speeds_file().parent.mkdir(parents=True)
-    speeds_file().write_bytes(found)
+    machine_profile_file().parent.mkdir(parents=True)
+    machine_profile_file().write_bytes(found)
     assert kept(1) == {}
     keep(1, {MEMORY: 2e10})
     assert kept(1) == {MEMORY: 2e10}
@@ -65,16 +65,16 @@ def test_what_is_damaged_counts_as_nothing(home: Path, monkeypatch: pytest.Monke
 
 def test_what_is_sound_beside_what_is_damaged_counts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speeds, "cpu_name", lambda: "CPU")
-    speeds_file().parent.mkdir(parents=True)
+    machine_profile_file().parent.mkdir(parents=True)
     entry = {"memory": 20_000_000_000, "Q4_K": -1, "Q6_K": 1.5e10, "kernels": jit.fingerprint()}
-    speeds_file().write_text(json.dumps({"CPU 1": entry}))
+    machine_profile_file().write_text(json.dumps({"CPU 1": entry}))
     assert kept(1) == {MEMORY: 2e10, "Q6_K": 1.5e10}, "and a whole number is a speed, too"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_what_is_no_file_is_not_waited_for(home: Path) -> None:
-    speeds_file().parent.mkdir(parents=True)
-    os.mkfifo(speeds_file())
+    machine_profile_file().parent.mkdir(parents=True)
+    os.mkfifo(machine_profile_file())
     assert kept(1) == {}
 
 
@@ -86,7 +86,7 @@ def test_where_nothing_can_be_written_nothing_is_kept(home: Path) -> None:
 
 
 def test_a_folder_in_the_way_stays(home: Path) -> None:
-    speeds_file().mkdir(parents=True)
+    machine_profile_file().mkdir(parents=True)
     assert not keep(1, {MEMORY: 2e10})
     assert kept(1) == {}
     assert [path.name for path in (home / "cache").iterdir()] == ["speeds.json"]

@@ -9,8 +9,8 @@ FILE = model(50_000).build()
 NAME = "org/name-GGUF"
 
 
-def pull(wanted: str = "", watcher: ours.Watcher | None = None) -> Path:
-    client = ours.Hub(watcher)
+def pull(wanted: str = "", observer: ours.DownloadObserver | None = None) -> Path:
+    client = ours.Hub(observer)
     repository = client.repository(NAME)
-    found = ours.candidates(repository)
-    return ours.pull(client, repository, ours.choose(NAME, found, wanted, lambda nbytes: True))
+    found = ours.gguf_choices(repository)
+    return ours.pull(client, repository, ours.select_gguf(NAME, found, wanted, lambda nbytes: True))

@@ -264,7 +264,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub that programs take for huggingface.co; nothing is waited for between attempts."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("edgellm.hub.watcher.sleep", lambda seconds: None)
+    monkeypatch.setattr("edgellm.hub.observer.sleep", lambda seconds: None)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "no such file")
     with serving(Hub()) as found:
         monkeypatch.setenv("HF_ENDPOINT", found.url)

@@ -125,7 +125,7 @@ def test_no_cgroups_no_limits(tmp_path: Path) -> None:
 
 def test_the_answers_for_this_machine_are_possible() -> None:
     assert 1 <= machine.default_threads() <= (os.cpu_count() or 1)
-    assert machine.default_threads(machine.SMALL - 1) == 1
+    assert machine.default_threads(machine.SMALL_MODEL_BYTES - 1) == 1
     assert 0 <= machine.available_memory() <= psutil.virtual_memory().total
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.transcript.document import Document
 from tui.transcript.lines import Line
 from tui.transcript.palette import Palette
@@ -46,7 +46,7 @@ def marked(lines: Iterable[str]) -> list[str]:
 
 
 def links_of(text: str) -> Links:
-    return blocks(clean(text))[1]
+    return blocks(sanitize(text))[1]
 
 
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
@@ -65,7 +65,7 @@ def test_a_text_that_grew_is_shown_like_one_that_was_there_at_once(text: str, st
 @given(TEXTS)
 def test_pieces_show_what_the_text_parsed_as_a_whole_shows(text: str) -> None:
     """Blank lines aside: a list is cut into items, each loose or tight for itself."""
-    whole = shown(Prose("\n".join(clean(text).split("\n")), gap=False, links=links_of(text)), PALETTE, 60)
+    whole = shown(Prose("\n".join(sanitize(text).split("\n")), gap=False, links=links_of(text)), PALETTE, 60)
     assert marked(look(text, 60)) == marked(line.text.rstrip() for line in whole)
 
 

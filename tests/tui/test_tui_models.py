@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from edgellm.hub.suggestions import SUGGESTIONS
-from edgellm.models.pulled import Entry, incoming_folder, write_record
+from edgellm.models.pull_records import FileRecord, incoming_folder, write_record
 from edgellm.perf.plan import Plan
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine
@@ -221,7 +221,7 @@ def test_a_file_that_nobody_has_thought_of_is_one_bad_row(machine: Machine, monk
 
 def test_a_list_that_breaks_off_shows_what_is_known(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.write("models/a.gguf")
-    monkeypatch.setattr("edgellm.models.unfinished", lambda: 1 // 0)
+    monkeypatch.setattr("edgellm.models.local_models.unfinished_pulls", lambda: 1 // 0)
     rows = whole_shelf()
     assert len(rows) == len(SUGGESTIONS) + 2
     assert "ZeroDivisionError" in str(rows[-1].problem)
@@ -234,12 +234,12 @@ def test_suggestions_are_offered_until_they_are_here(machine: Machine, monkeypat
     assert list(offered) == [suggestion.reference for suggestion in SUGGESTIONS]
     assert (offered[first], offered[SUGGESTIONS[-1].reference]) == ("fits", "too large")
     path = machine.write(machine.own / "models" / first / "m-Q8_0.gguf")
-    write_record(path.parent, {path.name: Entry(path.stat().st_size, "sha256:" + "0" * 64)})
+    write_record(path.parent, {path.name: FileRecord(path.stat().st_size, "sha256:" + "0" * 64)})
     assert first not in [row.name for row in offered_rows()]
 
 
 def test_what_is_on_its_way_is_offered_and_is_no_bad_file(machine: Machine) -> None:
-    files = {"m-Q8_0.gguf": Entry(4000, "sha256:" + "0" * 64)}
+    files = {"m-Q8_0.gguf": FileRecord(4000, "sha256:" + "0" * 64)}
     folder = incoming_folder("org/name", files)
     machine.write(folder / "m-Q8_0.gguf.part", bytes(1000))
     write_record(folder, files)

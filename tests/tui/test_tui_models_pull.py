@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, ProgressBar
 
-from edgellm.hub import Follower, StoppedError, fetch_model
+from edgellm.hub import PullProgress, StoppedError, fetch_model
 from support.hub_pull import FILE, NAME
 from support.hub_server import Hub, breaks_off, drips, hub, sends
 from support.local_models import Machine, machine
@@ -21,7 +21,7 @@ def parts(machine: Machine) -> list[Path]:
     return list(machine.own.glob("models/.incoming/*/*/*/*.part"))
 
 
-class Recorder(Follower):
+class Recorder(PullProgress):
     """Keeps what a follower shows after each thing that it hears."""
 
     def __init__(self, stop: Event) -> None:
@@ -46,7 +46,7 @@ def test_a_follower_shows_every_step(machine: Machine, hub: Hub) -> None:
     assert follower.share == 1
 
 
-@pytest.mark.parametrize("moment", ["asking", "coming", "moved", "waiting", "checking"])
+@pytest.mark.parametrize("moment", ["connecting", "starting", "progressed", "retrying", "verifying"])
 def test_a_pull_that_is_stopped_keeps_what_came(
     machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -54,24 +54,24 @@ def test_a_pull_that_is_stopped_keeps_what_came(
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000)]
     stop = Event()
-    theirs = getattr(Follower, moment)
+    theirs = getattr(PullProgress, moment)
 
-    def stopping(follower: Follower, *told: object) -> None:
-        if moment != "moved" or told[2]:
+    def stopping(follower: PullProgress, *told: object) -> None:
+        if moment != "progressed" or told[2]:
             stop.set()
         theirs(follower, *told)
 
-    monkeypatch.setattr(Follower, moment, stopping)
+    monkeypatch.setattr(PullProgress, moment, stopping)
     with pytest.raises(StoppedError):
-        fetch_model(NAME, Follower(stop))
-    monkeypatch.setattr(Follower, moment, theirs)
+        fetch_model(NAME, PullProgress(stop))
+    monkeypatch.setattr(PullProgress, moment, theirs)
     kept = b"".join(path.read_bytes() for path in machine.own.glob("models/.incoming/*/*/*/m.gguf*"))
     assert FILE.startswith(kept)
-    assert bool(kept) == (moment not in ("asking", "coming"))
+    assert bool(kept) == (moment not in ("connecting", "starting"))
     asked = len(hub.files_asked)
-    assert fetch_model(NAME, Follower(Event())).path.read_bytes() == FILE
+    assert fetch_model(NAME, PullProgress(Event())).path.read_bytes() == FILE
     ranges = [request.range for request in hub.files_asked[asked:]]
-    assert ranges[:1] == ([] if moment == "checking" else [f"bytes={len(kept)}-" if kept else None])
+    assert ranges[:1] == ([] if moment == "verifying" else [f"bytes={len(kept)}-" if kept else None])
     assert not (machine.own / "models/.incoming").exists()
 
 
@@ -79,26 +79,26 @@ def test_reading_what_was_kept_can_be_stopped(machine: Machine, hub: Hub, monkey
     """A long part takes a while to compare; nothing of it is lost."""
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000)]
-    monkeypatch.setattr(Follower, "waiting", lambda follower, why, seconds: follower._stop.set())
+    monkeypatch.setattr(PullProgress, "retrying", lambda follower, reason, seconds: follower._stop.set())
     with pytest.raises(StoppedError):
-        fetch_model(NAME, Follower(Event()))
+        fetch_model(NAME, PullProgress(Event()))
     (part,) = parts(machine)
     stop = Event()
-    monkeypatch.setattr(Follower, "coming", lambda follower, what, nbytes: stop.set())
+    monkeypatch.setattr(PullProgress, "starting", lambda follower, what, nbytes: stop.set())
     with pytest.raises(StoppedError):
-        fetch_model(NAME, Follower(stop))
+        fetch_model(NAME, PullProgress(stop))
     assert part.read_bytes() == FILE[:150_000]
     assert len(hub.files_asked) == 1
 
 
 def test_a_pause_ends_when_it_is_stopped() -> None:
     stop = Event()
-    follower = Follower(stop)
-    follower.waiting("the hub answers 503", 3600)
+    follower = PullProgress(stop)
+    follower.retrying("the hub answers 503", 3600)
     assert str(follower) == "the hub answers 503; trying again in 3600 s"
     stop.set()
     with pytest.raises(StoppedError):
-        follower.pause(3600)
+        follower.sleep(3600)
 
 
 def test_pull_and_open(machine: Machine, hub: Hub, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_what_goes_wrong_is_a_line(
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     elif fault == "network":
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-        monkeypatch.setattr(Follower, "pause", lambda follower, seconds: None)
+        monkeypatch.setattr(PullProgress, "sleep", lambda follower, seconds: None)
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, typed)

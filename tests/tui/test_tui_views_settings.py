@@ -57,7 +57,7 @@ def test_the_focused_setting_is_explained(tmp_path: Path) -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
             await opened(chat)
             await with_focus(chat, "seed")
-            assert "The same seed gives the same reply" in chat.shown()
+            assert "the same seed gives the same text" in chat.shown()
             await with_focus(chat, "gpu_layers")
             assert "opens the model anew" in chat.shown()
 

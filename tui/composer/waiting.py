@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from edgellm.fmt import counted
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 
 _ROWS = 3
 
@@ -23,6 +23,6 @@ class Waiting(Static):
         self.display = bool(messages)
         first, more = messages[:_ROWS], len(messages) - _ROWS
         rows = [Content(f"after this reply; Up takes {'it' if len(messages) == 1 else 'them'} back")]
-        rows += [Content.styled(f" {clean(' '.join(message.split()))} ", "on $panel") for message in first]
+        rows += [Content.styled(f" {sanitize(' '.join(message.split()))} ", "on $panel") for message in first]
         rows += [Content(f"and {counted(more, 'message')} more")] if more > 0 else []
         self.update(Content("\n").join(rows))

@@ -162,19 +162,19 @@ class EdgeBackend:
 
         renderer.warm()  # beside what follows
         from edgellm.model import Model
-        from edgellm.models import identity_of, name_of, resolve
+        from edgellm.models import canonical_name, display_name, resolve
 
         def compiling(done: int, total: int) -> None:
             say(f"compiling kernels for this CPU, once: {done} of {total}")
 
         path = resolve(model)
-        name = name_of(path)
+        name = display_name(path)
         say(f"opening {path.name}")
-        load, template = _parted(options(name, identity_of(path)))
+        load, template = _parted(options(name, canonical_name(path)))
         opened = Model.open(path, progress=compiling, **load)
         try:
             source = _source(path, opened.tokenizer.chat_template, template)
-            return EdgeModel(name, identity_of(path), opened, source if template else None)
+            return EdgeModel(name, canonical_name(path), opened, source if template else None)
         except BaseException:
             opened.close()
             raise
@@ -182,13 +182,13 @@ class EdgeBackend:
     def check(self, model: str, options: Options) -> None:
         """Read the header of its file, plan but for a GPU, and read its chat template."""
         from edgellm.gguf import GGUFFile
-        from edgellm.models import identity_of, name_of, resolve
+        from edgellm.models import canonical_name, display_name, resolve
         from edgellm.options import LoadOptions
         from edgellm.perf.plan import make_plan
         from edgellm.text.template import ChatTemplate
 
         path = resolve(model)
-        load, template = _parted(options(name_of(path), identity_of(path)))
+        load, template = _parted(options(display_name(path), canonical_name(path)))
         with GGUFFile.open(path) as file:
             make_plan(file, LoadOptions.from_kwargs(**{**load, "gpu_layers": 0}))
             source = _source(path, file.get_str("tokenizer.chat_template", None), template)
@@ -196,10 +196,10 @@ class EdgeBackend:
 
     def names(self) -> Sequence[str]:
         """As `edgellm list` shows them."""
-        from edgellm.models.names import labels
+        from edgellm.models.names import unique_names
         from edgellm.models.stores import stored_models
 
-        return labels(stored_models())
+        return unique_names(stored_models())
 
 
 def _parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

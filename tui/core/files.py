@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.system.text_input import decode, read
+from edgellm.system.text_input import decode_input, read_input
 
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -33,7 +33,7 @@ def text_of(name: str, advice: str) -> str:
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 (those of `Path` may raise OSError)
         # A pipe may never end, nor begin.
         raise EdgeLLMError(f"{printable(name, 400)}: is no file; give a text file")
-    return decode(read(str(path)), name, advice)
+    return decode_input(read_input(str(path)), name, advice)
 
 
 def write_new(path: Path, text: str) -> None:

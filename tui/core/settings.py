@@ -1,6 +1,6 @@
-"""What can be set for a model: names, one line of help each, and values that are checked where they are entered.
+"""What can be set for a model; values are checked where they are entered.
 
-Defaults and checks are those of `edgellm.options`; nothing here has one of its own.
+Defaults, checks, help and choices are those of `edgellm.options`; nothing here has one of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,13 +24,22 @@ class Group(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that can be set. `choices` are its only values where it has such, `read` makes one of what is typed."""
+    """One thing that can be set; `read` makes a value of what is typed, `typed` says how to type it."""
 
     name: str
     group: Group
-    help: str
-    choices: tuple[str, ...] = ()
+    typed: str = ""
     read: Callable[[str], Any] = number_or_text
+
+    @property
+    def help(self) -> str:
+        """What it does, in one sentence without a period."""
+        return self.group.value.help(self.name) + (f"; {self.typed}" if self.typed else "")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Its only possible values; empty if it has others."""
+        return self.group.value.choices(self.name)
 
     @property
     def loads(self) -> bool:
@@ -52,29 +61,25 @@ OPENING = (Group.LOAD, Group.TEMPLATE)
 
 
 SETTINGS = (
-    Setting("temp", Group.GENERATION, "How daring: 0 always takes the likeliest token, 1 draws as the model thinks"),
-    Setting("top_k", Group.GENERATION, "Draw only from so many of the likeliest tokens; 0: from all"),
-    Setting("top_p", Group.GENERATION, "Draw only from the likeliest tokens with this share together; 1: from all"),
-    Setting("min_p", Group.GENERATION, "Leave out tokens below this share of the likeliest one; 0: none"),
-    Setting("repeat_penalty", Group.GENERATION, "Make tokens that came before less likely; 1: not"),
-    Setting("presence_penalty", Group.GENERATION, "Taken from the logit of each token that came before"),
-    Setting("frequency_penalty", Group.GENERATION, "Taken from a token's logit for each time that it came before"),
-    Setting("max_tokens", Group.GENERATION, "Most tokens of a reply; empty: until the model ends"),
-    Setting("seed", Group.GENERATION, "The same seed gives the same reply; empty: another each time"),
-    Setting("stop", Group.GENERATION, 'Text before which a reply ends, \\n for a line end; several as ["a", "b"]',
-            read=read_stops),
-    Setting("overflow", Group.CHAT, "When the context is full: stop, drop the oldest turns, or a sliding window",
-            ("stop", "drop", "window")),
-    Setting("ctx", Group.LOAD, "Most tokens of conversation and reply; empty: as many as the model can"),
-    Setting("kv_type", Group.LOAD, "How keys and values are kept: f16, f32, or q8_0 at half the memory",
-            ("f16", "f32", "q8_0")),
-    Setting("kv_memory", Group.LOAD, "GB that keys and values may take; empty: what is free"),
-    Setting("threads", Group.LOAD, "Threads that compute; empty: one for each performance core"),
-    Setting("gpu_layers", Group.LOAD, "Layers on the GPU: a number, all, or auto"),
-    Setting("engine", Group.LOAD, "What computes", ("edgellm", "llama.cpp")),
-    Setting("template", Group.TEMPLATE, "Another chat template: chatml, llama3, ... or a Jinja2 file; empty: its own",
-            read=read_template),
-)  # fmt: skip
+    Setting("temp", Group.GENERATION),
+    Setting("top_k", Group.GENERATION),
+    Setting("top_p", Group.GENERATION),
+    Setting("min_p", Group.GENERATION),
+    Setting("repeat_penalty", Group.GENERATION),
+    Setting("presence_penalty", Group.GENERATION),
+    Setting("frequency_penalty", Group.GENERATION),
+    Setting("max_tokens", Group.GENERATION),
+    Setting("seed", Group.GENERATION),
+    Setting("stop", Group.GENERATION, '\\n is a line end; several as ["a", "b"]', read_stops),
+    Setting("overflow", Group.CHAT),
+    Setting("ctx", Group.LOAD),
+    Setting("kv_type", Group.LOAD),
+    Setting("kv_memory", Group.LOAD),
+    Setting("threads", Group.LOAD),
+    Setting("gpu_layers", Group.LOAD),
+    Setting("engine", Group.LOAD),
+    Setting("template", Group.TEMPLATE, read=read_template),
+)
 
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 

@@ -2,7 +2,7 @@
 
 import re
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 
 _ZERO_WIDTH_JOINER = "\u200d"
 _JOINED = re.compile(f"([{_ZERO_WIDTH_JOINER}\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+)")
@@ -20,8 +20,8 @@ def cut(text: str, limit: int) -> str:
 
 
 def with_joiners(text: str) -> str:
-    """As `clean`, but for what makes one emoji of several (joiners, variation selectors, skin tones).
+    """As `sanitize`, but for what makes one emoji of several (joiners, variation selectors, skin tones).
 
     Terminals disagree about the width of these: so nothing may stand behind them that could be out of place.
     """
-    return "".join(part if place % 2 else clean(part) for place, part in enumerate(_JOINED.split(text)))
+    return "".join(part if place % 2 else sanitize(part) for place, part in enumerate(_JOINED.split(text)))

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError, PromptError
-from edgellm.system.failures import explained
+from edgellm.system.os_errors import explain_error
 from tui.core.activity import Phase, Reading
 from tui.core.backend import NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
@@ -290,6 +290,6 @@ def line(error: Exception) -> str:
     if isinstance(error, EdgeLLMError):
         return str(error)
     logging.getLogger(__name__).error("unexpected", exc_info=error)
-    if explanation := explained(error):
+    if explanation := explain_error(error):
         return explanation
     return f"something unexpected went wrong ({type(error).__name__}: {' '.join(str(error).split())}); see the log"

@@ -12,7 +12,7 @@ from tui.core.worker import line
 from tui.models.row import ModelRow, fit
 
 if TYPE_CHECKING:
-    from edgellm.models import Found
+    from edgellm.models import LocalModel
     from edgellm.perf.plan import Plan
 
 _HUB = "Hugging Face"
@@ -59,9 +59,9 @@ def _all_rows() -> Iterator[ModelRow]:
 def local_rows() -> Iterator[ModelRow]:
     """The models on this machine, each with what a plan tells of it, or with what is wrong with it."""
     from edgellm.models import each_model
-    from edgellm.models.pulled import unfinished
+    from edgellm.models.pull_records import unfinished_pulls
 
-    coming = {str(kept.folder.absolute()) for kept in unfinished() if kept.weights}
+    coming = {str(kept.folder.absolute()) for kept in unfinished_pulls() if kept.weights}
     for found in each_model():
         if found.path not in coming:
             yield _planned(found)
@@ -70,15 +70,15 @@ def local_rows() -> Iterator[ModelRow]:
 def offered_rows() -> Iterator[ModelRow]:
     """What a pull can go on with, then the suggestions that are not here yet."""
     from edgellm.hub.suggestions import SUGGESTIONS, fits
-    from edgellm.models.pulled import pulled, unfinished
+    from edgellm.models.pull_records import pulled_repositories, unfinished_pulls
     from edgellm.system.machine import available_memory
 
     free = available_memory()
-    coming = [kept for kept in unfinished() if kept.weights]
+    coming = [kept for kept in unfinished_pulls() if kept.weights]
     for kept in coming:
-        note = f"{kept.come / max(1, kept.total):.0%} is here: Enter goes on"
+        note = f"{kept.present_bytes / max(1, kept.total):.0%} is here: Enter goes on"
         yield _offer(kept.reference, kept.total, fits(kept.total, free), note)
-    known = {kept.repository for kept in chain(coming, pulled())}
+    known = {kept.repository for kept in chain(coming, pulled_repositories())}
     for suggestion in SUGGESTIONS:
         if suggestion.reference not in known:
             yield _offer(suggestion.reference, suggestion.bytes, suggestion.fits(free), suggestion.good_at)
@@ -88,7 +88,7 @@ def _offer(reference: str, nbytes: int, fits: bool, note: str) -> ModelRow:
     return ModelRow(reference, _HUB, bytes=nbytes, fit="fits" if fits else "too large", note=note, offered=True)
 
 
-def _planned(found: "Found") -> ModelRow:
+def _planned(found: "LocalModel") -> ModelRow:
     from edgellm.gguf import GGUFFile
     from edgellm.options import LoadOptions
     from edgellm.perf.plan import make_plan

@@ -10,7 +10,7 @@ from edgellm.fmt import printable
 from tui.core.worker import line
 
 if TYPE_CHECKING:
-    from edgellm.hub import Follower
+    from edgellm.hub import PullProgress
 
 
 class Pull:
@@ -25,7 +25,7 @@ class Pull:
         self.name: str | None = None
         self.problem: str | None = None
         self._stop = Event()
-        self._follower: Follower | None = None
+        self._follower: PullProgress | None = None
 
     def start(self) -> None:
         """Begin."""
@@ -61,12 +61,12 @@ class Pull:
         )
 
     def _run(self) -> None:
-        from edgellm.hub import Follower, StoppedError, fetch_model
-        from edgellm.models import name_of
+        from edgellm.hub import PullProgress, StoppedError, fetch_model
+        from edgellm.models import display_name
 
         try:
-            self._follower = Follower(self._stop)
-            self.name = name_of(fetch_model(self.reference, self._follower).path)
+            self._follower = PullProgress(self._stop)
+            self.name = display_name(fetch_model(self.reference, self._follower).path)
         except StoppedError:
             pass
         except Exception as error:

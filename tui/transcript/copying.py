@@ -1,13 +1,13 @@
 """What is copied from a message, as it was written."""
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.transcript.parser import blocks
 from tui.transcript.thinking import Thinking
 
 
 def code_blocks(text: str) -> list[str]:
     """The blocks of code in some Markdown, in the order in which they are numbered on the screen."""
-    tokens, _ = blocks(clean(text))
+    tokens, _ = blocks(sanitize(text))
     return [token.content.removesuffix("\n") for token in tokens if token.type in ("fence", "code_block")]
 
 

@@ -4,7 +4,7 @@ import copy
 import re
 from dataclasses import replace
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.transcript.cutter import Cutter
 from tui.transcript.parser import Links
 from tui.transcript.pieces import Piece, Prose
@@ -44,7 +44,7 @@ class Document:
         if len(whole) <= self._seen:
             return
         lines = whole.split("\n")[:-1]
-        pieces, used = self._cutter.take(clean(whole).split("\n")[:-1], final=False)
+        pieces, used = self._cutter.take(sanitize(whole).split("\n")[:-1], final=False)
         taken = sum(len(line) + 1 for line in lines[:used])
         self._head += whole[:taken]
         self._seen = len(whole) - taken
@@ -53,7 +53,7 @@ class Document:
 
 def _open_lines(rest: str, running: bool, in_code: bool) -> list[str]:
     """The lines after those that are finished."""
-    rest = clean(rest)
+    rest = sanitize(rest)
     if running and not in_code:
         rest = steady(rest)
     *lines, last = rest.split("\n")

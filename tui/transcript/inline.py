@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.transcript.lines import Span
 from tui.transcript.palette import Palette
 
@@ -34,12 +34,12 @@ def spans(children: list["Token"], palette: Palette, base: Style) -> list[Span]:
 
 def _span(token: "Token", palette: Palette, style: Style) -> Span:
     if token.type == "code_inline":
-        return clean(token.content).replace("\t", " "), style + palette.inline_code
+        return sanitize(token.content).replace("\t", " "), style + palette.inline_code
     if token.type == "image":
-        return f"[{clean(token.content) or 'image'}]", style + palette.link
+        return f"[{sanitize(token.content) or 'image'}]", style + palette.link
     if token.type in ("softbreak", "hardbreak"):  # a model that ends a line means it
         return "\n", style
-    text = clean(token.content).replace("\t", " ")  # again: an entity like &#x202e; is any character
+    text = sanitize(token.content).replace("\t", " ")  # again: an entity like &#x202e; is any character
     return (_BREAK.sub("\n", text) if "<" in text else text), style
 
 

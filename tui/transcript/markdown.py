@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from rich.style import Style
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.transcript.code import code_label, code_lines, language_of
 from tui.transcript.inline import spans
 from tui.transcript.lines import BLANK, Line, Span, decoration, wrap
@@ -60,7 +60,7 @@ class Markdown:
                 return self._table(inner, width, style)
             case "hr":
                 return [decoration(Segment("─" * width, self._palette.rule))]
-        return wrap([(clean(token.content).expandtabs(4), style)], width)
+        return wrap([(sanitize(token.content).expandtabs(4), style)], width)
 
     def _inline(self, token: "Token", style: Style) -> list[Span]:
         return spans(token.children or [], self._palette, style)
@@ -98,9 +98,9 @@ class Markdown:
 
     def _code(self, token: "Token", width: int) -> list[Line]:
         self._codes += 1
-        language = language_of(clean(token.info))
+        language = language_of(sanitize(token.info))
         label = code_label(language, self._codes, self._palette, width)
-        return [label, *code_lines(clean(token.content).removesuffix("\n"), language, self._palette, width)]
+        return [label, *code_lines(sanitize(token.content).removesuffix("\n"), language, self._palette, width)]
 
     def _table(self, inner: list["Token"], width: int, style: Style) -> list[Line]:
         rows: list[list[list[Span]]] = []

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from edgellm.terminal.sanitize import clean
+from edgellm.terminal.sanitize import sanitize
 from tui.transcript.code import code_label, code_lines
 from tui.transcript.lines import BLANK, Line, decoration, wrap
 from tui.transcript.markdown import Markdown
@@ -77,7 +77,7 @@ class Plain:
 
     def lines(self, palette: Palette, width: int) -> list[Line]:
         """The text, wrapped."""
-        return wrap([(clean(self.source).expandtabs(4), Style.null())], width)
+        return wrap([(sanitize(self.source).expandtabs(4), Style.null())], width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Heading:
         style: Style = getattr(palette, self.role)
         marker = self._marker(palette) if self.versions > 1 else []
         room = width - sum(part.cell_length for part in marker) - 2
-        name = clean(self.source).replace("\n", " ")
+        name = sanitize(self.source).replace("\n", " ")
         name = wrap([(name, style)], max(2, room))[0].text
         parts = [Segment(name, style)]
         if marker:
@@ -132,7 +132,7 @@ class Figures:
     def lines(self, palette: Palette, width: int) -> list[Line]:
         """The figures, quietly. A line ends between two of them."""
         rows: list[str] = []
-        for figure in clean(self.source).replace("\n", " ").split(" · "):
+        for figure in sanitize(self.source).replace("\n", " ").split(" · "):
             if rows and cell_len(longer := f"{rows[-1]} · {figure}") <= width:
                 rows[-1] = longer
             else:

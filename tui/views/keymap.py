@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
 from edgellm.fmt import printable
-from edgellm.system.text_input import plain
+from edgellm.system.text_input import decode_utf8
 
 PLACES = {
     "Chat": ("tui.chat.screen:ChatScreen",),
@@ -50,7 +50,7 @@ def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
     The file is TOML: under `[keys]`, ids of bindings and their keys, as in `"chat.stop" = "escape,f8"`.
     """
     try:
-        text = plain(path.read_bytes())
+        text = decode_utf8(path.read_bytes())
         import tomllib  # few have such a file
 
         config = tomllib.loads(text)

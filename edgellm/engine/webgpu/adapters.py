@@ -13,7 +13,7 @@ from edgellm.engine.device import DeviceFault
 from edgellm.engine.webgpu.faults import one_line
 from edgellm.engine.webgpu.presence import installed
 from edgellm.fmt import printable
-from edgellm.system.extras import how_to_install
+from edgellm.system.optional_packages import install_command
 
 KINDS = {
     "DiscreteGPU": "discrete GPU",
@@ -48,7 +48,7 @@ class Adapter:
 def adapters() -> tuple[Adapter, ...]:
     """All adapters, real GPUs first. Raises DeviceFault where wgpu is missing or does not work."""
     if not installed():
-        raise DeviceFault(f"wgpu is not installed; run: {how_to_install('wgpu')}")
+        raise DeviceFault(f"wgpu is not installed; run: {install_command('wgpu')}")
     return _found()
 
 

@@ -6,7 +6,7 @@ A check takes what JSON or SQLite gave, and returns it or raises InvalidError, w
 from collections.abc import Callable, Collection
 from typing import Any
 
-from edgellm.options.checks import real, whole
+from edgellm.options.checks import integer, number
 from tui.core.tree import Message
 
 Check = Callable[[Any], Any]
@@ -68,8 +68,8 @@ def _refuse(why: str) -> Any:
 
 
 TEXT = of(str, "text")
-COUNT = whole(0, 2**53)
-FIGURE = optional(real(0))
+COUNT = integer(0, 2**53)
+FIGURE = optional(number(0))
 
 _STATS: dict[str, Check] = {
     "prompt_tokens": COUNT,
@@ -94,7 +94,7 @@ _MESSAGE = having(
     parent=optional(COUNT),
     role=among(ROLES),
     text=TEXT,
-    created=real(0),
+    created=number(0),
     model=optional(TEXT),
     finish_reason=optional(among(REASONS)),
     stats=optional(STATS),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.terminal.sanitize import escaped, inert
+from edgellm.terminal.sanitize import escape_json, sanitize_for_file
 from tui.core.store import checked
 from tui.core.store.database import storable
 from tui.core.store.foreign import chats_of, lines_of
@@ -49,7 +49,7 @@ def to_markdown(chat: Chat) -> str:
         parts += [f"## {message.role.capitalize()}", *_body(message)]
         if line := _line(message):
             parts.append(f"<sub>{line}</sub>")
-    return storable(inert("\n\n".join(parts)) + "\n")
+    return storable(sanitize_for_file("\n\n".join(parts)) + "\n")
 
 
 def _body(message: Message) -> list[str]:
@@ -88,7 +88,7 @@ def to_json(chat: Chat) -> str:
     head = {"format": FORMAT, "version": VERSION, "title": chat.title, "system": chat.system, "model": chat.model}
     messages = [{name: getattr(message, name) for name in FIELDS} for message in chat.tree.messages.values()]
     whole = {**head, "leaf": chat.tree.leaf, "messages": messages}
-    return escaped(storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict))) + "\n"
+    return escape_json(storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict))) + "\n"
 
 
 def from_json(store: Store, text: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-OTHER_NAMES = {
+OPTION_ALIASES = {
     "chat_template": "template",
     "context_length": "ctx",
     "ctx_size": "ctx",
@@ -28,7 +28,7 @@ _ALIKE = 0.7
 """From this ratio of `difflib` on a name is taken for a slip of another."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def closest_match(name: str, known: Iterable[str]) -> str | None:
     """The name that another is a slip of, if it is like enough."""
     from difflib import get_close_matches  # most commands end without it
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import click
 
-from edgellm.fmt import printable
-from edgellm.terminal.streams import control
+from edgellm.fmt import counted, printable
+from edgellm.terminal.streams import write_control
 
 _CLEARED = "\r\x1b[K"
 _PATIENCE_S = 0.5
@@ -20,7 +20,7 @@ _LONGEST = 4000
 """Characters of a line that is not part of a text."""
 
 
-class Progress:
+class ProgressLine:
     """One line of progress that overwrites itself; without a terminal, only word of a first compilation.
 
     A `quiet` one writes nothing.
@@ -39,8 +39,6 @@ class Progress:
         elif self._live:
             self._line(f"compiling kernels for this CPU: {done} of {total}")
         elif not self._announced:
-            from edgellm.fmt import counted
-
             self._announced = True
             click.echo(f"compiling {counted(total, 'kernel')} for this CPU", err=True)
 
@@ -64,11 +62,11 @@ class Progress:
         """Remove the line."""
         if self._shown:
             self._shown = False
-            control(_CLEARED)
+            write_control(_CLEARED)
 
     def _line(self, text: str) -> None:
         self._shown = True
-        control(_CLEARED)
+        write_control(_CLEARED)
         click.echo(printable(text, _LONGEST), nl=False, err=True)
 
     def __enter__(self) -> Self:
@@ -79,7 +77,7 @@ class Progress:
 
 
 @contextmanager
-def notices(quiet: bool = False) -> Iterator[None]:
+def show_warnings(quiet: bool = False) -> Iterator[None]:
     """Show warnings, each once, as a line on stderr instead of Python's two with a source line; or none if `quiet`."""
     shown = set[str]()
 
@@ -87,7 +85,7 @@ def notices(quiet: bool = False) -> Iterator[None]:
         if (note := str(message)) not in shown and not quiet:
             shown.add(note)
             if sys.stderr and sys.stderr.isatty():  # there may be a line of progress
-                control(_CLEARED)
+                write_control(_CLEARED)
             click.echo(f"edgellm: note: {printable(note, _LONGEST)}", err=True)
 
     with warnings.catch_warnings():

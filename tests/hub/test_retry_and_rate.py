@@ -1,4 +1,4 @@
-"""How long is waited for a hub, and what is shown meanwhile."""
+"""When a request is retried, and what is shown meanwhile."""
 
 import subprocess
 import sys
@@ -7,13 +7,12 @@ from email.utils import format_datetime
 
 import pytest
 
-from edgellm.cli import transfer
-from edgellm.cli.screen import Progress
+from edgellm.cli import pull_progress
+from edgellm.cli.progress import ProgressLine
 from edgellm.errors import EdgeLLMError
-from edgellm.hub import Watcher, watcher
-from edgellm.hub import rate as pace
-from edgellm.hub.retry import Patience, retry_after
-from edgellm.hub.watchdog import LEAST_BYTES
+from edgellm.hub import DownloadObserver, observer, rate
+from edgellm.hub.retry import RetryPolicy, TransientError, retry_after_seconds
+from edgellm.hub.watchdog import MIN_BYTES
 
 
 @pytest.mark.parametrize(
@@ -34,37 +33,41 @@ from edgellm.hub.watchdog import LEAST_BYTES
     ],
 )
 def test_when_the_hub_says_to_try_again(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers) == seconds
+    assert retry_after_seconds(headers) == seconds
 
 
 def test_a_date_to_try_again_at() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 98 <= (retry_after({"retry-after": later}) or 0) <= 100
+    assert 98 <= (retry_after_seconds({"retry-after": later}) or 0) <= 100
 
 
-def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def failure(reason: str, retry_after: float | None = None) -> TransientError:
+    return TransientError(reason, EdgeLLMError("enough"), retry_after)
+
+
+def test_retries_end(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(watcher, "sleep", slept.append)
-    patient, final = Patience(Watcher()), EdgeLLMError("enough")
-    patient.wait("a", final)
-    patient.wait("b", final, told=7)
-    patient.reach(LEAST_BYTES)
+    monkeypatch.setattr(observer, "sleep", slept.append)
+    policy = RetryPolicy(DownloadObserver())
+    policy.wait(failure("a"))
+    policy.wait(failure("b", retry_after=7))
+    policy.progressed(MIN_BYTES)
     with pytest.raises(EdgeLLMError, match="enough"):
         for _ in range(9):
-            patient.wait("c", final)
+            policy.wait(failure("c"))
     assert slept == [1, 7, 1, 2, 4, 8, 16]
     with pytest.raises(EdgeLLMError, match="enough"):
-        Patience(Watcher()).wait("d", final, told=301)
+        RetryPolicy(DownloadObserver()).wait(failure("d", retry_after=301))
 
 
-def test_patience_is_not_renewed_by_a_few_bytes_nor_by_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "sleep", lambda seconds: None)
-    for reached in ([1_000_000 + n for n in range(100)], [2_000_000, *[1_000_000, 2_000_000] * 50]):
-        patient, waits = Patience(Watcher(), reached=1_000_000), 0
+def test_a_few_bytes_or_the_same_ones_do_not_end_a_row_of_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "sleep", lambda seconds: None)
+    for received in ([1_000_000 + n for n in range(100)], [2_000_000, *[1_000_000, 2_000_000] * 50]):
+        policy, waits = RetryPolicy(DownloadObserver(), received=1_000_000), 0
         with pytest.raises(EdgeLLMError, match="enough"):
-            for nbytes in reached:
-                patient.reach(nbytes)
-                patient.wait("a", EdgeLLMError("enough"))
+            for nbytes in received:
+                policy.progressed(nbytes)
+                policy.wait(failure("a"))
                 waits += 1
         assert waits == 5
 
@@ -72,14 +75,14 @@ def test_patience_is_not_renewed_by_a_few_bytes_nor_by_the_same_ones(monkeypatch
 def test_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Bytes that were here before are no part of the rate."""
     now = 1000.0
-    for module in (pace, transfer):
+    for module in (rate, pull_progress):
         monkeypatch.setattr(module, "monotonic", lambda: now)
-    shown = transfer.Transfer(Progress())
-    shown.coming("org/name: m.gguf", 1_000_000_000)
-    shown.moved(500_000_000, 1_000_000_000, 0)
+    shown = pull_progress.PullDisplay(ProgressLine())
+    shown.starting("org/name: m.gguf", 1_000_000_000)
+    shown.progressed(500_000_000, 1_000_000_000, 0)
     for second in range(1, 11):
         now = 1000.0 + second
-        shown.moved(500_000_000 + second * 4_000_000, 1_000_000_000, second * 4_000_000)
+        shown.progressed(500_000_000 + second * 4_000_000, 1_000_000_000, second * 4_000_000)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["org/name: m.gguf, 1 GB", "54% of 1 GB · 4 MB/s · 1:55 left"]
 

@@ -1,4 +1,4 @@
-"""The address of the hub, as the environment gives it."""
+"""The address of the hub, from the environment."""
 
 import os
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
-class Address:
-    """Where requests go, without a slash at its end; as text it is harmless to a terminal and tells no password."""
+class Endpoint:
+    """The base URL of requests, without a slash at its end. As text it is safe for a terminal and has no password."""
 
     url: str
     shown: str
@@ -22,8 +22,8 @@ class Address:
         return self.shown
 
 
-def hub_address() -> Address:
-    """HF_ENDPOINT, or huggingface.co where it is not given. Raises EdgeLLMError where it is no address."""
+def hub_endpoint() -> Endpoint:
+    """HF_ENDPOINT, by default huggingface.co. Raises EdgeLLMError for an invalid URL."""
     from httpx2 import URL, InvalidURL
 
     given = os.environ.get("HF_ENDPOINT", "").strip() or _DEFAULT
@@ -33,7 +33,7 @@ def hub_address() -> Address:
         _refuse(given)
     if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > _LAST_PORT or {"?", "#"} & {*str(url)}:
         _refuse(given)
-    return Address(str(url).rstrip("/"), str(url.copy_with(userinfo=b"")).rstrip("/"))
+    return Endpoint(str(url).rstrip("/"), str(url.copy_with(userinfo=b"")).rstrip("/"))
 
 
 def _refuse(given: str) -> NoReturn:

@@ -55,11 +55,11 @@ def _by_name(table: dict[str, str | tuple[str, ...]]) -> dict[str, tuple[str, ..
     return {name: said for names, said in texts.items() for name in names.split()}
 
 
-ADVICE = _by_name(_OF_ALL)
+UNSUPPORTED_OPTIONS = _by_name(_OF_ALL)
 _ADVICE_OF = {command: _by_name(table) for command, table in _OF_COMMANDS.items()}
 
 
-def advised(command: str, name: str, options: Container[str]) -> str:
+def unsupported_advice(command: str, name: str, options: Container[str]) -> str:
     """What to do in place of an option in a command that has `options`; "" where there is nothing to say."""
-    texts = _ADVICE_OF.get(command, {}).get(name) or ADVICE.get(name, ())
+    texts = _ADVICE_OF.get(command, {}).get(name) or UNSUPPORTED_OPTIONS.get(name, ())
     return next((said for said in texts if all(own in options for own in _AN_OPTION.findall(said))), "")

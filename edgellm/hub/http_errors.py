@@ -1,17 +1,17 @@
-"""What a hub's refusals mean for the person at the keyboard: one line each."""
+"""What the error statuses of a hub mean for a user: one line each."""
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.hub.retry import retry_after
-from edgellm.hub.wire import Answer
+from edgellm.hub.http import HTTPResponse
+from edgellm.hub.retry import retry_after_seconds
 
 
-def refusal(answer: Answer, what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
-    """The error for a request for `what` that the hub at `endpoint` answered with a status of failure.
+def response_error(response: HTTPResponse, what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:
+    """The error for a request for `what` to which the hub at `endpoint` responded with an error status.
 
-    `X-Error-Code` is how huggingface.co tells failures of one status apart.
+    huggingface.co distinguishes errors of one status by the header `X-Error-Code`.
     """
-    status, name, code = answer.status, printable(what), answer.headers.get("x-error-code")
+    status, name, code = response.status, printable(what), response.headers.get("x-error-code")
     if code == "GatedRepo":
         return EdgeLLMError(_gated(repository, f"{endpoint}/{repository}", has_token))
     if code == "RevisionNotFound":
@@ -19,14 +19,14 @@ def refusal(answer: Answer, what: str, repository: str, endpoint: str, has_token
     if status in (401, 403, 404):
         return EdgeLLMError(_hidden(name, status, endpoint, has_token))
     if status == 429:
-        seconds = retry_after(answer.headers)
+        seconds = retry_after_seconds(response.headers)
         when = f"in {seconds:.0f} seconds" if seconds else "later"
         login = "" if has_token else "; with a token (HF_TOKEN) the hub allows more"
         return EdgeLLMError(f"{name}: {endpoint} has had too many requests from here (429); try again {when}{login}")
     if status < 400:
         return EdgeLLMError(f"{name}: {endpoint} leads to no address ({status}); try again later")
-    said = answer.headers.get("x-error-message") or answer.reason
-    return EdgeLLMError(f"{name}: {endpoint} answers {status} ({printable(said)}); try again later")
+    detail = response.headers.get("x-error-message") or response.reason
+    return EdgeLLMError(f"{name}: {endpoint} answers {status} ({printable(detail)}); try again later")
 
 
 def _gated(repository: str, page: str, has_token: bool) -> str:

@@ -5,12 +5,12 @@ import warnings
 
 import pytest
 
-from edgellm.cli.screen import Progress, notices
+from edgellm.cli.progress import ProgressLine, show_warnings
 
 
 def test_each_warning_is_a_line_once(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        with notices():
+        with show_warnings():
             for text in ("one", "two", "one"):
                 warnings.warn(text, stacklevel=1)
     assert capsys.readouterr() == ("", 2 * "edgellm: note: one\nedgellm: note: two\n")
@@ -21,7 +21,7 @@ def test_after_compiling_the_line_tells_what_goes_on(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     compiling = "compiling kernels for this CPU: "
-    progress = Progress()
+    progress = ProgressLine()
     progress.compiling(2, 2)
     progress.working("measuring")
     progress.compiling(0, 1)

@@ -8,60 +8,60 @@ from time import monotonic
 import click
 
 from edgellm.arch import ARCHITECTURES
-from edgellm.cli.screen import Progress
+from edgellm.cli.progress import ProgressLine
 from edgellm.fmt import printable, size
-from edgellm.hub import Pace, Repository, Watcher
+from edgellm.hub import DownloadObserver, DownloadRate, Repository
 
 _LIVE_S, _PLAIN_S = 0.1, 10.0
 
 
-class Transfer(Watcher):
+class PullDisplay(DownloadObserver):
     """Shows what it hears."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressLine) -> None:
         self._progress = progress
         self._live = bool(sys.stderr and sys.stderr.isatty())
         self._begin()
 
     def _begin(self) -> None:
-        self._shown, self._pace, self._checked = monotonic(), Pace(), ""
+        self._shown, self._rate, self._checked = monotonic(), DownloadRate(), ""
 
-    def asking(self, endpoint: str) -> None:
+    def connecting(self, endpoint: str) -> None:
         """Show who is asked."""
         self._progress.working(f"asking {endpoint}")
 
-    def found(self, repository: Repository) -> None:
+    def resolved(self, repository: Repository) -> None:
         """Say beforehand that a model cannot be computed, if the hub knows what it is."""
         self._progress.clear()
         if repository.architecture not in (None, *ARCHITECTURES):
             what = f"architecture {printable(str(repository.architecture))}"
             click.echo(f"edgellm: note: {what} is not supported; it may run with --engine llama.cpp", err=True)
 
-    def coming(self, what: str, nbytes: int) -> None:
+    def starting(self, what: str, nbytes: int) -> None:
         """Say what comes."""
         self._begin()
         self._progress.clear()
         click.echo(f"{what}, {size(nbytes)}", err=True)
 
-    def moved(self, done: int, total: int, came: int) -> None:
+    def progressed(self, done: int, total: int, came: int) -> None:
         """Show the bytes that are here, the rate and what is left, not too often."""
-        self._pace.moved(done, total, came)
+        self._rate.progressed(done, total, came)
         now = monotonic()
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
             return
         self._shown, self._checked = now, ""
-        self._say(str(self._pace))
+        self._say(str(self._rate))
 
-    def checking(self, name: str) -> None:
+    def verifying(self, name: str) -> None:
         """Show what is read."""
         if name != self._checked:
             self._checked = name
             self._progress.working(f"checking {printable(name)}")
 
-    def waiting(self, why: str, seconds: float) -> None:
+    def retrying(self, reason: str, seconds: float) -> None:
         """Say what is waited for."""
         self._progress.clear()
-        click.echo(f"{why}; trying again in {seconds:.0f} s", err=True)
+        click.echo(f"{reason}; trying again in {seconds:.0f} s", err=True)
 
     def _say(self, line: str) -> None:
         if self._live:
@@ -71,7 +71,7 @@ class Transfer(Watcher):
 
 
 @contextmanager
-def stopping() -> Iterator[None]:
+def resume_hint() -> Iterator[None]:
     """Say on Ctrl-C that nothing is lost."""
     try:
         yield

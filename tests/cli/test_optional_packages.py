@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from edgellm.system import extras
+from edgellm.system import optional_packages
 from support import ROOT
 
 
@@ -17,7 +17,7 @@ def test_the_command_names_what_the_project_asks_for(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (wanted,) = project["optional-dependencies"][extra]
     package = re.split("[<>=]", wanted)[0]
-    command = shlex.split(extras.how_to_install(package))
+    command = shlex.split(optional_packages.install_command(package))
     assert command == [sys.executable, "-m", "pip", "install", wanted]
 
 
@@ -25,7 +25,7 @@ def test_without_pip_or_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(name: str) -> None:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    monkeypatch.setattr(extras, "requires", unknown)
+    monkeypatch.setattr(optional_packages, "find_spec", lambda name: None)
+    monkeypatch.setattr(optional_packages, "requires", unknown)
     monkeypatch.setattr(sys, "executable", "/with space/python")
-    assert extras.how_to_install("wgpu") == "uv pip install --python '/with space/python' wgpu"
+    assert optional_packages.install_command("wgpu") == "uv pip install --python '/with space/python' wgpu"

@@ -1,12 +1,12 @@
-"""What was pulled from a hub, in edgellm's own folder of models, and what is on its way there.
+"""The records of pulled files, in edgellm's own folder of models, and of unfinished pulls.
 
-    models/ORG/NAME/FILE                      whole and checked
-    models/ORG/NAME/.pulled.json              which files there were pulled: {"files": {FILE: {"bytes": n, "hash": h}}}
-    models/.incoming/ORG/NAME/KEY/FILE        whole, but not yet all of what belongs together
-    models/.incoming/ORG/NAME/KEY/FILE.part   as much of it as has come
-    models/.incoming/ORG/NAME/KEY/.pulled.json  what it all will be
+    models/ORG/NAME/FILE                        complete and checked
+    models/ORG/NAME/.pulled.json                the record of pulled files: {"files": {FILE: {"bytes": n, "hash": h}}}
+    models/.incoming/ORG/NAME/KEY/FILE          complete; other files of the same pull are missing
+    models/.incoming/ORG/NAME/KEY/FILE.part     the bytes that have arrived
+    models/.incoming/ORG/NAME/KEY/.pulled.json  the record of all files of this pull
 
-Only what a record names was pulled. Files that belong together share a KEY, made of their hashes.
+A file was pulled only if a record names it. The files of one pull share a KEY, made of their hashes.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edgellm.models.quant import quant_of
-from edgellm.models.walk import split_name
+from edgellm.models.quant import quant_in_name
+from edgellm.models.split_names import split_name
 from edgellm.system.folders import models_folder
 
 _RECORD = ".pulled.json"
@@ -26,25 +26,25 @@ _PLAIN = frozenset('\\:*?"<>|')
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A pulled file: its size, and its hash as the hub gives it, `sha256:...` or `git:...`."""
+class FileRecord:
+    """A pulled file: its size, and its hash from the hub, `sha256:...` or `git:...`."""
 
     bytes: int
     hash: str
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Files of a repository, in `folder`, by their names below it; `come` bytes of them are there."""
+class PulledRepository:
+    """Pulled files of a repository, by their paths below `folder`; `present_bytes` of them are there."""
 
     repository: str
     folder: Path
-    files: Mapping[str, Entry]
+    files: Mapping[str, FileRecord]
     come: int
 
     @property
     def total(self) -> int:
-        """The bytes of all files when they are whole."""
+        """The size of all files in bytes when they are complete."""
         return sum(entry.bytes for entry in self.files.values())
 
     @property
@@ -54,20 +54,20 @@ class Kept:
 
     @property
     def reference(self) -> str:
-        """What to ask a hub for to get these files: ORG/NAME:QUANT, ORG/NAME of a checkpoint."""
+        """The reference that pulls these files: ORG/NAME:QUANT, or ORG/NAME for a checkpoint."""
         if not self.weights:
             return self.repository
         stem = split_name(self.weights[0].rpartition(".")[0])[0]
-        return f"{self.repository}:{quant_of(stem) or stem.rpartition('/')[2]}"
+        return f"{self.repository}:{quant_in_name(stem) or stem.rpartition('/')[2]}"
 
     @property
     def command(self) -> str:
-        """What to type to get these files."""
+        """The command that pulls these files."""
         return f"edgellm {'pull' if self.weights else 'convert'} {self.reference}"
 
 
-def is_plain(name: str) -> bool:
-    """Whether a file's name from outside, with `/` between folders, stays below the folder it is put in, unhidden."""
+def is_safe_path(name: str) -> bool:
+    """Whether an untrusted path, with `/` between folders, stays below the folder it is put in, and is not hidden."""
     parts = name.split("/")
     return len(name) < 500 and name.isprintable() and not _PLAIN & set(name) and all(map(_is_plain_part, parts))
 
@@ -81,18 +81,18 @@ def is_record(path: Path) -> bool:
     return path.name.startswith(_RECORD)
 
 
-def read_record(folder: Path) -> dict[str, Entry]:
-    """The files in `folder` that were pulled; none where the record is missing or damaged."""
+def read_record(folder: Path) -> dict[str, FileRecord]:
+    """The files in `folder` that were pulled; none if the record is missing or damaged."""
     try:
         with (folder / _RECORD).open("rb") as record:
             files = json.loads(record.read(_MAX_RECORD))["files"]
-        return {name: Entry(int(e["bytes"]), str(e["hash"])) for name, e in files.items() if is_plain(name)}
+        return {name: FileRecord(int(e["bytes"]), str(e["hash"])) for name, e in files.items() if is_safe_path(name)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}
 
 
-def write_record(folder: Path, files: Mapping[str, Entry]) -> None:
-    """Record which files in `folder` were pulled, all at once; with none, the record goes."""
+def write_record(folder: Path, files: Mapping[str, FileRecord]) -> None:
+    """Replace the record of `folder` in one step; without files, remove it."""
     record = folder / _RECORD
     if not files:
         record.unlink(missing_ok=True)
@@ -102,34 +102,34 @@ def write_record(folder: Path, files: Mapping[str, Entry]) -> None:
     os.replace(new, record)  # noqa: PTH105 (it replaces on every system)
 
 
-def incoming_folder(repository: str, files: Mapping[str, Entry]) -> Path:
-    """Where files that belong together wait for each other."""
+def incoming_folder(repository: str, files: Mapping[str, FileRecord]) -> Path:
+    """The staging folder of a pull of these files."""
     content = "\n".join(f"{name} {files[name].hash}" for name in sorted(files))
     return incoming_root() / repository / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def incoming_root() -> Path:
-    """The folder of all that is on its way."""
+    """The folder of all unfinished pulls."""
     return models_folder() / ".incoming"
 
 
-def pulled() -> Iterator[Kept]:
-    """What was pulled, a repository at a time."""
+def pulled_repositories() -> Iterator[PulledRepository]:
+    """The repositories of which files were pulled."""
     root = models_folder()
     for folder in _folders(root, 2):
         if record := read_record(folder):
             come = sum(_size(folder / name) for name in record)
-            yield Kept(folder.relative_to(root).as_posix(), folder, record, come)
+            yield PulledRepository(folder.relative_to(root).as_posix(), folder, record, come)
 
 
-def unfinished() -> Iterator[Kept]:
-    """What is on its way."""
+def unfinished_pulls() -> Iterator[PulledRepository]:
+    """The unfinished pulls."""
     root = incoming_root()
     for folder in _folders(root, 3):
         record = read_record(folder)
         come = sum(_size(folder / name) or _size(folder / f"{name}.part") for name in record)
         if record:
-            yield Kept(folder.relative_to(root).parent.as_posix(), folder, record, come)
+            yield PulledRepository(folder.relative_to(root).parent.as_posix(), folder, record, come)
 
 
 def _folders(root: Path, depth: int) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Looking for NaN and Inf in weights and block scales."""
+"""Finds NaN and Inf in weights and block scales."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,24 +16,27 @@ FLOATS = {
     "F32": (np.uint32, 0x7F80_0000),
     "F64": (np.uint64, 0x7FF0_0000_0000_0000),
 }
-"""A float is NaN or Inf when all bits of its exponent are set: unsigned type of its width, and those bits."""
+"""For each float type, the unsigned type of its width and the bits of its exponent.
 
-# Of 1 MiB: the slab and what is computed from it stay in the cache.
+A float is NaN or Inf if all bits of its exponent are set.
+"""
+
 _SLAB = 1 << 20
+"""Bytes of a tensor that are checked at once; the slab and its flags stay in the cache."""
 
 
-class NotFinite(NamedTuple):
-    """What is wrong in a tensor: how many weights or blocks, and the first one's row and byte in the file."""
+class NonFinite(NamedTuple):
+    """The number of bad weights or blocks of a tensor, and the row and file offset of the first one."""
 
     bad: int
     row: int
     byte: int
 
 
-def find_not_finite(tensor: Tensor) -> NotFinite | None:
-    """The NaN and Inf among a tensor's floats, or its blocks' float16 scales; None when there are none.
+def find_nonfinite(tensor: Tensor) -> NonFinite | None:
+    """Count NaN and Inf among the floats of a tensor, or the float16 scales of its blocks; None if there are none.
 
-    Types with other scales (Q8_K, IQ1_M, MXFP4, NVFP4) and integers have nothing to look at.
+    Types with other scales (Q8_K, IQ1_M, MXFP4, NVFP4) and integer types are not checked.
     """
     bad, first = 0, -1
     for start, flags in _slabs(tensor):
@@ -43,11 +46,11 @@ def find_not_finite(tensor: Tensor) -> NotFinite | None:
     if not bad:
         return None
     blocks_per_row = tensor.shape[-1] // tensor.type.block
-    return NotFinite(bad, first // blocks_per_row, tensor.offset + first * tensor.type.nbytes)
+    return NonFinite(bad, first // blocks_per_row, tensor.offset + first * tensor.type.nbytes)
 
 
 def _slabs(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """(first block, flag of each block that is bad) for every slab of the tensor."""
+    """For each slab of the tensor: the number of its first block, and for each block whether it is bad."""
     mask, layout = _exponents(tensor.type)
     blocks_per_slab = max(1, _SLAB // tensor.type.nbytes)
     blocks = tensor.data.view(layout)
@@ -59,7 +62,7 @@ def _slabs(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
 
 
 def _exponents(kind: GGMLType) -> tuple[int, np.dtype[np.void]]:
-    """The exponent bits, and a block as a record whose fields are the numbers that have them."""
+    """The exponent bits, and a dtype of one block whose fields are the floats to check."""
     number, mask = FLOATS.get(kind.name, _HALF)
     offsets = (0,) if kind.name in FLOATS else kind.scales
     return mask, np.dtype(

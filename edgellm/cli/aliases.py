@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import click
 
-from edgellm.cli.advice import advised
-from edgellm.options.nearest import OTHER_NAMES
+from edgellm.cli.unsupported import unsupported_advice
+from edgellm.options.aliases import OPTION_ALIASES
 
-COMMANDS = {
+COMMAND_ALIASES = {
     "delete": "rm",
     "download": "pull",
     "ls": "list",
@@ -17,7 +17,7 @@ COMMANDS = {
 }
 """Commands of other programs that do what ours do."""
 
-ADVICE = {
+UNSUPPORTED_COMMANDS = {
     "cp": "a model is a file, which any program copies; `edgellm list --json` shows where it is",
     "create": "`edgellm convert` makes a model file from a checkpoint, `edgellm quantize` from another file",
     "embed": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
@@ -47,13 +47,13 @@ _OPTIONS = {
     "--no-conversation": "--raw",
     "--outfile": "--out",
     "--system-prompt-file": "--system-file",
-} | {f"--{theirs.replace('_', '-')}": f"--{ours.replace('_', '-')}" for theirs, ours in OTHER_NAMES.items()}
+} | {f"--{theirs.replace('_', '-')}": f"--{ours.replace('_', '-')}" for theirs, ours in OPTION_ALIASES.items()}
 
 _PLACES = {"model": ("-m", "--model"), "file": ("-f", "--file"), "out": ("-o", "--out", "--output")}
 """Options of other programs for what is an argument here, by the argument's name."""
 
 
-def translated(command: click.Command, args: list[str]) -> list[str]:
+def translate_arguments(command: click.Command, args: list[str]) -> list[str]:
     """The arguments of a command with its own names in place of others', and the model of `-m MODEL` in its place.
 
     Only options that the command does not have itself are looked at; values, and what is behind `--`, stay. Raises
@@ -97,7 +97,7 @@ def _check_known(command: click.Command, options: dict[str, click.Parameter], wo
     """Raise click.UsageError for an option that there is not, before click reads `-fa` as `-f a`."""
     if word in options or not word.startswith("-"):
         return
-    if said := advised(command.name or "", _dashed(word), options):
+    if said := unsupported_advice(command.name or "", _dashed(word), options):
         raise click.UsageError(f"edgellm has no `{word}`: {said}")
     letters = word[1:]
     with_one_dash = len(letters) > 1 and letters[0] != "-" and letters.replace("-", "").isalpha()

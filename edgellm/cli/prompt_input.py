@@ -2,19 +2,25 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import click
 
-from edgellm.cli.options import TOO_LONG, pairs, utf8
-from edgellm.cli.shell import files, one_of, templates
+from edgellm.cli.options import (
+    TOO_LONG,
+    in_order,
+    overflow_option,
+    system_option,
+    template_arg_option,
+    template_option,
+    utf8,
+)
+from edgellm.cli.shell_completion import files
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.options import ChatOptions
-from edgellm.system.text_input import LONGEST, decode, read
-
-F = TypeVar("F", bound=Callable[..., Any])
+from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, read_input
 
 STDIN = "-"
 """Stands for stdin where a file is given."""
@@ -23,39 +29,26 @@ _NEED_A_TEMPLATE = {"overflow": "--overflow", "system": "a system prompt", "temp
 _OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow")
 
 
-def prompt_options(function: F) -> F:
-    """Add what is sent, and how."""
-    for option in (
-        click.option(
-            "--overflow",
-            metavar="POLICY",
-            shell_complete=one_of(*ChatOptions.choices("overflow")),
-            help="When the conversation outgrows the context: stop (default), drop, window. Needs a chat template.",
-        ),
-        click.option("--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A name for the template."),
-        click.option(
-            "--template",
-            metavar="NAME|FILE",
-            shell_complete=templates,
-            help="Another chat template: chatml, llama3, ..., or a Jinja2 file.",
-        ),
-        click.option("--system-file", metavar="FILE", shell_complete=files, help="The system prompt, from a file."),
-        click.option("--system", metavar="TEXT", callback=utf8, help="The system prompt."),
-        click.option("--raw", is_flag=True, help="Complete the prompt as plain text, without a chat template."),
-        click.option("--chat", is_flag=True, help="Send it as a message, or fail if the model has no template."),
-        click.option(
-            "-f",
-            "--file",
-            "files",
-            metavar="FILE",
-            multiple=True,
-            shell_complete=files,
-            help="A file with more of the prompt; - is stdin.",
-        ),
-        click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="The prompt."),
-    ):
-        function = option(function)
-    return function
+prompt_options = in_order(
+    click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="The prompt."),
+    click.option(
+        "-f",
+        "--file",
+        "files",
+        metavar="FILE",
+        multiple=True,
+        shell_complete=files,
+        help="A file with more of the prompt; - is stdin; repeatable.",
+    ),
+    click.option("--chat", is_flag=True, help="Send the prompt as a message; fail if the model has no chat template."),
+    click.option("--raw", is_flag=True, help="Complete the prompt as plain text, without a chat template."),
+    system_option,
+    click.option("--system-file", metavar="FILE", shell_complete=files, help="The system prompt, from a file."),
+    template_option,
+    template_arg_option,
+    overflow_option,
+)
+"""Adds the options of the prompt and of the conversation that it is a message of."""
 
 
 def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
@@ -108,7 +101,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
     """
     if words:
         raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(words)))}")
-    parts = [decode(read(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
+    parts = [decode_input(read_input(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
     if STDIN not in files and sys.stdin and not sys.stdin.isatty():
         parts += [rest] if (rest := _stdin()) else []
     if not parts and text is None:
@@ -118,7 +111,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
 
 def part(file: str) -> str:
     """The text of a file, or of stdin, less the end of its last line."""
-    return _without_last_end(_stdin() if file == STDIN else decode(read(file), file, TOO_LONG))
+    return _without_last_end(_stdin() if file == STDIN else decode_input(read_input(file), file, TOO_LONG))
 
 
 def _without_last_end(text: str) -> str:
@@ -126,7 +119,7 @@ def _without_last_end(text: str) -> str:
 
 
 def _stdin() -> str:
-    return decode(sys.stdin.buffer.read(LONGEST + 1), "stdin", TOO_LONG) if sys.stdin else ""
+    return decode_input(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin", TOO_LONG) if sys.stdin else ""
 
 
 def _template(name: str) -> str:

@@ -6,9 +6,7 @@ from pathlib import Path
 import click
 
 
-def chosen_target(
-    out: str | None, name: Callable[[], str], type: str, force: bool, sources: Sequence[Path] = ()
-) -> str:
+def output_path(out: str | None, name: Callable[[], str], type: str, force: bool, sources: Sequence[Path] = ()) -> str:
     """Where the new file goes: to `out`, or here, as `name()` with its type; checked before anything is fetched.
 
     It may be none of `sources`. Raises click.UsageError for stdout, OptionError for an unknown type, EdgeLLMError where

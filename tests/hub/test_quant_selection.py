@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.errors import EdgeLLMError
-from edgellm.hub import Reference, RemoteFile, Repository, candidates, choose, parse_reference
+from edgellm.hub import Reference, RemoteFile, Repository, gguf_choices, parse_reference, select_gguf
 from edgellm.hub.listing import is_safe
 from edgellm.hub.reference import is_repository
-from edgellm.models.pulled import is_plain
-from edgellm.models.quant import quant_of
+from edgellm.models.pull_records import is_safe_path
+from edgellm.models.quant import quant_in_name
 
 QWEN = {"q2_k": 3, "q4_0": 4, "q4_k_m": 5, "q5_k_m": 6, "q8_0": 8, "fp16": 16}
 
@@ -26,7 +26,7 @@ def qwen() -> Repository:
 
 
 def chosen(found: Repository, wanted: str = "", memory: int = 1000) -> list[str]:
-    model = choose(found.name, candidates(found), wanted, lambda nbytes: nbytes <= memory)
+    model = select_gguf(found.name, gguf_choices(found), wanted, lambda nbytes: nbytes <= memory)
     return [file.name for file in model.files]
 
 
@@ -83,7 +83,7 @@ def test_which_names_are_pulled(name: str, safe: bool) -> None:
 
 @given(st.text(alphabet="ab./\\:_-~\0 ", max_size=12))
 def test_repositories_and_files_stay_in_their_folder(name: str) -> None:
-    for accepted in (is_repository(name), is_plain(name)):
+    for accepted in (is_repository(name), is_safe_path(name)):
         if accepted:
             assert all(part and not part.startswith(".") for part in name.split("/"))
             assert not set(name) & set("\\:\0")
@@ -104,7 +104,7 @@ def test_repositories_and_files_stay_in_their_folder(name: str) -> None:
     ],
 )
 def test_the_quantization_in_a_name(name: str, wanted: str) -> None:
-    assert quant_of(name) == wanted
+    assert quant_in_name(name) == wanted
 
 
 def test_the_usual_one_unless_another_is_asked_for() -> None:

@@ -1,23 +1,23 @@
-"""Model files below a folder that may be anything: huge, looped, half unreadable."""
+"""Finds GGUF files below a folder, which may be huge, contain cycles of links, or be unreadable in parts."""
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from edgellm.models.split_names import split_name
+
 _MAX_DEPTH = 8
 _MAX_ENTRIES = 50_000
-_PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})", re.DOTALL)
 
 
 def model_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """The .gguf files below `root` in order of their names, and each one's path below it without the ending.
+    """The .gguf files below `root`, ordered by name: the path below `root` without extension, and the path.
 
-    Of a split model the first part there is stands for all. Links are followed, but no folder is entered twice, and
-    none that is hidden: that is where programs keep what is not whole yet.
-    What cannot be read is passed over, and so is what lies deeper, or comes later, than any collection does.
+    A split model is listed once, by its first part that is there. Links are followed, but no folder is entered twice.
+    Hidden folders are skipped, because programs keep incomplete files there. Unreadable folders are skipped, and so are
+    folders more than 8 levels deep, and everything after 50,000 entries.
     """
     models: set[tuple[str, str]] = set()
     for path in _files(root):
@@ -26,23 +26,6 @@ def model_files(root: Path) -> Iterator[tuple[str, Path]]:
         if (stem, count) not in models:
             models.add((stem, count))
             yield stem, path
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """The name of a model by that of its file without the ending, and the number of its parts, "" if it has one."""
-    part = _PART.fullmatch(name)
-    return (part["stem"], part["count"]) if part else (name, "")
-
-
-def part_name(stem: str, number: int, count: str, ending: str) -> str:
-    """The name of a part of a split model; `count` as `split_name` gives it."""
-    return f"{stem}-{number:05}-of-{count}{ending}"
-
-
-def first_part(path: Path) -> Path:
-    """The first part of the split model that a file is a part of, there or not; any other file itself."""
-    stem, count = split_name(path.stem)
-    return path.with_name(part_name(stem, 1, count, path.suffix)) if count else path
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -61,7 +44,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path, limit: int, entered: set[tuple[int, int]]) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name; nothing if it was entered before or may not be read."""
+    """The entries of a folder, ordered by name; none if it was entered before or is unreadable."""
     try:
         found = folder.stat()
         identity = (found.st_dev, found.st_ino)
@@ -70,12 +53,12 @@ def _entries(folder: Path, limit: int, entered: set[tuple[int, int]]) -> list[os
         entered.add(identity)
         with os.scandir(folder) as entries:
             return sorted(islice(entries, limit), key=lambda entry: entry.name)
-    except (OSError, ValueError):  # of a path with a zero byte
+    except (OSError, ValueError):  # ValueError: a path with a zero byte
         return []
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads to itself
+    except OSError:  # a link to itself
         return False

@@ -1,4 +1,4 @@
-"""Telling what a file is that should have been a GGUF file and is not."""
+"""Recognizes files of other formats that are opened as GGUF files."""
 
 _BEGINNINGS = (
     (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`, or download it"),
@@ -15,8 +15,8 @@ _BEGINNINGS = (
 _WEB_PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 
 
-def what_it_is(head: bytes) -> str:
-    """A file that begins with `head` (some hundred bytes), in words that follow "is", with what to do."""
+def describe_format(head: bytes) -> str:
+    """What a file is that begins with `head` (some hundred bytes), and what to do: words that follow "is"."""
     for beginning, description in _BEGINNINGS:
         if head.startswith(beginning):
             return description

@@ -68,13 +68,13 @@ def answer(cli: click.Group, instruction: str) -> int:
 
 def model_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """The models whose name begins so, and files where there are none."""
-    from edgellm.models.names import labels
+    from edgellm.models.names import unique_names
     from edgellm.models.stores import stored_models
 
-    return [*files(context, parameter, begun), *_items(labels(stored_models()), begun)]
+    return [*files(context, parameter, begun), *_items(unique_names(stored_models()), begun)]
 
 
-def removable(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def removable_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """What `edgellm rm` removes, as far as it begins so."""
     from edgellm.models.removal import removable_names
 

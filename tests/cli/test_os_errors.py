@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgellm import cli
-from edgellm.system.failures import explained
+from edgellm.system.os_errors import explain_error
 
 
 def recurse() -> None:
@@ -65,8 +65,8 @@ def test_a_mistake_of_ours_is_no_such_thing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(cli, "_invoke", fail)
     with pytest.raises(RuntimeError, match=r"^a mistake$"):
         cli.run()
-    assert not explained(ImportError("No module named 'x'"))
-    assert not explained(OSError(errno.ENOSPC, "No space left on device"))
+    assert not explain_error(ImportError("No module named 'x'"))
+    assert not explain_error(OSError(errno.ENOSPC, "No space left on device"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where the limit is met depends on the system")

@@ -1,0 +1,126 @@
+"""Every option that a user can set: its name, type, default, check, help text and choices.
+
+The command line, the chat's settings and the Python names take all of these from here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgellm.options import checks
+from edgellm.options.base import Options, documented, option
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class LoadOptions(Options):
+    """How a model is opened. An option that is None is found out from the machine or the file.
+
+    `gpu_layers` "all" puts the output head on the GPU as well as all layers.
+    """
+
+    threads: int | None = option(
+        None, checks.integer(1, 512), "Compute threads; by default one per performance core, 1 for a tiny model"
+    )
+    ctx: int | None = option(
+        None, checks.integer(1), "Maximum tokens of prompt and reply together; by default the model's own"
+    )
+    gpu_layers: int | str = option(
+        "auto", checks.gpu_layers, "Layers on the GPU, counted from the last: a number, all, or auto"
+    )
+    gpu: str | None = option(
+        None, checks.nonempty_text, "GPU to use: its number or a part of its name in `edgellm devices`"
+    )
+    gpu_memory: float | None = option(None, checks.number(0.001, 1_000_000), "GPU memory that may be used, in GB")
+    gpu_strict: bool = option(False, checks.boolean, "Fail where the GPU cannot do what is asked; do not use the CPU")
+    cpu_ffn: bool = option(False, checks.boolean, "Keep the feed-forward weights of the GPU's layers on the CPU")
+    kv_type: str = option(
+        "f16",
+        checks.one_of("f16", "f32", "q8_0"),
+        "Type of the KV cache: f16, f32, or q8_0, which takes half the memory",
+    )
+    kv_memory: float | None = option(
+        None,
+        checks.number(0, 1_000_000, above=True),
+        "Memory that the KV cache may take on the CPU, in GB; by default what is free",
+    )
+    engine: str = option(
+        "edgellm", checks.one_of("edgellm", "llama.cpp"), "Engine that runs the model: edgellm or llama.cpp"
+    )
+    tokenizer_pre: str | None = option(
+        None, checks.nonempty_text, "Pre-tokenizer to use instead of the one that the file names"
+    )
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class GenerationOptions(Options):
+    """How text is generated.
+
+    Defaults of sampling can be replaced by the model file (`file_defaults`). The penalties look at tokens of the prompt
+    as well. A stop string may be the text of a control token.
+    """
+
+    max_tokens: int | None = option(
+        None, checks.integer(0), "Maximum tokens to generate; by default until the model ends the text"
+    )
+    temp: float = option(0.8, checks.number(0), "Sampling temperature; 0 always takes the most likely token")
+    top_k: int = option(40, checks.integer(0), "Sample from this many of the most likely tokens; 0 is off")
+    top_p: float = option(
+        0.95, checks.number(0, 1), "Sample from the most likely tokens with this total probability; 1 is off"
+    )
+    min_p: float = option(
+        0.05, checks.number(0, 1), "Drop tokens below this fraction of the top token's probability; 0 is off"
+    )
+    repeat_penalty: float = option(
+        1.0, checks.number(0, above=True), "Divide the logits of tokens that occurred before by this; 1 is off"
+    )
+    presence_penalty: float = option(
+        0.0, checks.number(-100, 100), "Subtract this from the logit of each token that occurred before; 0 is off"
+    )
+    frequency_penalty: float = option(
+        0.0, checks.number(-100, 100), "Subtract this from a token's logit for each time it occurred; 0 is off"
+    )
+    penalty_last_n: int = option(64, checks.integer(-1), "Number of last tokens that the penalties look at; -1 for all")
+    logit_bias: Mapping[int, float] = option(
+        {}, checks.logit_bias, "Numbers to add to the logits of tokens, by token id; -inf forbids a token"
+    )
+    seed: int | None = option(
+        None, checks.integer(0, 2**64 - 1), "Random seed: the same seed gives the same text; by default a new one"
+    )
+    stop: tuple[str, ...] = option((), checks.stop_strings, "Text before which generation stops")
+    special: bool = option(False, checks.boolean, "Parse control tokens in a raw prompt, and show them in the output")
+    logprobs: bool | int = option(
+        True, checks.logprobs, "Report log-probabilities of each token; N adds the N most likely tokens at its position"
+    )
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class ChatOptions(Options):
+    """What happens to a conversation that outgrows the context.
+
+    `overflow` "stop": no message is dropped. A prompt that does not fit is an error, and a reply ends where the context
+    does. "drop": the oldest turns are dropped, each with its reply; the system prompt stays. The turns that stay leave
+    room for a reply of `max_tokens`, at most a quarter of the context. Dropping frees a quarter of the context at once,
+    so that the following turns find their prefix in the cache. "window": as "drop", and a reply that fills the context
+    goes on: more turns are dropped and the rest is read again. When only the last question and the reply are left, the
+    system prompt and the last part of both are kept.
+    """
+
+    overflow: str = option(
+        "stop",
+        checks.one_of("stop", "drop", "window"),
+        "When the context is full: stop, drop the oldest turns, or a sliding window",
+    )
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class TemplateOptions(Options):
+    """How messages become the text that a model reads."""
+
+    template: str | None = option(
+        None,
+        checks.nonempty_text,
+        "Chat template: chatml, llama3, ... or a Jinja2 file; by default the model's",
+    )
