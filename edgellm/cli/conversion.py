@@ -15,8 +15,8 @@ from edgellm.cli.shell import one_of
 from edgellm.terminal.tables import table
 
 if TYPE_CHECKING:
-    from converters import Job, Plan, Report
-    from converters.report import Converted, Summary
+    from converters import Conversion, ConversionPlan, Report
+    from converters.report import ConversionSummary, TensorReport
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -53,7 +53,7 @@ def conversion_options(function: F) -> F:
     return function
 
 
-def carry_out(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
+def carry_out(prepare: Callable[..., "Conversion"], dry_run: bool, force: bool) -> None:
     """Prepare a job, then run it and report, or show its plan; `prepare` takes `force`."""
     with notices(), _ending_well(), Progress() as progress:
         job = prepare(force=force or dry_run)
@@ -115,7 +115,7 @@ def _millions(weights: float) -> str:
     return f"{weights / 1e6:,.{0 if weights >= 1e8 else 1}f} M"
 
 
-def _plan(plan: "Plan") -> Iterator[str]:
+def _plan(plan: "ConversionPlan") -> Iterator[str]:
     from edgellm.fmt import counted, size
 
     yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
@@ -140,7 +140,7 @@ def _report(report: "Report") -> Iterator[str]:
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
 
-def _facts(summary: "Summary") -> str:
+def _facts(summary: "ConversionSummary") -> str:
     from edgellm.fmt import printable, size
 
     here = Path.cwd().resolve()
@@ -149,11 +149,11 @@ def _facts(summary: "Summary") -> str:
     return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
 
 
-def _types(summary: "Summary") -> Iterator[str]:
+def _types(summary: "ConversionSummary") -> Iterator[str]:
     """A line for each type, the one with the most bytes first."""
     from edgellm.fmt import size
 
-    of: dict[str, list[Converted]] = {}
+    of: dict[str, list[TensorReport]] = {}
     for tensor in summary.tensors:
         of.setdefault(tensor.type, []).append(tensor)
     by_bytes = sorted(of.items(), key=lambda item: -sum(t.nbytes for t in item[1]))
@@ -164,9 +164,9 @@ def _types(summary: "Summary") -> Iterator[str]:
     yield from table(("type", "tensors", "weights", "size"), rows)
 
 
-def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
+def _notes(summary: "ConversionSummary") -> Iterator[tuple[str, ...]]:
     """A line for each reason: the first tensor that it made another type, and how many more."""
-    because: dict[tuple[str, str], list[Converted]] = {}
+    because: dict[tuple[str, str], list[TensorReport]] = {}
     for tensor in summary.notes:
         because.setdefault((tensor.type, tensor.note), []).append(tensor)
     for (kind, note), tensors in because.items():
@@ -174,14 +174,14 @@ def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
         yield _name(tensors[0]) + more, kind, note
 
 
-def _tensor_row(tensor: "Converted") -> tuple[str, ...]:
+def _tensor_row(tensor: "TensorReport") -> tuple[str, ...]:
     from edgellm.fmt import size
 
     shape = " x ".join(map(str, tensor.shape))
     return _name(tensor), shape, tensor.source_type, tensor.type, size(tensor.nbytes), tensor.note
 
 
-def _name(tensor: "Converted") -> str:
+def _name(tensor: "TensorReport") -> str:
     from edgellm.fmt import printable
 
     return printable(tensor.name)

@@ -24,14 +24,14 @@ class Override(NamedTuple):
 
 
 def parse_override(text: str) -> tuple[str, str]:
-    """(pattern, type) of "PATTERN=TYPE", as `plan` takes them; OptionError if either is impossible."""
+    """(pattern, type) of "PATTERN=TYPE", as `assign_types` takes them; OptionError if either is impossible."""
     pattern, _, kind = text.rpartition("=")
     if not pattern or not kind:
         raise OptionError(f"--tensor-type {printable(text)}: give a pattern and a type, such as ffn_down=Q6_K")
     return pattern, _compiled(pattern, kind).type
 
 
-def first_matches(names: Sequence[str], overrides: Iterable[tuple[str, str]]) -> dict[str, Override]:
+def deciding_overrides(names: Sequence[str], overrides: Iterable[tuple[str, str]]) -> dict[str, Override]:
     """The override that decides for each of `names`, where there is one.
 
     Raises OptionError for an unknown type, a pattern that is none, and one that decides for no tensor.

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from converters.header import Layout
-from converters.tensors import Planned
+from converters.header import GGUFLayout
+from converters.tensors import PlannedTensor
 from edgellm.arch import describe
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
@@ -17,7 +17,7 @@ _READ_AT_OPEN = ("rope_freqs.weight",)
 _ADVICE = re.compile(r"; get another conversion.*")
 
 
-def is_readable(file: GGUFFile) -> bool:
+def is_loadable(file: GGUFFile) -> bool:
     """Whether edgellm computes a file. It quantizes others, too, for llama.cpp."""
     try:
         describe(file)
@@ -27,7 +27,7 @@ def is_readable(file: GGUFFile) -> bool:
     return True
 
 
-def check_readable(layout: Layout, tensors: Sequence[Planned], target: Path, source: str) -> None:
+def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> None:
     """Raise ModelFileError or UnsupportedModelError, about `source`, for what edgellm would refuse to open."""
     known = {t.source.name: t.source.rows(0, t.source.row_count).reshape(-1) for t in tensors if _is_known(t)}
     try:
@@ -40,5 +40,5 @@ def check_readable(layout: Layout, tensors: Sequence[Planned], target: Path, sou
         raise type(error)(f"{source}: {problem}") from None
 
 
-def _is_known(tensor: Planned) -> bool:
+def _is_known(tensor: PlannedTensor) -> bool:
     return tensor.source.name in _READ_AT_OPEN and tensor.source.type == tensor.type.name

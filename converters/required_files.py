@@ -11,7 +11,7 @@ from converters.checkpoint.folder import INDEX, weights_or_index
 from converters.checkpoint.quantized import check_quantization
 from edgellm.errors import ModelFileError
 
-SMALL = frozenset(
+SMALL_FILES = frozenset(
     {
         "README.md",
         "added_tokens.json",
@@ -32,7 +32,7 @@ _TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model"})
 _CONFIG = "config.json"
 
 
-def needed(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
     """The files that a conversion reads, out of the names of all, with `/` after folders; the weights come last.
 
     `read` gives the content of a small file: shards are those that the index lists, whatever their names. None may be
@@ -63,7 +63,7 @@ def _check(names: set[str], read: Callable[[str], bytes]) -> None:
 
 def _is_small(name: str) -> bool:
     folder, _, file = name.rpartition("/")
-    return name in SMALL or (folder == _TEMPLATES and file.endswith(".jinja"))
+    return name in SMALL_FILES or (folder == _TEMPLATES and file.endswith(".jinja"))
 
 
 def _shards(index: bytes) -> list[str]:

@@ -2,21 +2,21 @@
 
 import os
 
-from converters.needed import needed
+from converters.required_files import required_files
 from edgellm.hub.reference import parse_reference
 
 
-def repository_of(source: str | os.PathLike[str]) -> str | None:
+def hub_repository(source: str | os.PathLike[str]) -> str | None:
     """The repository, ORG/NAME, that is meant by `source`; None if that is no such name, or is here."""
     meant = parse_reference(source) if isinstance(source, str) else None
     return None if meant is None or meant.wanted or os.path.lexists(source) else meant.repository
 
 
-def folder_of(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
+def local_folder(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The folder of a checkpoint, fetched without a word if it is meant by its repository. Raises EdgeLLMError."""
-    repository = repository_of(source)
+    repository = hub_repository(source)
     if repository is None:
         return source
     from edgellm.hub import Watcher, checkpoint  # brings the hub's client
 
-    return checkpoint(repository, Watcher(), needed)
+    return checkpoint(repository, Watcher(), required_files)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 
 from converters.vocabulary.added import decoder_entries
-from converters.vocabulary.files import Document
+from converters.vocabulary.files import JsonObject
 from converters.vocabulary.model_proto import ModelProto
 from converters.vocabulary.pretokenizer import steps
 from edgellm.errors import EdgeLLMWarning
@@ -15,8 +15,8 @@ _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 _BESIDE = ("lstrip", "rstrip", "single_word")
 
 
-def tell_unsaid(
-    where: str, tokenizer: Document | None, settings: Document | None, model: ModelProto | None, pre: object
+def warn_unrepresentable(
+    where: str, tokenizer: JsonObject | None, settings: JsonObject | None, model: ModelProto | None, pre: object
 ) -> None:
     """An EdgeLLMWarning for each thing that is not in the new file.
 
@@ -29,7 +29,7 @@ def tell_unsaid(
         warnings.warn(text, EdgeLLMWarning, stacklevel=3)
 
 
-def _of_json(tokenizer: Document | None, composes: bool) -> Iterator[str]:
+def _of_json(tokenizer: JsonObject | None, composes: bool) -> Iterator[str]:
     if not tokenizer:
         return
     for kind in (step.text("type") for step in steps(tokenizer, "normalizer", "normalizers")):
@@ -40,7 +40,7 @@ def _of_json(tokenizer: Document | None, composes: bool) -> Iterator[str]:
         yield "puts a space before the first text alone, not behind each control token (prepend_scheme: first)"
 
 
-def _of_added(tokenizer: Document | None, settings: Document | None) -> Iterator[str]:
+def _of_added(tokenizer: JsonObject | None, settings: JsonObject | None) -> Iterator[str]:
     """Added tokens that look at what is beside them."""
     entries = list(tokenizer.parts("added_tokens")) if tokenizer else []
     entries += [entry for _, entry in decoder_entries(settings)] if settings else []

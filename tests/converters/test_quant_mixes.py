@@ -1,4 +1,4 @@
-"""Recipes without llama.cpp: types worked out by hand, what a person is told, and what is refused."""
+"""Quantization mixes without llama.cpp: types worked out by hand, what a person is told, and what is refused."""
 
 import re
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converters.recipes import RECIPES, parse_override, plan
-from converters.tensors import Planned, Source
+from converters.quant_mixes import QUANT_MIXES, assign_types, parse_override
+from converters.tensors import PlannedTensor, Source
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.gguf.filetypes import FILE_TYPES
 from kquants import ENCODED_FORMATS, FORMATS
@@ -34,13 +34,13 @@ def model(layers: int, width: int = 256, ffn: int = 512, kv: int = 64, vocab: in
 
 
 def planned(
-    shapes: Shapes, recipe: str, overrides: Sequence[tuple[str, str]] = (), arch: str = "llama"
-) -> dict[str, Planned]:
+    shapes: Shapes, mix: str, overrides: Sequence[tuple[str, str]] = (), arch: str = "llama"
+) -> dict[str, PlannedTensor]:
     sources = [Source(name, shape, "BF16", no_rows) for name, shape in shapes.items()]
-    return {p.source.name: p for p in plan(sources, recipe, arch, overrides)}
+    return {p.source.name: p for p in assign_types(sources, mix, arch, overrides)}
 
 
-def layers_with(found: dict[str, Planned], kind: str, name: str) -> list[int]:
+def layers_with(found: dict[str, PlannedTensor], kind: str, name: str) -> list[int]:
     """The layers whose `kind` has the type `name`."""
     return [
         i for i in range(200) if f"blk.{i}.{kind}.weight" in found and found[f"blk.{i}.{kind}.weight"].type.name == name
@@ -67,11 +67,11 @@ def test_q2_k_depends_on_how_many_heads_share_attn_v(kv: int, name: str) -> None
     assert layers_with(planned(model(2, kv=kv), "Q2_K"), "attn_v", name) == [0, 1]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_norms_and_biases_are_f32_without_a_note_in_every_recipe(recipe: str) -> None:
+@pytest.mark.parametrize("mix", QUANT_MIXES)
+def test_norms_and_biases_are_f32_without_a_note_in_every_mix(mix: str) -> None:
     shapes = model(1, width=288) | {"blk.0.attn_q.bias": (288,), "rope_freqs.weight": (16,)}
     shapes |= {"blk.0.attn_q_norm.weight": (4, 64)}
-    found = planned(shapes, recipe, [("attn", "Q8_0")])
+    found = planned(shapes, mix, [("attn", "Q8_0")])
     vectors = [p for name, p in found.items() if "norm" in name or name in ("blk.0.attn_q.bias", "rope_freqs.weight")]
     assert [(p.type.name, p.note) for p in vectors] == [("F32", "")] * 6
 
@@ -96,16 +96,18 @@ def test_types_that_stand_in(wanted: str, columns: int, given: str) -> None:
 
 def test_llama_3_1_8b_has_the_bits_per_weight_that_the_help_says() -> None:
     shapes = model(32, width=4096, ffn=14336, kv=1024, vocab=128256)
-    for name, recipe in RECIPES.items():
+    for name, mix in QUANT_MIXES.items():
         found = planned(shapes, name).values()
         bits = 8 * sum(p.nbytes for p in found) / sum(p.source.row_count * p.source.columns for p in found)
-        said = re.match(r"([\d.]+) bits per weight: .", recipe.about)
+        said = re.match(r"([\d.]+) bits per weight: .", mix.about)
         assert said and abs(float(said[1]) - bits) <= 0.05, (name, bits)
 
 
-def test_each_recipe_writes_the_number_of_its_name() -> None:
-    assert {RECIPES[n].file_type: n for n in RECIPES} == {k: v for k, v in FILE_TYPES.items() if v in RECIPES}
-    assert (RECIPES["Q4_K_M"].file_type, RECIPES["F16"].file_type, RECIPES["BF16"].file_type) == (15, 1, 32)
+def test_each_mix_writes_the_number_of_its_name() -> None:
+    assert {QUANT_MIXES[n].file_type: n for n in QUANT_MIXES} == {
+        k: v for k, v in FILE_TYPES.items() if v in QUANT_MIXES
+    }
+    assert (QUANT_MIXES["Q4_K_M"].file_type, QUANT_MIXES["F16"].file_type, QUANT_MIXES["BF16"].file_type) == (15, 1, 32)
 
 
 def test_the_order_is_that_of_the_sources() -> None:
@@ -121,7 +123,7 @@ def test_an_override_of_one_layer_leaves_the_others_alone() -> None:
     assert changed["blk.3.ffn_down.weight"].note == r"Q8_0 by --tensor-type blk\.3\.ffn_down"
 
 
-def test_the_first_override_that_matches_decides_in_any_case_and_recipe() -> None:
+def test_the_first_override_that_matches_decides_in_any_case_and_mix() -> None:
     found = planned(model(2), "F16", [("BLK.1.ffn_down", "Q6_K"), ("ffn_", "Q5_K")])
     assert found["blk.1.ffn_down.weight"].type.name == "Q6_K"
     assert found["blk.0.ffn_down.weight"].type.name == found["blk.1.ffn_up.weight"].type.name == "Q5_K"
@@ -157,7 +159,7 @@ def test_overrides_are_read_from_the_command_line() -> None:
 
 def test_all_types_that_come_out_are_among_those_that_a_tensor_can_be_given() -> None:
     shapes = [model(16, width=width, ffn=width) for width in (256, 288, 300)]
-    out = {p.type.name for name in RECIPES for shape in shapes for p in planned(shape, name).values()}
+    out = {p.type.name for name in QUANT_MIXES for shape in shapes for p in planned(shape, name).values()}
     assert out <= set(ENCODED_FORMATS) <= set(FORMATS)
 
 

@@ -10,44 +10,44 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from converters import codec
-from converters.codec import Codec
-from converters.header import lay_out
-from converters.job import Job, prepare
-from converters.pipeline import SLAB_WEIGHTS, slabs
-from converters.tensors import Planned, Source
-from converters.threads import side_by_side
-from converters.unchanged import Watched
+from converters import row_converter
+from converters.conversion import Conversion, prepare
+from converters.file_stamps import FileStamps
+from converters.header import layout_file
+from converters.row_converter import RowConverter
+from converters.streaming import CHUNK_WEIGHTS, row_chunks
+from converters.tensors import PlannedTensor, Source
+from converters.threads import parallel_for
 from edgellm.errors import EdgeLLMError, ModelFileError, OptionError, UnsupportedModelError
 from kquants.ggml import NAMED_TYPES as TYPES
 
 
-def planned(name: str, weights: NDArray[np.floating], kind: str) -> Planned:
+def planned(name: str, weights: NDArray[np.floating], kind: str) -> PlannedTensor:
     """A tensor of float32 or float16 weights that becomes `kind`."""
     stored = {"float32": "F32", "float16": "F16"}[weights.dtype.name]
     flat = weights.reshape(-1, weights.shape[-1])
-    return Planned(
+    return PlannedTensor(
         Source(name, weights.shape, stored, lambda a, b: np.ascontiguousarray(flat[a:b]).view(np.uint8)), TYPES[kind]
     )
 
 
-def job(out: Path, *tensors: Planned, threads: int = 2) -> Job:
-    return Job(out, lay_out({}, tensors), tensors, threads, Watched([]))
+def job(out: Path, *tensors: PlannedTensor, threads: int = 2) -> Conversion:
+    return Conversion(out, layout_file({}, tensors), tensors, threads, FileStamps([]))
 
 
 def weights(*shape: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def test_slabs_are_all_rows_once_and_none_is_large() -> None:
+def test_chunks_are_all_rows_once_and_none_is_large() -> None:
     tensors = [planned("a", np.zeros((1000, 1024), np.float16), "F16"), planned("b", weights(5), "F32")]
-    tensors += [planned("c", np.zeros((2, 3, SLAB_WEIGHTS + 1), np.float16), "F16")]
-    cut = list(slabs(tensors, [0, 1, 2]))
+    tensors += [planned("c", np.zeros((2, 3, CHUNK_WEIGHTS + 1), np.float16), "F16")]
+    cut = list(row_chunks(tensors, [0, 1, 2]))
     for tensor in tensors:
-        mine = [slab for slab in cut if slab.tensor is tensor]
-        assert [slab.first for slab in mine] == [0, *(slab.last for slab in mine[:-1])]
+        mine = [chunk for chunk in cut if chunk.tensor is tensor]
+        assert [chunk.first for chunk in mine] == [0, *(chunk.last for chunk in mine[:-1])]
         assert mine[-1].last == tensor.source.row_count
-        assert all((s.last - s.first) * tensor.source.columns <= SLAB_WEIGHTS or s.last - s.first == 1 for s in mine)
+        assert all((s.last - s.first) * tensor.source.columns <= CHUNK_WEIGHTS or s.last - s.first == 1 for s in mine)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -89,7 +89,7 @@ def test_a_bad_weight_is_named_by_its_place_and_no_file_is_left(tmp_path: Path, 
 def test_floats_that_stay_floats_are_looked_at_too(tmp_path: Path, kind: str, shift: int, bad: float) -> None:
     values = np.array([[1, -65504, 0], [2, bad, bad]], np.float16 if kind == "F16" else np.float32)
     stored = (values.view(np.uint32) >> shift).astype(np.uint16) if kind == "BF16" else values
-    rows = Planned(Source("w", (2, 3), kind, lambda a, b: stored[a:b].copy().view(np.uint8)), TYPES[kind])
+    rows = PlannedTensor(Source("w", (2, 3), kind, lambda a, b: stored[a:b].copy().view(np.uint8)), TYPES[kind])
     word = f"{abs(bad) if np.isnan(bad) else bad}"
     with pytest.raises(ModelFileError, match=rf"tensor w, row 1, column 1: holds {word} instead of a number"):
         job(tmp_path / "out.gguf", rows).run()
@@ -97,7 +97,7 @@ def test_floats_that_stay_floats_are_looked_at_too(tmp_path: Path, kind: str, sh
 
 def test_what_stays_as_it_is_needs_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
-    monkeypatch.setattr(codec.jit, "load", lambda names, *rest: loaded.extend(names))
+    monkeypatch.setattr(row_converter.jit, "load", lambda names, *rest: loaded.extend(names))
     given = {"a": weights(300, 512), "b": weights(7), "c": weights(2, 40, 32).astype(np.float16)}
     tensors = [
         planned(name, some, {"float32": "F32", "float16": "F16"}[some.dtype.name]) for name, some in given.items()
@@ -114,7 +114,7 @@ def test_an_error_while_reading_is_raised_here_and_no_file_is_left(tmp_path: Pat
         raise ModelFileError("shard 3 cannot be read")
 
     with pytest.raises(ModelFileError, match="shard 3"):
-        job(tmp_path / "out.gguf", Planned(Source("a", (8, 32), "F32", rows), TYPES["Q8_0"])).run()
+        job(tmp_path / "out.gguf", PlannedTensor(Source("a", (8, 32), "F32", rows), TYPES["Q8_0"])).run()
     assert not list(tmp_path.iterdir())
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("converter")]
 
@@ -148,7 +148,7 @@ def test_memory_does_not_grow_with_the_tensor(tmp_path: Path) -> None:
         peak = max(peak, process.memory_info().rss)
         return np.repeat(row, last - first, axis=0)
 
-    job(tmp_path / "out.gguf", Planned(Source("a", (1 << 16, 4096), "F32", rows), TYPES["Q8_0"])).run()
+    job(tmp_path / "out.gguf", PlannedTensor(Source("a", (1 << 16, 4096), "F32", rows), TYPES["Q8_0"])).run()
     assert peak - before < 100 << 20
 
 
@@ -171,9 +171,11 @@ def test_impossible_numbers_of_threads(tmp_path: Path, threads: int) -> None:
 
 
 def test_what_cannot_be_read_or_cut_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    unknown = Planned(Source("a", (8, 256), "IQ2_XS", lambda a, b: np.zeros((b - a, 74), np.uint8)), TYPES["Q4_K"])
+    unknown = PlannedTensor(
+        Source("a", (8, 256), "IQ2_XS", lambda a, b: np.zeros((b - a, 74), np.uint8)), TYPES["Q4_K"]
+    )
     with pytest.raises(UnsupportedModelError, match="a is IQ2_XS"):
-        Codec([unknown], None)
+        RowConverter([unknown], None)
     endless = planned("b", np.zeros((1, (1 << 18) + 1), np.float16), "F16")
     with pytest.raises(UnsupportedModelError, match="tensor b: rows of 262145 weights are too long"):
         prepare({}, [endless], "F16", target=tmp_path / "out.gguf", read=[], runs=None, threads=1)
@@ -193,9 +195,9 @@ def test_threads_take_from_one_list_and_the_first_error_stops_all() -> None:
         return i
 
     with pytest.raises(EdgeLLMError, match="twenty"):
-        side_by_side(fail, work(), 4, lambda i: None)
+        parallel_for(fail, work(), 4, lambda i: None)
     assert len(taken) < 10_000
     results: list[int] = []
     doubled: Callable[[int], int] = lambda i: 2 * i  # noqa: E731
-    side_by_side(doubled, range(1000), 4, results.append)
+    parallel_for(doubled, range(1000), 4, results.append)
     assert sorted(results) == list(range(0, 2000, 2))

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from converters.codec import Codec
-from converters.estimate import memory_needed, seconds_needed
-from converters.header import Layout, Pairs, encode_value, lay_out
-from converters.output import replacing
-from converters.pipeline import Pass, Progress
-from converters.readable import check_readable
-from converters.recipes import RECIPES
-from converters.report import Plan, Report, described
-from converters.target import check_room
-from converters.tensors import Planned, Value
-from converters.unchanged import Watched
+from converters.estimate import estimate_memory, estimate_seconds
+from converters.file_stamps import FileStamps
+from converters.header import EncodedMetadata, GGUFLayout, encode_value, layout_file
+from converters.loadable import check_loadable
+from converters.output import atomic_output
+from converters.quant_mixes import QUANT_MIXES
+from converters.report import ConversionPlan, Report, tensor_reports
+from converters.row_converter import RowConverter
+from converters.streaming import Progress, WeightStream
+from converters.target import check_disk_space
+from converters.tensors import MetadataValue, PlannedTensor
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.options.checks import whole
@@ -29,21 +29,24 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 
 
 @dataclass(frozen=True)
-class Job:
+class Conversion:
     """Made by `converters.prepare_convert` and `converters.prepare_quantize`."""
 
     target: Path
-    layout: Layout = field(repr=False)
-    tensors: Sequence[Planned] = field(repr=False)
+    layout: GGUFLayout = field(repr=False)
+    tensors: Sequence[PlannedTensor] = field(repr=False)
     threads: int
-    read: Watched = field(repr=False)
+    read: FileStamps = field(repr=False)
 
-    def plan(self, compiling: Progress | None = None) -> Plan:
+    def plan(self, compiling: Progress | None = None) -> ConversionPlan:
         """What `run` would do. Nothing is written, and no weight read; the encoders are tried on noise."""
-        codec = Codec(self.tensors, compiling)
-        tensors = described(self.tensors, [None] * len(self.tensors))
-        memory, seconds = memory_needed(self.tensors, self.threads), seconds_needed(codec, self.tensors, self.threads)
-        return Plan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
+        converter = RowConverter(self.tensors, compiling)
+        tensors = tensor_reports(self.tensors, [None] * len(self.tensors))
+        memory, seconds = (
+            estimate_memory(self.tensors, self.threads),
+            estimate_seconds(converter, self.tensors, self.threads),
+        )
+        return ConversionPlan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
 
     def run(self, progress: Progress | None = None, compiling: Progress | None = None) -> Report:
         """Write the file, which appears under its name whole or not at all.
@@ -51,26 +54,26 @@ class Job:
         `progress` is called with weights, `compiling` with kernels while they are compiled for the first time.
         Raises EdgeLLMError for what cannot be read, encoded or written.
         """
-        codec = Codec(self.tensors, compiling)
+        converter = RowConverter(self.tensors, compiling)
         since = monotonic()
-        with replacing(self.target, self.layout.nbytes) as output:
+        with atomic_output(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
-            losses = Pass(codec, output, progress).run(self.tensors, self.layout.offsets, self.threads)
+            losses = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
             self.read.check()
-        tensors = described(self.tensors, [loss.relative for loss in losses])
+        tensors = tensor_reports(self.tensors, [loss.relative for loss in losses])
         return Report(self.target, self.layout.nbytes, tensors, monotonic() - since)
 
 
 def prepare(
-    pairs: Pairs,
-    tensors: Sequence[Planned],
-    recipe: str,
+    pairs: EncodedMetadata,
+    tensors: Sequence[PlannedTensor],
+    mix: str,
     *,
     target: Path,
     read: Sequence[Path],
     runs: str | None,
     threads: int | None,
-) -> Job:
+) -> Conversion:
     """A job that writes `tensors` with `pairs` as its metadata to `target`; `read` are the files it reads meanwhile.
 
     `runs` names what the file is made of, where edgellm must be able to open the new one.
@@ -79,12 +82,12 @@ def prepare(
     ModelFileError for a file that edgellm would not open, and EdgeLLMError where the disk has no room.
     """
     _check_rows(tensors)
-    layout = lay_out(typed(pairs, recipe), tensors)
-    check_room(target, layout.nbytes)
+    layout = layout_file(with_file_type(pairs, mix), tensors)
+    check_disk_space(target, layout.nbytes)
     if runs is not None:
-        check_readable(layout, tensors, target, runs)
+        check_loadable(layout, tensors, target, runs)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
-    return Job(target, layout, tensors, count, Watched(read))
+    return Conversion(target, layout, tensors, count, FileStamps(read))
 
 
 def _checked(threads: int) -> int:
@@ -94,17 +97,17 @@ def _checked(threads: int) -> int:
         raise OptionError(f"option threads cannot be {threads!r}: give {error}") from None
 
 
-def _check_rows(tensors: Sequence[Planned]) -> None:
+def _check_rows(tensors: Sequence[PlannedTensor]) -> None:
     for source in (tensor.source for tensor in tensors):
         if source.columns > _MOST_COLUMNS:
             name = printable(source.name)
             raise UnsupportedModelError(f"tensor {name}: rows of {source.columns} weights are too long for edgellm")
 
 
-def typed(pairs: Pairs, recipe: str) -> dict[str, bytes]:
+def with_file_type(pairs: EncodedMetadata, mix: str) -> dict[str, bytes]:
     """Metadata that says which recipe the file is made by, where it has such keys or else at its end."""
     return {
         **pairs,
-        "general.file_type": encode_value(Value("u32", RECIPES[recipe].file_type)),
-        "general.quantization_version": encode_value(Value("u32", _BLOCKS_VERSION)),
+        "general.file_type": encode_value(MetadataValue("u32", QUANT_MIXES[mix].file_type)),
+        "general.quantization_version": encode_value(MetadataValue("u32", _BLOCKS_VERSION)),
     }

@@ -1,4 +1,4 @@
-"""Every type that `plan` chooses is the one that llama.cpp's quantizer gives the same tensor."""
+"""Every type that `assign_types` chooses is the one that llama.cpp's quantizer gives the same tensor."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle, product
@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 import pytest
 
-from converters.recipes import RECIPES, plan
+from converters.quant_mixes import QUANT_MIXES, assign_types
 from converters.tensors import Source
 from edgellm.gguf import GGUFFile
 from kquants.ggml import NAMED_TYPES
@@ -97,29 +97,29 @@ def types_of(path: Path) -> dict[str, str]:
 
 
 def compare(folder: Path, cases: Sequence[tuple[Model, str, Sequence[tuple[str, str]]]]) -> None:
-    """Compare the types of all tensors, for cases (model, recipe, overrides)."""
+    """Compare the types of all tensors, for cases (model, mix, overrides)."""
     files = {model: write(folder / f"{i}.gguf", model) for i, model in enumerate({case[0] for case in cases})}
     jobs = []
-    for i, (model, recipe, overrides) in enumerate(cases):
+    for i, (model, mix, overrides) in enumerate(cases):
         numbers = [(pattern, NAMED_TYPES[kind].number) for pattern, kind in overrides]
-        jobs.append(Job(str(files[model]), str(folder / f"out-{i}.gguf"), RECIPES[recipe].file_type, numbers))
+        jobs.append(Job(str(files[model]), str(folder / f"out-{i}.gguf"), QUANT_MIXES[mix].file_type, numbers))
     llama_cpp_quantize(jobs)
-    for job, (model, recipe, overrides) in zip(jobs, cases, strict=True):
-        planned = plan(sources(model), recipe, model.arch, overrides)
+    for job, (model, mix, overrides) in zip(jobs, cases, strict=True):
+        planned = assign_types(sources(model), mix, model.arch, overrides)
         ours = {p.source.name: p.type.name for p in planned}
-        assert ours == types_of(Path(job.target)), (model, recipe, overrides)
+        assert ours == types_of(Path(job.target)), (model, mix, overrides)
 
 
 @pytest.mark.parametrize("layers", sorted({model.layers for model in grid()}))
-def test_recipes_give_the_types_that_llama_cpp_gives(layers: int, tmp_path: Path) -> None:
+def test_quant_mixes_give_the_types_that_llama_cpp_gives(layers: int, tmp_path: Path) -> None:
     models = [model for model in grid() if model.layers == layers]
-    compare(tmp_path, [(model, recipe, ()) for model in models for recipe in RECIPES])
+    compare(tmp_path, [(model, mix, ()) for model in models for mix in QUANT_MIXES])
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3"])
 def test_models_of_80_layers_have_a_larger_attn_v_where_llama_cpp_calls_them_70b(arch: str, tmp_path: Path) -> None:
     models = [Model(arch, 80, False, 8, kv_heads, (256, 256)) for kv_heads in (8, 2)]
-    compare(tmp_path, [(model, recipe, ()) for model in models for recipe in ("Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M")])
+    compare(tmp_path, [(model, mix, ()) for model in models for mix in ("Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M")])
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,4 @@ def test_models_of_80_layers_have_a_larger_attn_v_where_llama_cpp_calls_them_70b
 )
 def test_overrides_give_the_types_that_llama_cpp_gives(overrides: list[tuple[str, str]], tmp_path: Path) -> None:
     models = [Model("qwen2", 4, True, 8, 2, widths) for widths in WIDTHS]
-    compare(tmp_path, [(model, recipe, overrides) for model in models for recipe in ("Q4_K_M", "Q2_K", "Q8_0")])
+    compare(tmp_path, [(model, mix, overrides) for model in models for mix in ("Q4_K_M", "Q2_K", "Q8_0")])

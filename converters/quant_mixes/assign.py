@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from converters.recipes.mixes import RECIPES, Layer, Recipe
-from converters.recipes.overrides import Override, first_matches
-from converters.tensors import Planned, Source
+from converters.quant_mixes.mixes import QUANT_MIXES, LayerPosition, QuantMix
+from converters.quant_mixes.overrides import Override, deciding_overrides
+from converters.tensors import PlannedTensor, Source
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from kquants.ggml import NAMED_TYPES
@@ -25,28 +25,28 @@ _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1
 _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
 
 
-def recipe_name(given: str) -> str:
+def mix_name(given: str) -> str:
     """The name of a recipe as RECIPES has it, written in either case. Raises OptionError where there is none."""
     name = given.upper()
-    if name not in RECIPES:
-        raise OptionError(f'--type: there is no "{printable(given)}"; choose one of: {", ".join(RECIPES)}')
+    if name not in QUANT_MIXES:
+        raise OptionError(f'--type: there is no "{printable(given)}"; choose one of: {", ".join(QUANT_MIXES)}')
     return name
 
 
-def plan(
-    sources: Sequence[Source], recipe: str, architecture: str, overrides: Sequence[tuple[str, str]] = ()
-) -> list[Planned]:
+def assign_types(
+    sources: Sequence[Source], mix: str, architecture: str, overrides: Sequence[tuple[str, str]] = ()
+) -> list[PlannedTensor]:
     """The type of each tensor, in the order of `sources`, which must be all tensors of the model.
 
-    `recipe` is a name in RECIPES; `overrides` are (pattern, type) pairs, see `converters.recipes.overrides`. The
+    `mix` is a name in RECIPES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`. The
     note of a tensor says why it does not get the recipe's type. Raises OptionError for a recipe or override that
     is impossible, UnsupportedModelError for an architecture that is not in ARCHITECTURES, and for experts.
     """
-    recipe = recipe_name(recipe)
+    mix = mix_name(mix)
     _refuse_unknown(sources, architecture)
-    shape = Shape.of(sources, architecture)
-    decided = first_matches([s.name for s in sources if _is_matrix(s)], overrides)
-    return [_planned(source, RECIPES[recipe], shape, decided.get(source.name)) for source in sources]
+    shape = ModelStructure.of(sources, architecture)
+    decided = deciding_overrides([s.name for s in sources if _is_matrix(s)], overrides)
+    return [_planned(source, QUANT_MIXES[mix], shape, decided.get(source.name)) for source in sources]
 
 
 def _refuse_unknown(sources: Iterable[Source], architecture: str) -> None:
@@ -59,7 +59,7 @@ def _refuse_unknown(sources: Iterable[Source], architecture: str) -> None:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelStructure:
     """What the rules need to know of a model: layers, query heads for each key-value head, a tied output.
 
     `small_attn_v` is true of models that llama.cpp calls 70B: there attn_v is so small that more bits cost nothing.
@@ -86,17 +86,17 @@ def _layer_of(name: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _planned(source: Source, recipe: Recipe, shape: Shape, override: Override | None) -> Planned:
+def _planned(source: Source, mix: QuantMix, shape: ModelStructure, override: Override | None) -> PlannedTensor:
     if not _is_matrix(source):
-        return Planned(source, NAMED_TYPES["F32"])
-    asked = override.type if override else _by_recipe(source.name, recipe, shape)
+        return PlannedTensor(source, NAMED_TYPES["F32"])
+    asked = override.type if override else _type_by_mix(source.name, mix, shape)
     given = _fitting(asked, source.columns)
     notes = []
     if override:
         notes.append(f"{asked} by --tensor-type {printable(override.given)}")
     if given != asked:
         notes.append(f"rows of {source.columns} are no multiple of {NAMED_TYPES[asked].block}: {given} for {asked}")
-    return Planned(source, NAMED_TYPES[given], "; ".join(notes))
+    return PlannedTensor(source, NAMED_TYPES[given], "; ".join(notes))
 
 
 def _is_matrix(source: Source) -> bool:
@@ -105,12 +105,12 @@ def _is_matrix(source: Source) -> bool:
     return source.row_count > 1 and name.endswith("weight") and "_norm.weight" not in name
 
 
-def _by_recipe(name: str, recipe: Recipe, shape: Shape) -> str:
-    layer = Layer(_layer_of(name), shape.layers, shape.group)
+def _type_by_mix(name: str, mix: QuantMix, shape: ModelStructure) -> str:
+    layer = LayerPosition(_layer_of(name), shape.layers, shape.group)
     kind = name.removesuffix(".weight").split(".")[-1] if layer.index >= 0 else ""
     if name == ("token_embd.weight" if shape.tied else "output.weight"):
         kind = "output"
-    chosen = recipe.type_of(kind, layer)
+    chosen = mix.type_of(kind, layer)
     if kind == "attn_v" and shape.small_attn_v and chosen in ("Q3_K", "Q4_K"):
         return "Q5_K"
     return chosen

@@ -7,7 +7,7 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
 
 
-class Watched:
+class FileStamps:
     """Some files as they are now. A weight file that is replaced meanwhile would be mixed with what took its place."""
 
     def __init__(self, paths: Iterable[Path]) -> None:

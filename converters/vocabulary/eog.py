@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from converters.tensors import Value
-from converters.vocabulary.files import Files, place
+from converters.tensors import MetadataValue
+from converters.vocabulary.files import CheckpointFiles, display_path
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 from edgellm.text.vocabulary import END_TEXTS, ENDS_KEY
@@ -18,7 +18,9 @@ _KEY = "eos_token_id"
 _ROLES = ("eos", "eot", "eom")
 
 
-def ends(checkpoint: Files, made: Mapping[str, Value], size: int) -> dict[str, Value]:
+def eog_token_ids(
+    checkpoint: CheckpointFiles, made: Mapping[str, MetadataValue], size: int
+) -> dict[str, MetadataValue]:
     """What to add to the keys `made`, which have at most one EOS, for the others; nothing where there are none.
 
     An id that is no token's is left out, with an EdgeLLMWarning.
@@ -26,12 +28,14 @@ def ends(checkpoint: Files, made: Mapping[str, Value], size: int) -> dict[str, V
     said = [i for where, value in _said(checkpoint, size) for i in _ids(where, value, size)]
     taken = {role: made[key].value for role in _ROLES if (key := f"tokenizer.ggml.{role}_token_id") in made}
     every = list(dict.fromkeys([*(cast(int, i) for i in taken.values()), *said]))
-    added = {f"tokenizer.ggml.{role}_token_id": Value("u32", i) for role, i in _roles(every, taken, made, checkpoint)}
-    return added | ({ENDS_KEY: Value("i32", every)} if len(every) > 1 else {})
+    added = {
+        f"tokenizer.ggml.{role}_token_id": MetadataValue("u32", i) for role, i in _roles(every, taken, made, checkpoint)
+    }
+    return added | ({ENDS_KEY: MetadataValue("i32", every)} if len(every) > 1 else {})
 
 
 def _roles(
-    every: list[int], taken: Mapping[str, object], made: Mapping[str, Value], checkpoint: Files
+    every: list[int], taken: Mapping[str, object], made: Mapping[str, MetadataValue], checkpoint: CheckpointFiles
 ) -> Iterator[tuple[str, int]]:
     """The roles that make llama.cpp end, too, at what it does not know by its text; the first is EOS if none is."""
     texts = cast(list[str], made["tokenizer.ggml.tokens"].value)
@@ -41,20 +45,20 @@ def _roles(
     yield from zip(("eos",), eos, strict=False)
     yield from zip(free, unknown, strict=False)
     if rest := ", ".join(map(str, unknown[len(free) :])):
-        text = f"{place(checkpoint)}: replies end at {len(every)} tokens; llama.cpp will not end at {rest}"
+        text = f"{display_path(checkpoint)}: replies end at {len(every)} tokens; llama.cpp will not end at {rest}"
         warnings.warn(text, EdgeLLMWarning, stacklevel=2)
 
 
-def _said(checkpoint: Files, size: int) -> Iterator[tuple[str, Any]]:
+def _said(checkpoint: CheckpointFiles, size: int) -> Iterator[tuple[str, Any]]:
     """What the two files say, with their names; not what is told of the roles in config.json already."""
     generation = checkpoint.json("generation_config.json")
     if isinstance(generation, dict):
-        yield place(checkpoint, "generation_config.json"), generation.get(_KEY)
+        yield display_path(checkpoint, "generation_config.json"), generation.get(_KEY)
     inner = checkpoint.config.get("text_config")
     of_text = inner.get(_KEY) if isinstance(inner, Mapping) else None
     of_config = of_text if checkpoint.config.get(_KEY) is None else checkpoint.config[_KEY]
     if type(of_config) is not int or of_config < size:
-        yield place(checkpoint, "config.json"), of_config
+        yield display_path(checkpoint, "config.json"), of_config
 
 
 def _ids(where: str, value: Any, size: int) -> Iterator[int]:
