@@ -26,7 +26,7 @@ _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
 
 
 def mix_name(given: str) -> str:
-    """The name of a recipe as RECIPES has it, written in either case. Raises OptionError where there is none."""
+    """The name of a recipe as QUANT_MIXES has it, written in either case. Raises OptionError where there is none."""
     name = given.upper()
     if name not in QUANT_MIXES:
         raise OptionError(f'--type: there is no "{printable(given)}"; choose one of: {", ".join(QUANT_MIXES)}')
@@ -38,7 +38,7 @@ def assign_types(
 ) -> list[PlannedTensor]:
     """The type of each tensor, in the order of `sources`, which must be all tensors of the model.
 
-    `mix` is a name in RECIPES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`. The
+    `mix` is a name in QUANT_MIXES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`. The
     note of a tensor says why it does not get the recipe's type. Raises OptionError for a recipe or override that
     is impossible, UnsupportedModelError for an architecture that is not in ARCHITECTURES, and for experts.
     """

@@ -50,8 +50,8 @@ def test_what_a_killed_run_left_is_taken_over(tmp_path: Path) -> None:
 def test_two_processes_do_not_write_the_same_file(tmp_path: Path) -> None:
     target = tmp_path / "out.gguf"
     script = (
-        "import sys; from pathlib import Path; from converters.output import replacing\n"
-        "with replacing(Path(sys.argv[1]), 3) as output:\n"
+        "import sys; from pathlib import Path; from converters.output import atomic_output\n"
+        "with atomic_output(Path(sys.argv[1]), 3) as output:\n"
         "    output.write(memoryview(b'his'), 0); print(flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen([sys.executable, "-c", script, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
