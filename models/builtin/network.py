@@ -68,8 +68,8 @@ class SelfAttention(nn.Module):
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
 
-class SwiGLU(nn.Module):
-    """SwiGLU."""
+class GatedMLP(nn.Module):
+    """GatedMLP."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class DecoderLayer(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.self_attn = SelfAttention(config)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.mlp = SwiGLU(config)
+        self.mlp = GatedMLP(config)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -192,7 +192,7 @@ def test_a_file_that_never_answers_holds_up_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter(OFFERED))
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: len(app.picker._shelf.rows) == 2)
+        await until(pilot, lambda: len(app.picker._catalog.rows) == 2)
         assert "looking for models" in app.text
         await pilot.press("enter")
         assert app.chosen == []

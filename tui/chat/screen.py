@@ -110,7 +110,7 @@ class ChatScreen(BrowsingScreen):
         elif isinstance(event, ReplyEnded):
             self._go_on(event)
         elif isinstance(event, ModelOpened):
-            self._weigh(self.query_one(Composer).weights)
+            self._weigh(self.query_one(Composer).all_attachments)
         elif isinstance(event, Weighed):
             self._weighed(event)
         self.query_one(Composer).placeholder = self._hint()
@@ -207,7 +207,7 @@ class ChatScreen(BrowsingScreen):
 
     @on(Composer.Attached)
     def _attached(self) -> None:
-        self._weigh(each for each in self.query_one(Composer).weights if each.tokens is None)
+        self._weigh(each for each in self.query_one(Composer).all_attachments if each.tokens is None)
         self._judge()
 
     def _weigh(self, attachments: Iterable[Attachment]) -> None:
@@ -217,7 +217,7 @@ class ChatScreen(BrowsingScreen):
     def _weighed(self, event: Weighed) -> None:
         """Say how much a text weighs; a file that no conversation has room for is taken away again."""
         composer = self.query_one(Composer)
-        composer.weigh(event.text, event.tokens)
+        composer.set_tokens(event.text, event.tokens)
         if event.name and event.tokens >= self.desk.reading().context:
             composer.detach(event.text)
             self.say(f"{event.name} is not attached: {self.desk.too_long(event.tokens)}", "warning")
@@ -227,18 +227,18 @@ class ChatScreen(BrowsingScreen):
     def _judge(self) -> str:
         """What is wrong with the length of all that is attached."""
         composer = self.query_one(Composer)
-        problem = self.desk.too_long(sum(each.tokens or 0 for each in composer.weights))
+        problem = self.desk.too_long(sum(each.tokens or 0 for each in composer.all_attachments))
         composer.warn(bool(problem))
-        return problem and f"{', '.join(each.name or 'pasted text' for each in composer.weights)}: {problem}"
+        return problem and f"{', '.join(each.name or 'pasted text' for each in composer.all_attachments)}: {problem}"
 
-    @on(Composer.Command)
-    def _command(self, message: Composer.Command) -> None:
+    @on(Composer.CommandSent)
+    def _command(self, message: Composer.CommandSent) -> None:
         composer = self.query_one(Composer)
         if not self.command(message.line) and message.line[1:] not in COMMANDS and not composer.text:
             composer.put_selected(message.line)  # to be mended
 
-    @on(Composer.Changed)
-    def _changed(self, message: Composer.Changed) -> None:
+    @on(Composer.DraftChanged)
+    def _changed(self, message: Composer.DraftChanged) -> None:
         problem = ""
         try:
             self.save_draft(message.text, message.files)

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from tui.binding import bind
 from tui.composer.attachment import Attachment, join, paragraphs
-from tui.composer.chips import Chips
+from tui.composer.attachment_bar import AttachmentBar
 from tui.composer.editor import Editor
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.slash import typed_for, typed_with
@@ -50,7 +50,7 @@ class Box(Widget):
 
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._heading, self._chips = Static(classes="heading", markup=False), Chips()
+        self._heading, self._attachment_bar = Static(classes="heading", markup=False), AttachmentBar()
         self._editor = Editor(self._add_pasted)
         self._heading.display = False
         self._edited: _Edited | None = None
@@ -58,7 +58,7 @@ class Box(Widget):
 
     def compose(self) -> ComposeResult:
         """The rows of the box."""
-        yield from (self._heading, self._chips, self._editor)
+        yield from (self._heading, self._attachment_bar, self._editor)
 
     @property
     def placeholder(self) -> str:
@@ -81,11 +81,11 @@ class Box(Widget):
     @property
     def text(self) -> str:
         """What is in the box: what is typed, then the long texts that were pasted. Setting it replaces both."""
-        return join(self._editor.text, self._chips.pasted)
+        return join(self._editor.text, self._attachment_bar.pasted)
 
     @text.setter
     def text(self, text: str) -> None:
-        self._put(text, self._chips.files)
+        self._put(text, self._attachment_bar.files)
 
     def begin(self, draft: str, files: Sequence[Attachment] = ()) -> None:
         """Leave what is edited, and go on with a draft and its files."""
@@ -101,37 +101,37 @@ class Box(Widget):
     def unsent(self) -> str:
         """All that is typed here: what is in the box, and what was in it before a message was edited."""
         before = join(self._edited.typed, self._edited.attachments) if self._edited else ""
-        return paragraphs(join(self.typed, self._chips.pasted), before)
+        return paragraphs(join(self.typed, self._attachment_bar.pasted), before)
 
     @property
     def unsent_files(self) -> tuple[Attachment, ...]:
         """The files that go with what is typed here."""
         before = self._edited.attachments if self._edited else ()
-        return (*self._chips.files, *(each for each in before if each.name))
+        return (*self._attachment_bar.files, *(each for each in before if each.name))
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
         """The files that go with the message."""
-        return self._chips.files
+        return self._attachment_bar.files
 
     @property
-    def weights(self) -> Sequence[Attachment]:
-        """All that is attached, the long texts that were pasted, too; `tokens` as far as `weigh` told them."""
-        return self._chips.attachments
+    def all_attachments(self) -> Sequence[Attachment]:
+        """All that is attached, the long texts that were pasted, too; `tokens` None until `set_tokens` tells it."""
+        return self._attachment_bar.attachments
 
-    def weigh(self, text: str, tokens: int) -> None:
+    def set_tokens(self, text: str, tokens: int) -> None:
         """Say how many tokens an attached text has."""
-        self._chips.weigh(text, tokens)
+        self._attachment_bar.set_tokens(text, tokens)
 
     def detach(self, text: str) -> None:
         """Take an attached text away, if it is still there."""
-        for each in self._chips.attachments:
+        for each in self._attachment_bar.attachments:
             if each.text is text:
-                self._chips.drop(each)
+                self._attachment_bar.drop(each)
 
     def warn(self, too_long: bool) -> None:
         """Show whether what is attached is too much to be sent."""
-        self._chips.set_class(too_long, "wrong")
+        self._attachment_bar.set_class(too_long, "wrong")
 
     @property
     def editing(self) -> int | None:
@@ -144,18 +144,18 @@ class Box(Widget):
 
     def attach(self, name: str, text: str) -> None:
         """Add a file; it replaces one of the same name."""
-        self._chips.add(Attachment(name, text))
+        self._attachment_bar.add(Attachment(name, text))
 
     def put_first(self, text: str, files: Sequence[Attachment]) -> None:
         """Put a message before what is typed, with its files; if one is edited, for after that."""
         if edited := self._edited:
             self._edited = _Edited(edited.key, typed_with(edited.typed, text), (*files, *edited.attachments))
         else:
-            self._put(typed_with(self.text, text), (*files, *self._chips.files))
+            self._put(typed_with(self.text, text), (*files, *self._attachment_bar.files))
 
     def edit(self, text: str, key: int, what: str = "message") -> None:
         """Begin to edit a message. What was in the box comes back afterwards. `what` is told above: "editing WHAT"."""
-        before = self._edited or _Edited(key, self.typed, self._chips.attachments)
+        before = self._edited or _Edited(key, self.typed, self._attachment_bar.attachments)
         self._edited = _Edited(key, before.typed, before.attachments)
         self._heading.update(f"editing {what} · Esc cancels")
         self._heading.display = True
@@ -165,26 +165,26 @@ class Box(Widget):
         """Leave a key to others where it would do nothing here."""
         match action:
             case "detach":
-                return bool(self._chips.attachments) and not self._editor.text
+                return bool(self._attachment_bar.attachments) and not self._editor.text
             case "expand":
-                return bool(self._chips.pasted)
+                return bool(self._attachment_bar.pasted)
         return True
 
     def action_detach(self) -> None:
         """Remove what was attached last."""
-        self._chips.drop(self._chips.attachments[-1])
+        self._attachment_bar.drop(self._attachment_bar.attachments[-1])
 
     def action_expand(self) -> None:
         """Put the text that was pasted last into the box, to be edited."""
-        pasted = self._chips.pasted[-1]
+        pasted = self._attachment_bar.pasted[-1]
         if len(pasted.text) > EDITABLE:
             self.notify(f"Texts over {EDITABLE:,} characters are too long to edit here; it is sent as it is.")
         else:
-            self._chips.drop(pasted)
+            self._attachment_bar.drop(pasted)
             self._editor.put_here(pasted.text)
 
     def _add_pasted(self, text: str) -> None:
-        self._chips.add(Attachment("", text))
+        self._attachment_bar.add(Attachment("", text))
 
     def _clear(self) -> None:
         """Empty the box, or give back what was in it before a message was edited."""
@@ -200,5 +200,5 @@ class Box(Widget):
         """Replace what is in the box; a text that is too long to be edited becomes a chip."""
         text = harmless(text)
         long = len(text) > EDITABLE
-        self._chips.show([*attachments, Attachment("", text)] if long else attachments)
+        self._attachment_bar.show([*attachments, Attachment("", text)] if long else attachments)
         self._editor.put("" if long else text)

@@ -14,14 +14,14 @@ from textual.widgets import OptionList, TextArea
 
 from tui.binding import bind
 from tui.composer.attachment import Attachment, join
+from tui.composer.attachment_bar import AttachmentBar
 from tui.composer.box import Box
-from tui.composer.chips import Chips
-from tui.composer.completion import Completion
+from tui.composer.completion import CompletionItem
 from tui.composer.history import History
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.popup import Popup
+from tui.composer.queued_messages import QueuedMessages
 from tui.composer.slash import command_of, message_of, typed_with
-from tui.composer.waiting import Waiting
 
 _SAVE_AFTER_S = 0.5
 
@@ -77,13 +77,13 @@ class Composer(Box):
         attachments: tuple[Attachment, ...]
 
     @dataclass
-    class Command(Message):
+    class CommandSent(Message):
         """Enter on one line that begins with a slash."""
 
         line: str
 
     @dataclass
-    class Changed(Message):
+    class DraftChanged(Message):
         """The text changed within the last half second: `text` and `files` are a draft to save.
 
         Whoever puts in another text, or ends the app, saves what `unsent` and `unsent_files` are then.
@@ -93,7 +93,7 @@ class Composer(Box):
         files: tuple[Attachment, ...]
 
     class Attached(Message):
-        """What is attached is another: `weights` are to be told."""
+        """What is attached is another: `all_attachments` has them."""
 
     def __init__(self, placeholder: str = "", *, id: str | None = None) -> None:
         super().__init__(placeholder, id=id)
@@ -103,7 +103,7 @@ class Composer(Box):
         self._history = History()
         self._saving: Timer | None = None
         self._waiting: list[Composer.Sent] = []
-        self._rows = Waiting()
+        self._rows = QueuedMessages()
 
     def compose(self) -> ComposeResult:
         """The list of completions, which lies over what is above, what waits, then the rows of the box."""
@@ -119,7 +119,7 @@ class Composer(Box):
         """What was sent, the oldest first. Texts that are too long to be edited are left out."""
         self._history = History(harmless(line) for line in lines if len(line) <= EDITABLE)
 
-    def set_completer(self, complete: Callable[[str, int], Sequence[Completion]]) -> None:
+    def set_completer(self, complete: Callable[[str, int], Sequence[CompletionItem]]) -> None:
         """`complete` gets the text and the cursor (characters before it), and says what the word there can become."""
         self._popup.completer = complete
 
@@ -230,7 +230,7 @@ class Composer(Box):
             if taken is None or taken.complete:
                 self._editor.put("")
                 self._history.add(command)
-                self.post_message(self.Command(command))
+                self.post_message(self.CommandSent(command))
         elif taken is None and self._editor.text != "/":
             self._send()
 
@@ -268,8 +268,8 @@ class Composer(Box):
         message = message_of(self._editor.text)
         if message:
             self._history.add(self._editor.text.rstrip())
-        if message or self._chips.attachments:
-            self.post_message(self.Sent(join(message, self._chips.pasted), self.editing, self.attachments))
+        if message or self._attachment_bar.attachments:
+            self.post_message(self.Sent(join(message, self._attachment_bar.pasted), self.editing, self.attachments))
             self._clear()
 
     @on(OptionList.OptionSelected)
@@ -282,12 +282,12 @@ class Composer(Box):
         message.stop()
         self._popup.look_up()
 
-    @on(Chips.Changed)
+    @on(AttachmentBar.AttachmentsChanged)
     def _attached(self) -> None:
         self.post_message(self.Attached())
 
     @on(TextArea.Changed)
-    @on(Chips.Changed)
+    @on(AttachmentBar.AttachmentsChanged)
     def _save_soon(self, message: Message) -> None:
         message.stop()
         self._popup.look_up()
@@ -297,4 +297,4 @@ class Composer(Box):
     def _save(self) -> None:
         self._saving = None
         if not self._history.recalls(self._editor.text):
-            self.post_message(self.Changed(self.unsent, self.unsent_files))
+            self.post_message(self.DraftChanged(self.unsent, self.unsent_files))

@@ -14,13 +14,13 @@ from textual.widgets import Footer, Input, Static
 
 from edgellm.fmt import printable
 from tui.binding import LEAVE, bind
-from tui.models.catalog import Shelf
+from tui.models.catalog import ModelCatalog
 from tui.models.filter import Filter
-from tui.models.listing import ModelList
+from tui.models.model_list import ModelList
 from tui.models.pull import Pull
-from tui.models.pulling import Pulling
+from tui.models.pull_status import PullStatus
 from tui.models.row import ModelRow
-from tui.models.typed import typed_row
+from tui.models.typed_name import typed_row
 
 _TICK_S = 0.1
 
@@ -28,7 +28,7 @@ _TICK_S = 0.1
 class ModelsScreen(ModalScreen[str | None]):
     """Dismissed with the MODEL that was chosen, or None; a pull that runs is then stopped, and what has come kept."""
 
-    CSS_PATH: ClassVar = ["screen.tcss", "listing.tcss", "pulling.tcss"]
+    CSS_PATH: ClassVar = ["screen.tcss", "model_list.tcss", "pull_status.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(
             "models.stop",
@@ -63,7 +63,7 @@ class ModelsScreen(ModalScreen[str | None]):
     def __init__(self, current: str | None = None) -> None:
         super().__init__()
         self._current = current
-        self._shelf = Shelf(lambda: self._tell(self.Read()))
+        self._catalog = ModelCatalog(lambda: self._tell(self.Read()))
         self._pull: Pull | None = None
         self._arrived: str | None = None
         self._ticker: Timer | None = None
@@ -75,13 +75,13 @@ class ModelsScreen(ModalScreen[str | None]):
             yield Filter(placeholder="type to filter, or ORG/NAME to pull from Hugging Face")
             yield ModelList(self._current)
             yield Static(id="models-about", markup=False)
-            yield Pulling()
+            yield PullStatus()
             yield Footer()
 
     def on_mount(self) -> None:
         """Stand; only then look for models."""
         self._ticker = self.set_interval(_TICK_S, self._look_at_pull, pause=True)
-        self.call_after_refresh(self._shelf.read)
+        self.call_after_refresh(self._catalog.read)
 
     def on_unmount(self) -> None:
         """A pull goes no further without anyone to see it."""
@@ -94,8 +94,8 @@ class ModelsScreen(ModalScreen[str | None]):
     @on(Input.Changed)
     def _fill(self) -> None:
         typed = self.query_one(Filter).value.strip()
-        rows = [row for row in self._shelf.rows if row.matches(typed)]
-        self.query_one(ModelList).show([*rows, *typed_row(typed, rows)], looking=not self._shelf.complete)
+        rows = [row for row in self._catalog.rows if row.matches(typed)]
+        self.query_one(ModelList).show([*rows, *typed_row(typed, rows)], looking=not self._catalog.complete)
         for row in rows:
             if row.name == self._arrived and not row.offered:
                 self._welcome(row)
@@ -105,7 +105,7 @@ class ModelsScreen(ModalScreen[str | None]):
         self._arrived = None
         self.query_one(ModelList).point_at(row.name)
         next_step = f"but cannot be opened: {row.problem}" if row.problem else "Enter opens it"
-        self.query_one(Pulling).say(f"{printable(row.name, 400)} is here, {next_step}", problem=bool(row.problem))
+        self.query_one(PullStatus).say(f"{printable(row.name, 400)} is here, {next_step}", problem=bool(row.problem))
 
     @on(ModelList.Pointed)
     def _pointed(self, message: ModelList.Pointed) -> None:
@@ -150,7 +150,7 @@ class ModelsScreen(ModalScreen[str | None]):
         if self._ticker:
             self._ticker.resume()
 
-    @on(Pulling.Stop)
+    @on(PullStatus.Stop)
     def action_stop_pull(self) -> None:
         """Stop the pull that runs."""
         if self._pull:
@@ -164,7 +164,7 @@ class ModelsScreen(ModalScreen[str | None]):
 
     def _look_at_pull(self) -> None:
         if self._pull:
-            self.query_one(Pulling).show(self._pull)
+            self.query_one(PullStatus).show(self._pull)
         self.refresh_bindings()
 
     @on(PullEnded)
@@ -173,14 +173,14 @@ class ModelsScreen(ModalScreen[str | None]):
         self._look_at_pull()
         if self._ticker:
             self._ticker.pause()
-        pull, line = message.pull, self.query_one(Pulling)
+        pull, line = message.pull, self.query_one(PullStatus)
         if pull.name:
             self._arrived = pull.name
             line.say(f"{pull.name} is here")
             self.query_one(Filter).value = ""
         else:
             line.say(pull.problem or f"{pull.reference}: stopped; what has come is kept", problem=bool(pull.problem))
-        self._shelf.read()
+        self._catalog.read()
 
     def _tell(self, message: Message) -> None:
         """Post a message from a thread, which may be there longer than the screen and its loop."""

@@ -12,15 +12,15 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.transcript.column import Column, Place
-from tui.transcript.painting import GUTTER, full_line, selected_text, strip
-from tui.transcript.palette import Palette
+from tui.transcript.strips import GUTTER, gutter_line, selected_text, strip
+from tui.transcript.styles import TranscriptStyles
+from tui.transcript.virtual_list import LinePosition, VirtualList
 
 _MEASURE = 100  # cells: longer lines are hard to read
 _NARROWEST = 10
 
 
-class ColumnView(ScrollView, can_focus=True):
+class VirtualListView(ScrollView, can_focus=True):
     """Shows a part of a column, of which only that part is rendered.
 
     While it is `following`, the end stays in view; this stops where the user scrolls up and begins again at the end.
@@ -40,7 +40,7 @@ class ColumnView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._column = Column(Palette.plain(), _MEASURE)
+        self._list = VirtualList(TranscriptStyles.plain(), _MEASURE)
         self._stale = True  # whether the theme may have changed
         self._following = True
         self._placing = False  # whether the view itself scrolls, not the user
@@ -78,17 +78,17 @@ class ColumnView(ScrollView, can_focus=True):
         hold = self._hold()
         self._arrange(hold, changed=change())
 
-    def _hold(self) -> Place | None:
-        return self._column.place(self.scroll_offset.y)
+    def _hold(self) -> LinePosition | None:
+        return self._list.place(self.scroll_offset.y)
 
-    def _arrange(self, hold: Place | None, below: int = 0, changed: int = 0) -> None:
+    def _arrange(self, hold: LinePosition | None, below: int = 0, changed: int = 0) -> None:
         """Bring the end into view, or else the line to hold, to the top or `below` it; render what is visible."""
         height = self.size.height
         if not height:
             return
         if self._dress():
             changed = 0
-        column = self._column
+        column = self._list
         if self._following or hold is None:
             column.settle(column.tops()[-1], height, 0)
             top = column.tops()[-1] - height
@@ -99,7 +99,7 @@ class ColumnView(ScrollView, can_focus=True):
     def _place(self, top: int, changed: int = 0) -> None:
         """Have this line of the column at the top, or the end at the bottom where it is beyond it. Above the line
         that `changed` nothing is painted, unless it moves."""
-        total, height = self._column.tops()[-1], self.size.height
+        total, height = self._list.tops()[-1], self.size.height
         last = max(0, total - height)
         was = self.scroll_offset.y
         self._placing = True
@@ -115,12 +115,12 @@ class ColumnView(ScrollView, can_focus=True):
 
     def _dress(self) -> bool:
         """Take the colours of the theme and the width of the widget; tell whether these are others."""
-        palette = Palette.of(self) if self._stale else self._column.palette
+        styles = TranscriptStyles.of(self) if self._stale else self._list.styles
         self._stale = False
         width = min(_MEASURE, max(_NARROWEST, self.scrollable_size.width - GUTTER - 1))
-        other = palette != self._column.palette or width != self._column.width
+        other = styles != self._list.styles or width != self._list.width
         if other:
-            self._column.dress(palette, width)
+            self._list.dress(styles, width)
         return other
 
     def scroll_to(self, x: float | None = None, y: float | None = None, **how: Any) -> None:
@@ -141,9 +141,9 @@ class ColumnView(ScrollView, can_focus=True):
             self._follow(True)
             self._arrange(None)
         elif 0 < old - new <= 2 * height:
-            self._place(self._column.settle(old, old - new, height) - (old - new))
+            self._place(self._list.settle(old, old - new, height) - (old - new))
         else:
-            self._place(self._column.settle(new, 0, height))
+            self._place(self._list.settle(new, 0, height))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """For the screen. The offsets that selecting with the mouse needs are left out: they cost more than the
@@ -160,10 +160,10 @@ class ColumnView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """A line of the view."""
         y += self.scroll_offset.y
-        place = self._column.place(y)
+        place = self._list.place(y)
         if place is None:
             return Strip.blank(self.size.width, self._base)
-        line = full_line(self._column, place, self.selected)
+        line = gutter_line(self._list, place, self.selected)
         selection = self.text_selection
         span = selection.get_span(y) if selection else None
         highlight = self.screen.get_component_rich_style("screen--selection")
@@ -172,7 +172,7 @@ class ColumnView(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         """The text that is selected with the mouse."""
-        return selected_text(self._column, selection), "\n"
+        return selected_text(self._list, selection), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Show what is selected."""

@@ -11,14 +11,14 @@ from textual.message import Message
 
 from tui.binding import bind
 from tui.clipboard import copy
-from tui.transcript.copying import as_sent, code_blocks
-from tui.transcript.entry import Entry
-from tui.transcript.palette import COMPONENTS
-from tui.transcript.scrolling import ColumnView
+from tui.transcript.copying import code_blocks, without_thinking
+from tui.transcript.entry import TranscriptEntry
+from tui.transcript.scrolling import VirtualListView
+from tui.transcript.styles import COMPONENTS
 from tui.transcript.thinking import split
 
 
-class Transcript(ColumnView):
+class Transcript(VirtualListView):
     """Shows entries: replies as Markdown, all else as it was written."""
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
@@ -72,45 +72,45 @@ class Transcript(ColumnView):
             self.key = key
             self.step = step
 
-    def show(self, entries: Sequence[Entry]) -> None:
+    def show(self, entries: Sequence[TranscriptEntry]) -> None:
         """Show these entries. What is known of those that have not changed is kept; of others, the end is shown."""
 
         def change() -> int:
-            self._column.show(entries)
+            self._list.show(entries)
             return 0
 
-        if not any(self._column.row(entry.key) for entry in entries):
+        if not any(self._list.row(entry.key) for entry in entries):
             self._follow(True)
         self._change(change)
-        if self.selected is not None and self._column.row(self.selected) is None:
+        if self.selected is not None and self._list.row(self.selected) is None:
             self.selected = None
 
     def set_text(self, key: int, text: str) -> None:
         """Give an entry another text, of which mostly the end is new. A key that is not shown is no error."""
-        if (row := self._column.row(key)) is not None:
-            self.replace(replace(row.shown.entry, text=text))
+        if (row := self._list.row(key)) is not None:
+            self.replace(replace(row.content.entry, text=text))
 
-    def replace(self, entry: Entry) -> None:
+    def replace(self, entry: TranscriptEntry) -> None:
         """Show an entry in the place of the one with its key."""
-        row = self._column.row(entry.key)
-        if row is not None and row.shown.entry != entry:
-            row.shown.put(entry)
-            self._change(lambda: self._column.changed(row))
+        row = self._list.row(entry.key)
+        if row is not None and row.content.entry != entry:
+            row.content.put(entry)
+            self._change(lambda: self._list.changed(row))
 
     def code_blocks(self, key: int) -> list[str]:
         """The blocks of code in a reply, without its thoughts."""
-        row = self._column.row(key)
-        if row is None or row.shown.entry.role != "assistant":
+        row = self._list.row(key)
+        if row is None or row.content.entry.role != "assistant":
             return []
-        return code_blocks(split(row.shown.entry.text, running=False).answer)
+        return code_blocks(split(row.content.entry.text, running=False).answer)
 
     def copy_text(self, key: int) -> str:
         """What copying the message copies: its text, without what the model thought before."""
-        row = self._column.row(key)
+        row = self._list.row(key)
         if row is None:
             return ""
-        entry = row.shown.entry
-        return as_sent(split(entry.text, running=False)) if entry.role == "assistant" else entry.text
+        entry = row.content.entry
+        return without_thinking(split(entry.text, running=False)) if entry.role == "assistant" else entry.text
 
     def watch_selected(self, key: int | None) -> None:
         """Bring the message into view and tell of it."""
@@ -128,7 +128,7 @@ class Transcript(ColumnView):
         self._step(1)
 
     def _step(self, step: int) -> None:
-        keys = self._column.keys
+        keys = self._list.keys
         at = keys.index(self.selected) if self.selected in keys else len(keys)
         at = max(0, at + step)
         self.selected = keys[at] if at < len(keys) else None
@@ -138,26 +138,26 @@ class Transcript(ColumnView):
     def action_copy_code(self, number: int | None = None) -> None:
         """Copy a block of code of the marked message or else of the last one that has some; the last block, or the
         one with the number."""
-        keys = [self.selected] if self.selected is not None else list(reversed(self._column.keys))
+        keys = [self.selected] if self.selected is not None else list(reversed(self._list.keys))
         found = next((blocks for key in keys if (blocks := self.code_blocks(key))), [])
         self._copy_code(found, len(found) if number is None else number)
 
     def action_copy_message(self) -> None:
         """Copy the marked message, or else the last one."""
-        keys = self._column.keys
+        keys = self._list.keys
         if keys:
             self._copy(self.copy_text(keys[-1] if self.selected is None else self.selected), "the message")
 
     def action_fold(self) -> None:
         """Open or fold what the model thought or what is long, in the marked message or else in the last one."""
-        keys = self._column.keys
+        keys = self._list.keys
         if keys:
             self._fold(keys[-1] if self.selected is None else self.selected)
 
     def on_click(self, event: events.Click) -> None:
         """Act on a version marker, a folded thought, or the label of a block of code."""
         at = event.get_content_offset(self)
-        place = None if at is None else self._column.place(self.scroll_offset.y + at.y)
+        place = None if at is None else self._list.place(self.scroll_offset.y + at.y)
         if place is None:
             return
         meta = event.style.meta
@@ -166,16 +166,16 @@ class Transcript(ColumnView):
         elif "fold" in meta:
             self._fold(place.key)
         elif "code" in meta:
-            shown = self._column.rows[place.row].shown
-            parts = split(shown.entry.text, running=False)
-            thought = place.piece in shown.thoughts
+            content = self._list.rows[place.row].content
+            parts = split(content.entry.text, running=False)
+            thought = place.block in content.thoughts
             self._copy_code(code_blocks((parts.thought or "") if thought else parts.answer), meta["code"])
 
     def _fold(self, key: int) -> None:
-        row = self._column.row(key)
+        row = self._list.row(key)
         if row is not None:
-            row.shown.fold()
-            self._change(lambda: self._column.changed(row))
+            row.content.fold()
+            self._change(lambda: self._list.changed(row))
 
     def _copy_code(self, blocks: Sequence[str], number: int) -> None:
         if 1 <= number <= len(blocks):
@@ -188,27 +188,27 @@ class Transcript(ColumnView):
 
     def point_at(self, key: int, words: str) -> None:
         """Mark a message, and bring the first line of it with one of the words into view, unfolded if need be."""
-        row = self._column.row(key)
+        row = self._list.row(key)
         if row is None:
             return
         self.selected = key
         wanted = words.casefold().split()
-        place = self._column.find(key, wanted)
-        if place is None and row.shown.folds:
+        place = self._list.find(key, wanted)
+        if place is None and row.content.folds:
             self._fold(key)
-            place = self._column.find(key, wanted)
+            place = self._list.find(key, wanted)
         if place is not None:
             self._follow(False)
             self._arrange(place, self.size.height // 3)
 
     def _reveal(self, key: int) -> None:
         """Scroll as little as shows the message, or the beginning of one that is larger than the view."""
-        top, bottom = self._column.span(key)
+        top, bottom = self._list.span(key)
         above, height = self.scroll_offset.y, self.size.height
         if above <= top and bottom <= above + height:
             return
         self._follow(False)
         if top < above or bottom - top >= height:
-            self._arrange(self._column.place(top))
+            self._arrange(self._list.place(top))
         else:
-            self._arrange(self._column.place(bottom - 1), height - 1)
+            self._arrange(self._list.place(bottom - 1), height - 1)

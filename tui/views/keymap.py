@@ -22,8 +22,8 @@ PLACES = {
     "List of chats": ("tui.sidebar:Sidebar",),
     "Models": ("tui.models.screen:ModelsScreen", "tui.models.filter:Filter"),
     "Views": ("tui.views.view:View",),
-    "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice:Choice"),
-    "Prompt": ("tui.views.inspector:InspectorScreen",),
+    "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice_field:ChoiceField"),
+    "PromptTokens": ("tui.views.inspector:InspectorScreen",),
     "Log": ("tui.views.log:LogScreen",),
 }
 """Headings, and the classes whose own bindings belong under them."""

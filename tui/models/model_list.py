@@ -7,7 +7,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from tui.models.columns import HERE, Columns, broken, heading, offered, row_line
+from tui.models.columns import HERE, TableColumns, broken, heading, offered, row_line
 from tui.models.row import ModelRow
 
 
@@ -89,7 +89,7 @@ class ModelList(OptionList, can_focus=False):
             for row in rows:
                 yield row, Option(row_line(row, columns, width, row.name == self._current and not row.offered))
 
-    def _sections(self, width: int) -> Iterator[tuple[str, Columns, list[ModelRow]]]:
+    def _sections(self, width: int) -> Iterator[tuple[str, TableColumns, list[ModelRow]]]:
         here = [row for row in self._rows if not row.offered and not row.problem]
         if here or self._looking:
             yield "looking for models …" if self._looking else "on this machine", HERE, here

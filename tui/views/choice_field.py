@@ -13,7 +13,7 @@ from textual.widget import Widget
 from tui.binding import bind
 
 
-class Choice(Widget, can_focus=True):
+class ChoiceField(Widget, can_focus=True):
     """Shows the value that is chosen; an empty one stands for the default, which `placeholder` names."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -22,7 +22,7 @@ class Choice(Widget, can_focus=True):
     ]
 
     @dataclass
-    class Changed(Message):
+    class ValueChosen(Message):
         """Another value was chosen."""
 
         value: str
@@ -55,7 +55,7 @@ class Choice(Widget, can_focus=True):
     def action_step(self, step: int) -> None:
         """Choose another value."""
         self.value = self._values[(self._values.index(self._value) + step) % len(self._values)]
-        self.post_message(self.Changed(self._value))
+        self.post_message(self.ValueChosen(self._value))
 
     def on_click(self, event: events.Click) -> None:
         """The left end goes back, the rest on."""

@@ -7,7 +7,7 @@ from textual.widget import Widget
 
 
 @dataclass(frozen=True)
-class Palette:
+class TranscriptStyles:
     """One style per thing shown; each is the component class `transcript--NAME` of the widget's style sheet."""
 
     user: Style
@@ -38,12 +38,12 @@ class Palette:
     removed: Style
 
     @classmethod
-    def plain(cls) -> "Palette":
+    def plain(cls) -> "TranscriptStyles":
         """Without any colour."""
         return cls(**{field.name: Style.null() for field in fields(cls)})
 
     @classmethod
-    def of(cls, widget: Widget) -> "Palette":
+    def of(cls, widget: Widget) -> "TranscriptStyles":
         """The palette of a widget as its theme is now."""
         return cls(**{field.name: _style(widget, _component(field.name)) for field in fields(cls)})
 
@@ -52,7 +52,7 @@ def _component(name: str) -> str:
     return "transcript--" + name.replace("_", "-")
 
 
-COMPONENTS = {_component(field.name) for field in fields(Palette)}
+COMPONENTS = {_component(field.name) for field in fields(TranscriptStyles)}
 
 
 def _style(widget: Widget, component: str) -> Style:

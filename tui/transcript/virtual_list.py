@@ -6,54 +6,54 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tui.transcript.cache import LineCache
-from tui.transcript.entry import Entry
+from tui.transcript.entry import TranscriptEntry
+from tui.transcript.entry_blocks import EntryBlocks
 from tui.transcript.lines import BLANK, Line
-from tui.transcript.palette import Palette
-from tui.transcript.row import Row
-from tui.transcript.shown import Shown
+from tui.transcript.styles import TranscriptStyles
+from tui.transcript.virtual_row import VirtualRow
 
 
-class Place(NamedTuple):
+class LinePosition(NamedTuple):
     """A line: the `line`-th of the `height` lines that a piece of a row has. `key` is that of the row's entry."""
 
     row: int
     key: int
-    piece: int
+    block: int
     line: int
     height: int
 
 
-class Column:
+class VirtualList:
     """Rows at a width. Heights are guesses until `settle` has rendered what is there."""
 
-    def __init__(self, palette: Palette, width: int) -> None:
-        self.rows: list[Row] = []
+    def __init__(self, styles: TranscriptStyles, width: int) -> None:
+        self.rows: list[VirtualRow] = []
         self.width = width
-        self.palette = palette
-        self._cache = LineCache(palette, width)
+        self.styles = styles
+        self._cache = LineCache(styles, width)
         self._index: dict[int, int] = {}
         self._tops: list[int] | None = None
 
-    def dress(self, palette: Palette, width: int) -> None:
+    def dress(self, styles: TranscriptStyles, width: int) -> None:
         """Take other colours, or another width."""
-        self.palette = palette
-        self._cache = LineCache(palette, width)
+        self.styles = styles
+        self._cache = LineCache(styles, width)
         if width != self.width:
             self.width = width
             for row in self.rows:
                 row.forget()
             self._tops = None
 
-    def show(self, entries: Sequence[Entry]) -> None:
+    def show(self, entries: Sequence[TranscriptEntry]) -> None:
         """Have these entries; those that have not changed keep all that is known of them."""
-        before = {row.shown.entry.key: row for row in self.rows}
+        before = {row.content.entry.key: row for row in self.rows}
         self.rows = []
         for entry in entries:
             row = before.get(entry.key)
             if row is None:
-                row = Row(Shown(entry))
-            elif row.shown.entry is not entry and row.shown.entry != entry:
-                row.shown.put(entry)
+                row = VirtualRow(EntryBlocks(entry))
+            elif row.content.entry is not entry and row.content.entry != entry:
+                row.content.put(entry)
                 row.renew(self.width)
             self.rows.append(row)
         self._index = {entry.key: number for number, entry in enumerate(entries)}
@@ -69,16 +69,16 @@ class Column:
         number = self._index[key]
         return self.tops()[number], self.tops()[number + 1]
 
-    def row(self, key: int) -> Row | None:
+    def row(self, key: int) -> VirtualRow | None:
         """The row of an entry."""
         number = self._index.get(key)
         return None if number is None else self.rows[number]
 
-    def changed(self, row: Row) -> int:
+    def changed(self, row: VirtualRow) -> int:
         """The entry of a row is another, or folded; return from which line on the column looks different."""
         same = row.renew(self.width)
         self._tops = None
-        return self.tops()[self._index[row.shown.entry.key]] + row.tops(self.width)[same]
+        return self.tops()[self._index[row.content.entry.key]] + row.tops(self.width)[same]
 
     def tops(self) -> list[int]:
         """Where each row begins, and at the end where the last one ends."""
@@ -86,7 +86,7 @@ class Column:
             self._tops = [0, *accumulate(row.height(self.width) for row in self.rows)]
         return self._tops
 
-    def place(self, y: int) -> Place | None:
+    def place(self, y: int) -> LinePosition | None:
         """The line at `y` from the top; None below the last one and where there is nothing."""
         tops = self.tops()
         if not 0 <= y < tops[-1]:
@@ -94,71 +94,75 @@ class Column:
         number = bisect_right(tops, y) - 1
         inner = self._inner(number)
         local = min(y - tops[number], inner[-1] - 1)
-        piece = bisect_right(inner, local) - 1
-        return Place(
-            number, self.rows[number].shown.entry.key, piece, local - inner[piece], inner[piece + 1] - inner[piece]
+        block = bisect_right(inner, local) - 1
+        return LinePosition(
+            number,
+            self.rows[number].content.entry.key,
+            block,
+            local - inner[block],
+            inner[block + 1] - inner[block],
         )
 
-    def y(self, place: Place) -> int:
+    def y(self, place: LinePosition) -> int:
         """Where the line is now. Where its entry is gone, the one that took its place counts."""
         if not self.rows:
             return 0
         number = min(self._index.get(place.key, place.row), len(self.rows) - 1)
         inner = self._inner(number)
-        piece = min(place.piece, len(inner) - 2)
-        height = inner[piece + 1] - inner[piece]
+        block = min(place.block, len(inner) - 2)
+        height = inner[block + 1] - inner[block]
         line = place.line if height == place.height else place.line * height // max(1, place.height)
-        return self.tops()[number] + inner[piece] + line
+        return self.tops()[number] + inner[block] + line
 
     def settle(self, y: int, above: int, below: int) -> int:
         """Render what is on the `above` lines before `y` and on the `below` lines from it on; return the new `y` of
         the line that was there."""
         place = self.place(y)
         if place is None:
-            number, piece = len(self.rows), 0
+            number, block = len(self.rows), 0
         else:
-            number, piece, below, above = place.row, place.piece, below + place.line, above - place.line
-        self._measure(self._after(number, piece), below)
-        self._measure(self._before(number, piece), above)
+            number, block, below, above = place.row, place.block, below + place.line, above - place.line
+        self._measure(self._after(number, block), below)
+        self._measure(self._before(number, block), above)
         return self.tops()[-1] if place is None else self.y(place)
 
-    def find(self, key: int, words: Sequence[str]) -> Place | None:
+    def find(self, key: int, words: Sequence[str]) -> LinePosition | None:
         """The first line of an entry that has one of the words, which are in lower case."""
         number = self._index[key]
         row = self.rows[number]
-        for piece in range(len(self._inner(number)) - 1):
-            lines = self._lines(row, piece)
+        for block in range(len(self._inner(number)) - 1):
+            lines = self._lines(row, block)
             for at, line in enumerate(lines):
                 text = line.text.casefold()
-                if piece and any(word in text for word in words):  # the first piece is the heading
-                    return Place(number, key, piece, at, len(lines))
+                if block and any(word in text for word in words):  # the first piece is the heading
+                    return LinePosition(number, key, block, at, len(lines))
         return None
 
-    def line(self, place: Place) -> Line:
+    def line(self, place: LinePosition) -> Line:
         """What is shown there."""
-        lines = self._lines(self.rows[place.row], place.piece)
+        lines = self._lines(self.rows[place.row], place.block)
         return lines[place.line] if place.line < len(lines) else BLANK
 
-    def _measure(self, pieces: Iterator[tuple[Row, int]], lines: int) -> None:
-        while lines > 0 and (found := next(pieces, None)):
-            row, piece = found
-            lines -= row.known(piece) or len(self._lines(row, piece))
+    def _measure(self, blocks: Iterator[tuple[VirtualRow, int]], lines: int) -> None:
+        while lines > 0 and (found := next(blocks, None)):
+            row, block = found
+            lines -= row.known(block) or len(self._lines(row, block))
 
-    def _lines(self, row: Row, piece: int) -> list[Line]:
+    def _lines(self, row: VirtualRow, block: int) -> list[Line]:
         before = row.height(self.width)
-        lines = row.measure(piece, self._cache)
+        lines = row.measure(block, self._cache)
         if row.height(self.width) != before:
             self._tops = None
         return lines
 
-    def _after(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
+    def _after(self, number: int, block: int) -> Iterator[tuple[VirtualRow, int]]:
         for at in range(number, len(self.rows)):
-            for inner in range(piece, len(self._inner(at)) - 1):
+            for inner in range(block, len(self._inner(at)) - 1):
                 yield self.rows[at], inner
-            piece = 0
+            block = 0
 
-    def _before(self, number: int, piece: int) -> Iterator[tuple[Row, int]]:
-        for inner in range(piece - 1, -1, -1):
+    def _before(self, number: int, block: int) -> Iterator[tuple[VirtualRow, int]]:
+        for inner in range(block - 1, -1, -1):
             yield self.rows[number], inner
         for at in range(number - 1, -1, -1):
             for inner in range(len(self._inner(at)) - 2, -1, -1):

@@ -8,9 +8,9 @@ from tui.core.activity import Phase, Reading
 from tui.core.machine import Memory
 from tui.core.naming import called
 from tui.instruments.bars import bar, level, share, sparkline
-from tui.instruments.fit import Forms, fit, join
+from tui.instruments.metric_values import POLICIES, prompt_read, state, ttft
 from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed
-from tui.instruments.values import POLICIES, prompt_read, state, ttft
+from tui.instruments.status_layout import SegmentForms, fit_segments, join
 
 _QUIET = "$foreground-muted"
 _LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
@@ -24,16 +24,16 @@ _ORDER = {
     Phase.PREFILL: f"phase progress left ttft context dropped progress dropped {_FULL} model model {_REST}",
     Phase.DECODE: f"phase speed context dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
 }
-"""What is important in each phase, as `fit` reads it: named again, a part takes its next longer form."""
+"""What is important in each phase, as `fit_segments` reads it: named again, a part takes its next longer form."""
 
 
 def status(reading: Reading, memory: Memory | None, width: int) -> Words:
     """The status line, exactly `width` columns where anything fits at all."""
-    chosen = fit(_forms(reading, memory), _ORDER[reading.phase].split(), width)
+    chosen = fit_segments(_forms(reading, memory), _ORDER[reading.phase].split(), width)
     return join(chosen, _LEFT, _RIGHT, width)
 
 
-def _forms(reading: Reading, memory: Memory | None) -> Forms:
+def _forms(reading: Reading, memory: Memory | None) -> SegmentForms:
     now = state(reading)
     forms: dict[str, Sequence[Words]] = {"phase": [((now.text.ljust(9), now.style),)]}
     forms |= _of_model(reading)
@@ -45,7 +45,7 @@ def _forms(reading: Reading, memory: Memory | None) -> Forms:
     return forms
 
 
-def _of_model(reading: Reading) -> Forms:
+def _of_model(reading: Reading) -> SegmentForms:
     forms: dict[str, Sequence[Words]] = {}
     if reading.progress:
         forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
@@ -77,7 +77,7 @@ def _context(used: int, total: int) -> Sequence[Words]:
     return [(*name, (percent, style)), (*gauge, (f" {percent}", style)), (*gauge, (f" {part_of(used, total)}", style))]
 
 
-def _of_reply(live: Live, now: Phase) -> Forms:
+def _of_reply(live: Live, now: Phase) -> SegmentForms:
     stats, itl = live.stats, live.stats.itl_ms or {}
     first = ttft(live, now)
     progress = bar(share(*prompt_read(live)), 8, "$text-accent")

@@ -10,17 +10,17 @@ from textual.message import Message
 from textual.widgets import Input, Label
 
 from edgellm.errors import OptionError
-from tui.views.choice import Choice
+from tui.views.choice_field import ChoiceField
 
 
-class Row(Vertical):
+class SettingRow(Vertical):
     """A row of the panel. Wrong text stays to be corrected, and a line below says what is wrong."""
 
     @dataclass
     class Left(Message):
         """The person is done with this row, or chose another value in it."""
 
-        row: "Row"
+        row: "SettingRow"
 
     def __init__(
         self, label: str, about: str, parse: Callable[[str], object] | None = None, choices: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Row(Vertical):
         super().__init__()
         self.about, self._shown = about, ""
         self._label, self._parse = label, parse
-        self._editor = Choice(choices) if choices else Input(compact=True)
+        self._editor = ChoiceField(choices) if choices else Input(compact=True)
         self._default = Label(classes="default", markup=False)
         self._problem = Label(classes="problem", markup=False)
 
@@ -90,7 +90,7 @@ class Row(Vertical):
         self.screen.focus_next()
 
     @on(Input.Blurred)
-    @on(Choice.Changed)
+    @on(ChoiceField.ValueChosen)
     def _done(self, message: Message) -> None:
         message.stop()
         self.post_message(self.Left(self))

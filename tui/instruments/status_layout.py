@@ -10,11 +10,11 @@ from tui.instruments.numbers import Words
 GAP = 2
 """Columns between two parts."""
 
-Forms = Mapping[str, Sequence[Words]]
+SegmentForms = Mapping[str, Sequence[Words]]
 """The ways to say each part, the shortest first."""
 
 
-def fit(forms: Forms, order: Iterable[str], width: int) -> dict[str, Words]:
+def fit_segments(forms: SegmentForms, order: Iterable[str], width: int) -> dict[str, Words]:
     """The parts that fit into `width` columns, by name.
 
     `order` names the parts by importance; a name's second mention is the place of its second form, and so on. What does

@@ -5,65 +5,65 @@ import re
 from dataclasses import replace
 
 from edgellm.terminal.sanitize import clean
-from tui.transcript.cutter import Cutter
+from tui.transcript.autoclose import autoclose
+from tui.transcript.block_splitter import BlockSplitter
+from tui.transcript.blocks import Block, MarkdownBlock
 from tui.transcript.parser import Links
-from tui.transcript.pieces import Piece, Prose
-from tui.transcript.steady import steady
 
 _ALMOST_CLOSED = re.compile(r" {0,3}(?:`+|~+)")
 
 
-class Document:
+class StreamedMarkdown:
     """Follows a text that mostly grows at its end: what is finished stays, and parsing goes on after it.
 
     Only whole lines are finished, for a line that still grows can turn into something else.
     """
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.blocks: list[Block] = []
         self._reset()
 
     def _reset(self) -> None:
         self._head = ""  # the text that is finished
-        self._finished: list[Piece] = []
+        self._finished: list[Block] = []
         self._seen = 0  # characters after it in which nothing more is finished
-        self._cutter = Cutter()
+        self._splitter = BlockSplitter()
 
     def update(self, text: str, running: bool) -> None:
-        """Bring `pieces` up to date. While the text is `running`, what is unfinished is shown as it will likely be."""
+        """Bring `blocks` up to date. While the text is `running`, what is unfinished is shown as it will likely be."""
         if not text.startswith(self._head):
             self._reset()
         self._finish(text)
-        ahead = copy.copy(self._cutter)
+        ahead = copy.copy(self._splitter)
         opened, _ = ahead.take(_open_lines(text[len(self._head) :], running, ahead.fence is not None), final=True)
         links = tuple(ahead.links.items())
-        self.pieces = [_linked(piece, links) for piece in (*self._finished, *opened)]
+        self.blocks = [_linked(block, links) for block in (*self._finished, *opened)]
 
     def _finish(self, text: str) -> None:
         whole = text[len(self._head) : text.rfind("\n") + 1]
         if len(whole) <= self._seen:
             return
         lines = whole.split("\n")[:-1]
-        pieces, used = self._cutter.take(clean(whole).split("\n")[:-1], final=False)
+        blocks, used = self._splitter.take(clean(whole).split("\n")[:-1], final=False)
         taken = sum(len(line) + 1 for line in lines[:used])
         self._head += whole[:taken]
         self._seen = len(whole) - taken
-        self._finished += pieces
+        self._finished += blocks
 
 
 def _open_lines(rest: str, running: bool, in_code: bool) -> list[str]:
     """The lines after those that are finished."""
     rest = clean(rest)
     if running and not in_code:
-        rest = steady(rest)
+        rest = autoclose(rest)
     *lines, last = rest.split("\n")
     if not last or (running and in_code and _ALMOST_CLOSED.fullmatch(last)):
         return lines
     return [*lines, last]
 
 
-def _linked(piece: Piece, links: Links) -> Piece:
+def _linked(block: Block, links: Links) -> Block:
     """The piece with the references that it may name; unchanged, and the same, where there are no others."""
-    if not isinstance(piece, Prose) or "[" not in piece.source or piece.links == links:
-        return piece
-    return replace(piece, links=links)
+    if not isinstance(block, MarkdownBlock) or "[" not in block.source or block.links == links:
+        return block
+    return replace(block, links=links)

@@ -11,11 +11,11 @@ from edgellm.terminal.sanitize import clean
 from tui.transcript.code import code_label, code_lines
 from tui.transcript.lines import BLANK, Line, decoration, wrap
 from tui.transcript.markdown import Markdown
-from tui.transcript.palette import Palette
 from tui.transcript.parser import Links, parse
+from tui.transcript.styles import TranscriptStyles
 
 
-class Piece(Protocol):
+class Block(Protocol):
     """A part of a message. Equal pieces have equal lines; `gap` asks for a blank line above."""
 
     @property
@@ -26,12 +26,12 @@ class Piece(Protocol):
     def gap(self) -> bool:
         """Whether a blank line stands above it."""
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """What it looks like, in lines of at most `width` cells."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prose:
+class MarkdownBlock:
     """One block of Markdown, or one item of a list: then with the `number` that it has in a numbered one.
 
     `codes` blocks of code come before it in the message; `links` are the references that it may name.
@@ -43,18 +43,18 @@ class Prose:
     codes: int = 0
     links: Links = ()
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """As rendered Markdown; as it is where that would take too long."""
         tokens = parse(self.source, self.links)
         if tokens is None:
             return wrap([(self.source.expandtabs(4), Style.null())], width)
         if self.number is not None:
             tokens[0].attrs["start"] = self.number
-        return Markdown(palette, self.codes).lines(tokens, width, Style.null())
+        return Markdown(styles, self.codes).lines(tokens, width, Style.null())
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeBlock:
     """Some lines of a block of code. The first piece of a block has its `label`, the number in the message."""
 
     source: str
@@ -62,20 +62,20 @@ class Code:
     language: str
     label: int | None
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """The label, and the code in colours."""
-        label = [code_label(self.language, self.label, palette, width)] if self.label is not None else []
-        return label + code_lines(self.source, self.language, palette, width)
+        label = [code_label(self.language, self.label, styles, width)] if self.label is not None else []
+        return label + code_lines(self.source, self.language, styles, width)
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainText:
     """Text as it was written."""
 
     source: str
     gap: bool = False
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """The text, wrapped."""
         return wrap([(clean(self.source).expandtabs(4), Style.null())], width)
 
@@ -91,10 +91,10 @@ class Heading:
     versions: int
     gap: bool = True
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """One line."""
-        style: Style = getattr(palette, self.role)
-        marker = self._marker(palette) if self.versions > 1 else []
+        style: Style = getattr(styles, self.role)
+        marker = self._marker(styles) if self.versions > 1 else []
         room = width - sum(part.cell_length for part in marker) - 2
         name = clean(self.source).replace("\n", " ")
         name = wrap([(name, style)], max(2, room))[0].text
@@ -103,33 +103,33 @@ class Heading:
             parts += [Segment(" " * max(1, room + 2 - cell_len(name)), Style.null()), *marker]
         return [Line(tuple(parts))]
 
-    def _marker(self, palette: Palette) -> list[Segment]:
+    def _marker(self, styles: TranscriptStyles) -> list[Segment]:
         parts = (("‹ ", -1), (f"{self.version}/{self.versions}", 0), (" ›", 1))
-        return [Segment(text, palette.muted + Style(meta={"walk": step} if step else {})) for text, step in parts]
+        return [Segment(text, styles.muted + Style(meta={"walk": step} if step else {})) for text, step in parts]
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class FoldLine:
     """The line that stands for what is `opened` or folded, and says what that is: a click opens and closes it."""
 
     source: str
     opened: bool
     gap: bool = False
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """One line."""
         text = f"{'▾' if self.opened else '▸'} {self.source}"
-        return [decoration(Segment(text[:width], palette.muted + Style(meta={"fold": True})))]
+        return [decoration(Segment(text[:width], styles.muted + Style(meta={"fold": True})))]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StatsLine:
     """The line of figures under a reply."""
 
     source: str
     gap: bool = True
 
-    def lines(self, palette: Palette, width: int) -> list[Line]:
+    def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """The figures, quietly. A line ends between two of them."""
         rows: list[str] = []
         for figure in clean(self.source).replace("\n", " ").split(" · "):
@@ -137,10 +137,10 @@ class Figures:
                 rows[-1] = longer
             else:
                 rows.append(figure)
-        return [line for row in rows for line in wrap([(row, palette.muted)], width)]
+        return [line for row in rows for line in wrap([(row, styles.muted)], width)]
 
 
-def shown(piece: Piece, palette: Palette, width: int) -> list[Line]:
+def block_lines(block: Block, styles: TranscriptStyles, width: int) -> list[Line]:
     """All lines of a piece, the gap above it included."""
-    lines = piece.lines(palette, width)
-    return [BLANK, *lines] if piece.gap else lines
+    lines = block.lines(styles, width)
+    return [BLANK, *lines] if block.gap else lines

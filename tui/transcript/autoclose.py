@@ -9,7 +9,7 @@ _RUN = re.compile(r"\\.|`+|\*{1,3}|~~", re.DOTALL)
 _DELIMITERS = re.compile(r"[|:\- \t]*")
 
 
-def steady(source: str) -> str:
+def autoclose(source: str) -> str:
     """The source without a last line that so far has marks alone, and with open emphasis, code and tables closed.
 
     Without this a line of `-` under a text would make it a heading until the item of a list follows the mark, and

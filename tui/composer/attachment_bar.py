@@ -11,10 +11,10 @@ from tui.chat.keys import key_of
 from tui.composer.attachment import Attachment
 
 
-class Chips(Static):
+class AttachmentBar(Static):
     """Attachments, each as a chip above the box; nothing is there while there are none."""
 
-    class Changed(Message):
+    class AttachmentsChanged(Message):
         """Something was added or removed."""
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class Chips(Static):
         self.display = bool(attachments)
         self._draw()
         self.refresh_bindings()
-        self.post_message(self.Changed())
+        self.post_message(self.AttachmentsChanged())
 
-    def weigh(self, text: str, tokens: int) -> None:
+    def set_tokens(self, text: str, tokens: int) -> None:
         """Say how many tokens an attachment has. One that is no longer there is no error."""
         self.attachments = tuple(
             replace(each, tokens=tokens) if each.text is text else each for each in self.attachments

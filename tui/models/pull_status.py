@@ -9,7 +9,7 @@ from edgellm.fmt import printable
 from tui.models.pull import Pull
 
 
-class Pulling(Horizontal):
+class PullStatus(Horizontal):
     """A line and a bar; nothing while there is nothing to say."""
 
     class Stop(Message):

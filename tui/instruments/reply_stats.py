@@ -15,7 +15,7 @@ _ENDINGS = {
 _LARGEST = 1e12  # beyond, infinite or not a number at all
 
 
-def figures_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_tokens: int = 0) -> str:
+def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_tokens: int = 0) -> str:
     """What a reply cost, from the fields of `edgellm.generate.stats.Stats`, and first of all what was not as it should be.
 
     The stats may come from another program's file: what is no number is left out.

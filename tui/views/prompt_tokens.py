@@ -18,7 +18,7 @@ _NEAR = 64
 """How far on in the text a piece may be; templates and tokenizers may leave out white space, or put some in."""
 
 
-class Prompt(Sequence[Line]):
+class PromptTokens(Sequence[Line]):
     """The tokens of an inspection, one in a line: its place, its id, whose it is, what it says."""
 
     def __init__(self, inspection: "Inspection") -> None:

@@ -8,11 +8,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.instruments.bars import bar, sparkline
-from tui.instruments.entries import Entry
+from tui.instruments.metrics import Metric
 from tui.instruments.numbers import UNKNOWN, Words
 
 
-class Value(Protocol):
+class MetricValue(Protocol):
     """What a row says; equal values look the same."""
 
     def words(self, label: str, width: int) -> Words:
@@ -20,7 +20,7 @@ class Value(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class TextValue:
     """A label and a text at the right end; without a label, a text from the left."""
 
     text: str = UNKNOWN
@@ -34,7 +34,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class BarValue:
     """A share between 0 and 1, as a line that fills."""
 
     filled: float = 0.0
@@ -46,7 +46,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Spark:
+class SparklineValue:
     """Times and their median, as a line of small columns."""
 
     times: Sequence[float] = ()
@@ -57,16 +57,16 @@ class Spark:
         return ((sparkline(self.times, self.middle, width), "$text-primary"),)
 
 
-class Row(Widget):
+class MetricRow(Widget):
     """One line about one entry, which the mouse explains."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Metric) -> None:
         super().__init__(name=entry.name)
         self.tooltip = entry.meaning
         self._label = entry.label
-        self._value: Value = Figure()
+        self._value: MetricValue = TextValue()
 
-    def show(self, value: Value) -> None:
+    def show(self, value: MetricValue) -> None:
         """Draw the row again if this is not what it says already."""
         if value != self._value:
             self._value = value

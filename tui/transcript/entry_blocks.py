@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from edgellm.fmt import counted
-from tui.transcript.document import Document
-from tui.transcript.entry import Entry
-from tui.transcript.pieces import Figures, Fold, Heading, Piece, Plain
+from tui.transcript.blocks import Block, FoldLine, Heading, PlainText, StatsLine
+from tui.transcript.entry import TranscriptEntry
+from tui.transcript.streamed_markdown import StreamedMarkdown
 from tui.transcript.thinking import split
 
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System", "tool": "Tool"}
@@ -13,21 +13,21 @@ _LINES = 64  # of a plain text in one piece
 _LONG, _HEAD, _TAIL = 40, 12, 8  # lines of what is folded, and of what is seen of it then
 
 
-class Shown:
+class EntryBlocks:
     """An entry, with its pieces once somebody asks for them.
 
     What the model thought, and the middle of something long that was said to it, is `opened` or folded.
     """
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: TranscriptEntry) -> None:
         self.entry = entry
         self.opened = False
         self.thoughts = range(0)  # which of the pieces are what the model thought
-        self._pieces: list[Piece] = []
-        self._thought, self._answer = Document(), Document()
+        self._blocks: list[Block] = []
+        self._thought, self._answer = StreamedMarkdown(), StreamedMarkdown()
         self._stale = True
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: TranscriptEntry) -> None:
         """Show an entry that has changed; what is finished of its text is not parsed again."""
         self.entry = entry
         self._stale = True
@@ -40,17 +40,17 @@ class Shown:
     @property
     def folds(self) -> bool:
         """Whether something is folded."""
-        return not self.opened and any(isinstance(piece, Fold) for piece in self.pieces)
+        return not self.opened and any(isinstance(block, FoldLine) for block in self.blocks)
 
     @property
-    def pieces(self) -> list[Piece]:
+    def blocks(self) -> list[Block]:
         """From the heading to the figures."""
         if self._stale:
-            self._pieces = list(self._make())
+            self._blocks = list(self._make())
             self._stale = False
-        return self._pieces
+        return self._blocks
 
-    def _make(self) -> Iterator[Piece]:
+    def _make(self) -> Iterator[Block]:
         entry = self.entry
         name = entry.title or _NAMES[entry.role]
         yield Heading(name, entry.role, entry.key, entry.version, entry.versions)
@@ -59,31 +59,31 @@ class Shown:
         else:
             yield from self._said(entry.text.split("\n"))
         if entry.figures:
-            yield Figures(entry.figures)
+            yield StatsLine(entry.figures)
 
-    def _said(self, lines: list[str]) -> Iterator[Piece]:
+    def _said(self, lines: list[str]) -> Iterator[Block]:
         """What was said, as it is; of what is long, such as a file, the beginning and the end until it is opened."""
         if len(lines) > _LONG and not self.opened:
-            yield Plain("\n".join(lines[:_HEAD]))
-            yield Fold(f"{len(lines) - _HEAD - _TAIL:,} more lines", opened=False)
-            yield Plain("\n".join(lines[-_TAIL:]))
+            yield PlainText("\n".join(lines[:_HEAD]))
+            yield FoldLine(f"{len(lines) - _HEAD - _TAIL:,} more lines", opened=False)
+            yield PlainText("\n".join(lines[-_TAIL:]))
             return
         if len(lines) > _LONG:
-            yield Fold(f"{len(lines):,} lines", opened=True)
+            yield FoldLine(f"{len(lines):,} lines", opened=True)
         for at in range(0, len(lines), _LINES):
-            yield Plain("\n".join(lines[at : at + _LINES]))
+            yield PlainText("\n".join(lines[at : at + _LINES]))
 
-    def _reply(self, entry: Entry) -> Iterator[Piece]:
+    def _reply(self, entry: TranscriptEntry) -> Iterator[Block]:
         thought, answer, done = split(entry.text, entry.running)
         self.thoughts = range(0)
         self._answer.update(answer, entry.running)
         if thought is not None:
             words = counted(len(thought.split()), "word")
-            yield Fold(f"{'thought for' if done else 'thinking:'} {words}", self.opened)
+            yield FoldLine(f"{'thought for' if done else 'thinking:'} {words}", self.opened)
             if self.opened:
                 self._thought.update(thought.lstrip("\n"), not done)
-                yield from self._thought.pieces
-                self.thoughts = range(2, 2 + len(self._thought.pieces))
-            if self._answer.pieces:
-                yield Plain("")
-        yield from self._answer.pieces
+                yield from self._thought.blocks
+                self.thoughts = range(2, 2 + len(self._thought.blocks))
+            if self._answer.blocks:
+                yield PlainText("")
+        yield from self._answer.blocks

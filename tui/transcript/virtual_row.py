@@ -2,18 +2,18 @@
 
 from itertools import accumulate
 
+from tui.transcript.blocks import Block
 from tui.transcript.cache import LineCache
+from tui.transcript.entry_blocks import EntryBlocks
 from tui.transcript.lines import Line
-from tui.transcript.pieces import Piece
-from tui.transcript.shown import Shown
 
 
-class Row:
+class VirtualRow:
     """An entry in the column. Its text is cut into pieces when the first of them comes into view."""
 
-    def __init__(self, shown: Shown) -> None:
-        self.shown = shown
-        self._pieces: list[Piece] | None = None
+    def __init__(self, content: EntryBlocks) -> None:
+        self.content = content
+        self._blocks: list[Block] | None = None
         self._heights: list[int] = []
         self._known: list[bool] = []
         self._tops: list[int] | None = None
@@ -21,48 +21,48 @@ class Row:
 
     def height(self, width: int) -> int:
         """In lines of `width` cells."""
-        if self._pieces is not None:
+        if self._blocks is not None:
             return self.tops(width)[-1]
         if self._guess is None:
-            self._guess = 3 + _guess(self.shown.entry.text, width)
+            self._guess = 3 + _guess(self.content.entry.text, width)
         return self._guess
 
     def tops(self, width: int) -> list[int]:
         """Where each piece begins, counted from the top of the row, and after the last one where the row ends."""
-        if self._pieces is None:
+        if self._blocks is None:
             self._look(width)
         if self._tops is None:
             self._tops = [0, *accumulate(self._heights)]
         return self._tops
 
-    def piece(self, number: int) -> Piece:
+    def block(self, number: int) -> Block:
         """A piece of a row that has tops."""
-        assert self._pieces is not None
-        return self._pieces[number]
+        assert self._blocks is not None
+        return self._blocks[number]
 
     def renew(self, width: int) -> int:
         """Take note that the entry has changed; return the first piece that is not the same. What is the same keeps
         its height."""
         self._guess = None
-        return 0 if self._pieces is None else self._look(width)
+        return 0 if self._blocks is None else self._look(width)
 
     def _look(self, width: int) -> int:
-        before, pieces = self._pieces or [], self.shown.pieces
-        pairs = enumerate(zip(before, pieces, strict=False))
-        same = next((at for at, (old, new) in pairs if old is not new and old != new), min(len(before), len(pieces)))
-        self._heights[same:] = [piece.gap + _guess(piece.source, width) for piece in pieces[same:]]
-        self._known[same:] = [False] * (len(pieces) - same)
-        self._pieces, self._tops = pieces, None
+        before, blocks = self._blocks or [], self.content.blocks
+        pairs = enumerate(zip(before, blocks, strict=False))
+        same = next((at for at, (old, new) in pairs if old is not new and old != new), min(len(before), len(blocks)))
+        self._heights[same:] = [block.gap + _guess(block.source, width) for block in blocks[same:]]
+        self._known[same:] = [False] * (len(blocks) - same)
+        self._blocks, self._tops = blocks, None
         return same
 
     def forget(self) -> None:
         """All heights are unknown again: the width is another."""
-        self._pieces = self._guess = None
+        self._blocks = self._guess = None
         self._heights, self._known = [], []
 
     def measure(self, number: int, cache: LineCache) -> list[Line]:
         """The lines of a piece; its height is known from now on."""
-        lines = cache.lines(self.piece(number))
+        lines = cache.lines(self.block(number))
         if self._heights[number] != len(lines):
             self._heights[number] = len(lines)
             self._tops = None

@@ -11,7 +11,7 @@ from edgellm.terminal.sanitize import clean
 _ROWS = 3
 
 
-class Waiting(Static):
+class QueuedMessages(Static):
     """A row for each message that waits, the first ones at least; nothing is there while there are none."""
 
     def __init__(self) -> None:

@@ -5,27 +5,27 @@ from rich.style import Style
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.transcript.column import Column, Place
 from tui.transcript.lines import Line
+from tui.transcript.virtual_list import LinePosition, VirtualList
 
 GUTTER = 2
 """Cells at the left, for the bar of what the user wrote and of what is selected."""
 
 
-def full_line(column: Column, place: Place, selected: int | None) -> Line:
+def gutter_line(column: VirtualList, place: LinePosition, selected: int | None) -> Line:
     """A line with its bar, in the colours that its entry asks for."""
-    row, palette = column.rows[place.row], column.palette
+    row, styles = column.rows[place.row], column.styles
     line = column.line(place)
-    entry = row.shown.entry
-    above = place.piece == 0 and place.line == 0  # the gap between two entries
-    overlay = palette.unseen if entry.unseen else palette.thinking if place.piece in row.shown.thoughts else None
+    entry = row.content.entry
+    above = place.block == 0 and place.line == 0  # the gap between two entries
+    overlay = styles.unseen if entry.unseen else styles.thinking if place.block in row.content.thoughts else None
     if overlay is not None:
         segments = tuple(Segment(text, (style or Style.null()) + overlay) for text, style, _ in line.segments)
         line = line._replace(segments=segments)
     if entry.key == selected and not above:
-        return line.after(Segment("┃ ", palette.selected))
+        return line.after(Segment("┃ ", styles.selected))
     if entry.role == "user" and not above:
-        return line.after(Segment("▎ ", palette.user + (overlay or Style.null())))
+        return line.after(Segment("▎ ", styles.user + (overlay or Style.null())))
     return line.after(Segment("  ", Style.null()))
 
 
@@ -45,7 +45,7 @@ def strip(line: Line, base: Style, span: tuple[int, int] | None, highlight: Styl
     return Strip(segments)
 
 
-def selected_text(column: Column, selection: Selection) -> str:
+def selected_text(column: VirtualList, selection: Selection) -> str:
     """What a selection of the mouse covers, as it was written: lines that were broken to fit are joined again."""
     top = selection.start.y if selection.start else 0
     column.settle(top, 0, (selection.end.y if selection.end else column.tops()[-1]) - top + 1)
