@@ -184,7 +184,7 @@ def test_it_stays_on_a_small_screen() -> None:
 def test_a_command_that_is_recalled_opens_no_list() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.set_completer(complete)
-        app.box.set_history(["first", "/s", "/m"])
+        app.box.form.set_history(["first", "/s", "/m"])
         await pilot.press("up", "up", "up")
         assert (app.box.text, names(app)) == ("first", [])
         await pilot.press("down", "enter")

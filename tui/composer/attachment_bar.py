@@ -1,4 +1,4 @@
-"""The row of what goes with a message."""
+"""The row of attachments above the text area."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from tui.composer.attachment import Attachment
 
 
 class AttachmentBar(Static):
-    """Attachments, each as a chip above the box; nothing is there while there are none."""
+    """Attachments, one chip each; hidden while there are none."""
 
     class AttachmentsChanged(Message):
-        """Something was added or removed."""
+        """An attachment was added or removed."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
@@ -24,12 +24,12 @@ class AttachmentBar(Static):
 
     @property
     def files(self) -> tuple[Attachment, ...]:
-        """Those that are files."""
+        """The attachments that are files."""
         return tuple(each for each in self.attachments if each.name)
 
     @property
     def pasted(self) -> tuple[Attachment, ...]:
-        """Those that are long texts that were pasted."""
+        """The attachments that are pasted texts."""
         return tuple(each for each in self.attachments if not each.name)
 
     def show(self, attachments: Sequence[Attachment]) -> None:
@@ -40,12 +40,30 @@ class AttachmentBar(Static):
         self.refresh_bindings()
         self.post_message(self.AttachmentsChanged())
 
+    def add(self, added: Attachment) -> None:
+        """Add an attachment; a file replaces one of the same name."""
+        self.show([*(each for each in self.attachments if not each.name or each.name != added.name), added])
+
+    def drop(self, removed: Attachment) -> None:
+        """Remove an attachment."""
+        self.show([each for each in self.attachments if each is not removed])
+
+    def drop_text(self, text: str) -> None:
+        """Remove the attachment with this text, if it is still there."""
+        for each in self.attachments:
+            if each.text is text:
+                self.drop(each)
+
     def set_tokens(self, text: str, tokens: int) -> None:
-        """Say how many tokens an attachment has. One that is no longer there is no error."""
+        """Show the token count of the attachment with this text. A text that is no longer there is no error."""
         self.attachments = tuple(
             replace(each, tokens=tokens) if each.text is text else each for each in self.attachments
         )
         self._draw()
+
+    def warn(self, too_long: bool) -> None:
+        """Show whether the attachments are too long to be sent."""
+        self.set_class(too_long, "wrong")
 
     def _draw(self) -> None:
         chips = [Content.styled(f" {each.label} ", "on $panel") for each in self.attachments]
@@ -54,11 +72,3 @@ class AttachmentBar(Static):
             f"{key or 'backspace'} removes {'it' if len(chips) == 1 else 'the last'}", "$foreground-disabled"
         )
         self.update(Content("  ").join([*chips, hint]))
-
-    def add(self, added: Attachment) -> None:
-        """Add one; a file replaces one of the same name."""
-        self.show([*(each for each in self.attachments if not each.name or each.name != added.name), added])
-
-    def drop(self, removed: Attachment) -> None:
-        """Remove one."""
-        self.show([each for each in self.attachments if each is not removed])

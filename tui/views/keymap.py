@@ -16,7 +16,7 @@ from edgellm.system.text_input import plain
 
 PLACES = {
     "Chat": ("tui.chat.screen:ChatScreen",),
-    "Input box": ("tui.composer:Composer", "tui.composer.box:Box"),
+    "Input box": ("tui.composer:Composer",),
     "Conversation, once a message is marked": ("tui.transcript:Transcript",),
     "Everywhere": ("tui.app:ChatApp",),
     "List of chats": ("tui.sidebar:Sidebar",),
