@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from tui.transcript import Transcript, TranscriptEntry, cache
 from tui.transcript.blocks import Block, PlainText, block_lines
+from tui.transcript.copying import answer_code
 from tui.transcript.lines import Line
 from tui.transcript.streamed_markdown import StreamedMarkdown
 from tui.transcript.styles import TranscriptStyles
@@ -211,7 +212,7 @@ def test_code_and_messages_are_copied_as_written() -> None:
     text = "<think>\n```\nno\n```\n</think>\nText\n```sh\nls\t-l\n\n```\n- item\n  ```\n  nested\n  ```\n"
 
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
-        assert view.code_blocks(2) == ["ls\t-l\n", "nested"]
+        assert answer_code(TranscriptEntry(2, "assistant", text)) == ["ls\t-l\n", "nested"]
         for key, copied in (("c", "nested"), ("1", "ls\t-l\n"), ("2", "nested"), ("y", "Bye  **now**")):
             await pilot.press(key)
             assert app.clipboard == copied

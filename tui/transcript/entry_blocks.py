@@ -27,18 +27,18 @@ class EntryBlocks:
         self._thought, self._answer = StreamedMarkdown(), StreamedMarkdown()
         self._stale = True
 
-    def put(self, entry: TranscriptEntry) -> None:
+    def update(self, entry: TranscriptEntry) -> None:
         """Show an entry that has changed; what is finished of its text is not parsed again."""
         self.entry = entry
         self._stale = True
 
-    def fold(self) -> None:
+    def toggle_fold(self) -> None:
         """Open what is folded, or fold it again."""
         self.opened = not self.opened
         self._stale = True
 
     @property
-    def folds(self) -> bool:
+    def has_folds(self) -> bool:
         """Whether something is folded."""
         return not self.opened and any(isinstance(block, FoldLine) for block in self.blocks)
 

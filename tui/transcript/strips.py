@@ -1,4 +1,4 @@
-"""Lines of the column as strips of the screen."""
+"""Lines of the virtual list as strips of the screen."""
 
 from rich.segment import Segment
 from rich.style import Style
@@ -12,13 +12,13 @@ GUTTER = 2
 """Cells at the left, for the bar of what the user wrote and of what is selected."""
 
 
-def gutter_line(column: VirtualList, place: LinePosition, selected: int | None) -> Line:
+def gutter_line(entries: VirtualList, position: LinePosition, selected: int | None) -> Line:
     """A line with its bar, in the colours that its entry asks for."""
-    row, styles = column.rows[place.row], column.styles
-    line = column.line(place)
+    row, styles = entries.rows[position.row], entries.styles
+    line = entries.line(position)
     entry = row.content.entry
-    above = place.block == 0 and place.line == 0  # the gap between two entries
-    overlay = styles.unseen if entry.unseen else styles.thinking if place.block in row.content.thoughts else None
+    above = position.block == 0 and position.line == 0  # the gap between two entries
+    overlay = styles.unseen if entry.unseen else styles.thinking if position.block in row.content.thoughts else None
     if overlay is not None:
         segments = tuple(Segment(text, (style or Style.null()) + overlay) for text, style, _ in line.segments)
         line = line._replace(segments=segments)
@@ -45,18 +45,18 @@ def strip(line: Line, base: Style, span: tuple[int, int] | None, highlight: Styl
     return Strip(segments)
 
 
-def selected_text(column: VirtualList, selection: Selection) -> str:
+def selected_text(entries: VirtualList, selection: Selection) -> str:
     """What a selection of the mouse covers, as it was written: lines that were broken to fit are joined again."""
     top = selection.start.y if selection.start else 0
-    column.settle(top, 0, (selection.end.y if selection.end else column.tops()[-1]) - top + 1)
-    bottom = selection.end.y if selection.end else column.tops()[-1] - 1
+    entries.measure(top, 0, (selection.end.y if selection.end else entries.tops()[-1]) - top + 1)
+    bottom = selection.end.y if selection.end else entries.tops()[-1] - 1
     text = ""
     for y in range(top, bottom + 1):
-        place = column.place(y)
+        position = entries.position(y)
         span = selection.get_span(y)
-        if place is None or span is None:
+        if position is None or span is None:
             break
-        line = column.line(place)
+        line = entries.line(position)
         first = max(0, span[0] - GUTTER - line.lead)
         last = None if span[1] == -1 else max(0, span[1] - GUTTER - line.lead)
         text += (line.join if y > top else "") + line.text[line.lead :].rstrip()[first:last]

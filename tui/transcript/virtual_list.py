@@ -24,7 +24,7 @@ class LinePosition(NamedTuple):
 
 
 class VirtualList:
-    """Rows at a width. Heights are guesses until `settle` has rendered what is there."""
+    """Rows at a width. Heights are guesses until `measure` has rendered what is there."""
 
     def __init__(self, styles: TranscriptStyles, width: int) -> None:
         self.rows: list[VirtualRow] = []
@@ -34,17 +34,17 @@ class VirtualList:
         self._index: dict[int, int] = {}
         self._tops: list[int] | None = None
 
-    def dress(self, styles: TranscriptStyles, width: int) -> None:
+    def restyle(self, styles: TranscriptStyles, width: int) -> None:
         """Take other colours, or another width."""
         self.styles = styles
         self._cache = LineCache(styles, width)
         if width != self.width:
             self.width = width
             for row in self.rows:
-                row.forget()
+                row.reset_heights()
             self._tops = None
 
-    def show(self, entries: Sequence[TranscriptEntry]) -> None:
+    def set_entries(self, entries: Sequence[TranscriptEntry]) -> None:
         """Have these entries; those that have not changed keep all that is known of them."""
         before = {row.content.entry.key: row for row in self.rows}
         self.rows = []
@@ -53,8 +53,8 @@ class VirtualList:
             if row is None:
                 row = VirtualRow(EntryBlocks(entry))
             elif row.content.entry is not entry and row.content.entry != entry:
-                row.content.put(entry)
-                row.renew(self.width)
+                row.content.update(entry)
+                row.update(self.width)
             self.rows.append(row)
         self._index = {entry.key: number for number, entry in enumerate(entries)}
         self._tops = None
@@ -64,7 +64,7 @@ class VirtualList:
         """The keys of the entries, from the first to the last."""
         return list(self._index)
 
-    def span(self, key: int) -> tuple[int, int]:
+    def row_range(self, key: int) -> tuple[int, int]:
         """Where the row of an entry begins and ends."""
         number = self._index[key]
         return self.tops()[number], self.tops()[number + 1]
@@ -74,9 +74,9 @@ class VirtualList:
         number = self._index.get(key)
         return None if number is None else self.rows[number]
 
-    def changed(self, row: VirtualRow) -> int:
+    def row_changed(self, row: VirtualRow) -> int:
         """The entry of a row is another, or folded; return from which line on the column looks different."""
-        same = row.renew(self.width)
+        same = row.update(self.width)
         self._tops = None
         return self.tops()[self._index[row.content.entry.key]] + row.tops(self.width)[same]
 
@@ -86,7 +86,7 @@ class VirtualList:
             self._tops = [0, *accumulate(row.height(self.width) for row in self.rows)]
         return self._tops
 
-    def place(self, y: int) -> LinePosition | None:
+    def position(self, y: int) -> LinePosition | None:
         """The line at `y` from the top; None below the last one and where there is nothing."""
         tops = self.tops()
         if not 0 <= y < tops[-1]:
@@ -103,28 +103,28 @@ class VirtualList:
             inner[block + 1] - inner[block],
         )
 
-    def y(self, place: LinePosition) -> int:
+    def y(self, position: LinePosition) -> int:
         """Where the line is now. Where its entry is gone, the one that took its place counts."""
         if not self.rows:
             return 0
-        number = min(self._index.get(place.key, place.row), len(self.rows) - 1)
+        number = min(self._index.get(position.key, position.row), len(self.rows) - 1)
         inner = self._inner(number)
-        block = min(place.block, len(inner) - 2)
+        block = min(position.block, len(inner) - 2)
         height = inner[block + 1] - inner[block]
-        line = place.line if height == place.height else place.line * height // max(1, place.height)
+        line = position.line if height == position.height else position.line * height // max(1, position.height)
         return self.tops()[number] + inner[block] + line
 
-    def settle(self, y: int, above: int, below: int) -> int:
+    def measure(self, y: int, above: int, below: int) -> int:
         """Render what is on the `above` lines before `y` and on the `below` lines from it on; return the new `y` of
         the line that was there."""
-        place = self.place(y)
-        if place is None:
+        position = self.position(y)
+        if position is None:
             number, block = len(self.rows), 0
         else:
-            number, block, below, above = place.row, place.block, below + place.line, above - place.line
-        self._measure(self._after(number, block), below)
-        self._measure(self._before(number, block), above)
-        return self.tops()[-1] if place is None else self.y(place)
+            number, block, below, above = position.row, position.block, below + position.line, above - position.line
+        self._measure_rows(self._after(number, block), below)
+        self._measure_rows(self._before(number, block), above)
+        return self.tops()[-1] if position is None else self.y(position)
 
     def find(self, key: int, words: Sequence[str]) -> LinePosition | None:
         """The first line of an entry that has one of the words, which are in lower case."""
@@ -138,15 +138,15 @@ class VirtualList:
                     return LinePosition(number, key, block, at, len(lines))
         return None
 
-    def line(self, place: LinePosition) -> Line:
+    def line(self, position: LinePosition) -> Line:
         """What is shown there."""
-        lines = self._lines(self.rows[place.row], place.block)
-        return lines[place.line] if place.line < len(lines) else BLANK
+        lines = self._lines(self.rows[position.row], position.block)
+        return lines[position.line] if position.line < len(lines) else BLANK
 
-    def _measure(self, blocks: Iterator[tuple[VirtualRow, int]], lines: int) -> None:
+    def _measure_rows(self, blocks: Iterator[tuple[VirtualRow, int]], lines: int) -> None:
         while lines > 0 and (found := next(blocks, None)):
             row, block = found
-            lines -= row.known(block) or len(self._lines(row, block))
+            lines -= row.measured_height(block) or len(self._lines(row, block))
 
     def _lines(self, row: VirtualRow, block: int) -> list[Line]:
         before = row.height(self.width)

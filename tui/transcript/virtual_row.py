@@ -40,7 +40,7 @@ class VirtualRow:
         assert self._blocks is not None
         return self._blocks[number]
 
-    def renew(self, width: int) -> int:
+    def update(self, width: int) -> int:
         """Take note that the entry has changed; return the first piece that is not the same. What is the same keeps
         its height."""
         self._guess = None
@@ -55,7 +55,7 @@ class VirtualRow:
         self._blocks, self._tops = blocks, None
         return same
 
-    def forget(self) -> None:
+    def reset_heights(self) -> None:
         """All heights are unknown again: the width is another."""
         self._blocks = self._guess = None
         self._heights, self._known = [], []
@@ -69,7 +69,7 @@ class VirtualRow:
         self._known[number] = True
         return lines
 
-    def known(self, number: int) -> int | None:
+    def measured_height(self, number: int) -> int | None:
         """The height of a piece that was measured."""
         return self._heights[number] if self._known[number] else None
 
