@@ -107,7 +107,7 @@ def test_what_is_highlighted_is_told_in_full() -> None:
         assert "\n│ ends in the middle of tensor blk.0; download it again" in app.text
         await pilot.press(*"xyz")
         await pilot.pause()
-        assert "nothing here is called so" in app.text
+        assert "no model here has this name" in app.text
 
     play(script, size=(60, 20))
 
