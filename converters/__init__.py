@@ -5,22 +5,35 @@
     report = quantize("model-f16.gguf", "model.gguf", "Q4_K_M", tensor_types=["ffn_down=Q6_K"])
     print(report.bits_per_weight, report.worst(5))
 
-`prepare_convert` and `prepare_quantize` check everything and read no weight; the `Job` that they give can `plan()`
-and `run()`. The names load on first use: the parts of this package need not load the whole.
+A checkpoint's way into a file:
+
+    from_checkpoint.py    `convert`: checks everything, then runs a `Conversion`; from_gguf.py does it for `quantize`
+    checkpoint/           reads config.json and the safetensors files
+    architectures/        metadata and tensors of the model, under their GGUF names
+    vocabulary/           the tokenizer and the chat template as metadata
+    quant_mixes/          the type of each tensor, as llama.cpp's `llama-quantize` chooses it
+    header.py             the GGUF header and the offset of each tensor
+    loadable.py           opens the header as edgellm will, before any weight is read
+    conversion.py         `Conversion`: `plan()` is the dry run, `run()` writes the file
+    streaming.py          reads, converts (row_converter.py) and writes all weights in chunks of rows, on all threads
+    output.py             writes a temporary file, which gets the target's name when it is complete
+    report.py             the plan, and the report with the error of each tensor
+
+The public names load on first use, so that a part of this package can be imported without the rest.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from converters.conversion import Conversion
     from converters.from_checkpoint import convert, prepare_convert
     from converters.from_gguf import prepare_quantize, quantize
-    from converters.job import Job
-    from converters.report import Plan, Report
+    from converters.report import ConversionPlan, Report
 
 _HOME_OF = {
-    "Job": "converters.job",
-    "Plan": "converters.report",
+    "Conversion": "converters.conversion",
+    "ConversionPlan": "converters.report",
     "Report": "converters.report",
     "convert": "converters.from_checkpoint",
     "prepare_convert": "converters.from_checkpoint",
@@ -28,7 +41,7 @@ _HOME_OF = {
     "quantize": "converters.from_gguf",
 }
 
-__all__ = ["Job", "Plan", "Report", "convert", "prepare_convert", "prepare_quantize", "quantize"]
+__all__ = ["Conversion", "ConversionPlan", "Report", "convert", "prepare_convert", "prepare_quantize", "quantize"]
 
 
 def __getattr__(name: str) -> object:

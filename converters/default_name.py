@@ -11,11 +11,11 @@ _TYPES = "|".join(sorted({*FILE_TYPES.values(), *NAMED_TYPES, "FP16", "FP32"}, k
 _TYPE = re.compile(f"[-_.]({_TYPES})$", re.IGNORECASE)
 
 
-def file_name(model: str, recipe: str) -> str:
+def file_name(model: str, mix: str) -> str:
     """`MODEL-TYPE.gguf`; `model` may be empty. The type that ends the name of another file gives way."""
-    return f"{_TYPE.sub('', _PART.sub('', model)) or 'model'}-{recipe}.gguf"
+    return f"{_TYPE.sub('', _PART.sub('', model)) or 'model'}-{mix}.gguf"
 
 
-def name_of_file(path: Path, asked: str) -> str:
+def model_name_of_file(path: Path, asked: str) -> str:
     """What the model in a GGUF file is called: as the file, or as it was asked for where that has another suffix."""
     return path.stem if path.suffix.lower() == ".gguf" else asked.rpartition("/")[2].replace(":", "-")

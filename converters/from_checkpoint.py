@@ -7,12 +7,12 @@ from typing import Literal, overload
 
 from converters.architectures import describe
 from converters.checkpoint import Checkpoint
-from converters.fetched import folder_of
+from converters.conversion import Conversion, prepare
 from converters.header import encode_pairs
-from converters.job import Job, prepare
-from converters.pipeline import Progress
-from converters.recipes import parse_override, plan, recipe_name
-from converters.report import Plan, Report
+from converters.hub_checkpoint import local_folder
+from converters.quant_mixes import assign_types, mix_name, parse_override
+from converters.report import ConversionPlan, Report
+from converters.streaming import Progress
 from converters.target import check_target
 from converters.vocabulary import vocabulary
 from edgellm.errors import OptionError
@@ -44,7 +44,7 @@ def convert(
     dry_run: Literal[True],
     threads: int | None = ...,
     progress: Progress | None = ...,
-) -> Plan: ...
+) -> ConversionPlan: ...
 
 
 def convert(
@@ -57,7 +57,7 @@ def convert(
     dry_run: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Report | Plan:
+) -> Report | ConversionPlan:
     """Write the checkpoint `source` to the GGUF file `out` by the recipe `type`, as `edgellm convert` does.
 
     `source` is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. `tensor_types` are exceptions
@@ -70,9 +70,9 @@ def convert(
         UnsupportedModelError: this version cannot convert such a model.
         EdgeLLMError: `out` cannot be written.
     """
-    folder, replace = folder_of(source), force or dry_run
-    job = prepare_convert(folder, out, type, tensor_types=tensor_types, force=replace, threads=threads)
-    return job.plan() if dry_run else job.run(progress)
+    folder, replace = local_folder(source), force or dry_run
+    conversion = prepare_convert(folder, out, type, tensor_types=tensor_types, force=replace, threads=threads)
+    return conversion.plan() if dry_run else conversion.run(progress)
 
 
 def prepare_convert(
@@ -83,20 +83,20 @@ def prepare_convert(
     tensor_types: Sequence[str] = (),
     force: bool = False,
     threads: int | None = None,
-) -> Job:
+) -> Conversion:
     """Check everything that `convert` needs, and read no weight; arguments and errors are those of `convert`."""
-    recipe, overrides = recipe_name(type), [parse_override(given) for given in tensor_types]
+    mix, overrides = mix_name(type), [parse_override(given) for given in tensor_types]
     checkpoint = Checkpoint.open(_folder(source))
     # GGUF files may lie beside the checkpoint's own, and be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
     target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
-    tensors = plan(sources, recipe, architecture, overrides)
+    tensors = assign_types(sources, mix, architecture, overrides)
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     name = printable(str(checkpoint.path), 400)
-    return prepare(pairs, tensors, recipe, target=target, read=checkpoint.weights, runs=name, threads=threads)
+    return prepare(pairs, tensors, mix, target=target, read=checkpoint.weights, runs=name, threads=threads)
 
 
 def _folder(source: str | os.PathLike[str]) -> Path:

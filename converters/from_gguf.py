@@ -5,14 +5,14 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from converters.conversion import Conversion, prepare
 from converters.gguf_source import gguf_sources, raw_pairs
-from converters.job import Job, prepare
-from converters.pipeline import Progress
-from converters.readable import is_readable
-from converters.recipes import parse_override, plan, recipe_name
+from converters.loadable import is_loadable
+from converters.quant_mixes import assign_types, mix_name, parse_override
 from converters.report import Report
+from converters.streaming import Progress
 from converters.target import check_target
-from converters.tensors import Planned
+from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
@@ -42,10 +42,10 @@ def quantize(
         UnsupportedModelError: this version cannot quantize this model, or should not.
         EdgeLLMError: `out` cannot be written.
     """
-    job = prepare_quantize(
+    conversion = prepare_quantize(
         source, out, type, tensor_types=tensor_types, force=force, requantize=requantize, threads=threads
     )
-    return job.run(progress)
+    return conversion.run(progress)
 
 
 def prepare_quantize(
@@ -57,23 +57,23 @@ def prepare_quantize(
     force: bool = False,
     requantize: bool = False,
     threads: int | None = None,
-) -> Job:
+) -> Conversion:
     """Check everything that `quantize` needs, and read no weight; arguments and errors are those of `quantize`."""
-    recipe, overrides = recipe_name(type), [parse_override(given) for given in tensor_types]
+    mix, overrides = mix_name(type), [parse_override(given) for given in tensor_types]
     sigbus.install()
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
-        tensors = plan(gguf_sources(file), recipe, file.architecture, overrides)
+        tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
-        _tell_of_a_copy(file, tensors)
+        _warn_if_unchanged(file, tensors)
         pairs, read = raw_pairs(file.path), file.paths
-        runs = printable(str(file.path), 400) if is_readable(file) else None
-    return prepare(pairs, tensors, recipe, target=target, read=read, runs=runs, threads=threads)
+        runs = printable(str(file.path), 400) if is_loadable(file) else None
+    return prepare(pairs, tensors, mix, target=target, read=read, runs=runs, threads=threads)
 
 
-def _check_floats(file: GGUFFile, tensors: Sequence[Planned], requantize: bool) -> None:
+def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
     """What was quantized once has lost what the new type could keep: only on request, and with a warning."""
     again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
     if not again:
@@ -86,7 +86,7 @@ def _check_floats(file: GGUFFile, tensors: Sequence[Planned], requantize: bool) 
     warnings.warn(f"{name}: {what}; the new file is worse than one from floats would be", EdgeLLMWarning, stacklevel=4)
 
 
-def _tell_of_a_copy(file: GGUFFile, tensors: Sequence[Planned]) -> None:
+def _warn_if_unchanged(file: GGUFFile, tensors: Sequence[PlannedTensor]) -> None:
     """Warn where nothing changes but the name; parts that become one were given for that."""
     if len(file.paths) == 1 and all(t.source.type == t.type.name for t in tensors):
         same = "every tensor has the type asked for already; the new file holds the same weights"

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from converters.reading import read_bytes
-from converters.tensors import Rows, Source
+from converters.file_bytes import read_bytes
+from converters.tensors import RowReader, Source
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.mapped_file import MappedFile
 from edgellm.gguf.reader import HeaderReader
@@ -20,7 +20,7 @@ def gguf_sources(file: GGUFFile) -> list[Source]:
     return [Source(tensor.name, tensor.shape, tensor.type.name, _rows_of(tensor)) for tensor in file.tensors.values()]
 
 
-def _rows_of(tensor: Tensor) -> Rows:
+def _rows_of(tensor: Tensor) -> RowReader:
     path, start, row_bytes = tensor.path, tensor.offset, tensor.type.row_bytes(tensor.shape[-1])
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:

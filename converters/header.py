@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from converters.tensors import Metadata, Planned, Value
+from converters.tensors import Metadata, MetadataValue, PlannedTensor
 
-Pairs = Mapping[str, bytes]
+EncodedMetadata = Mapping[str, bytes]
 """Keys in the order in which they are written, each with its kind and value as they lie in the file."""
 
 _VERSION, _DEFAULT_ALIGNMENT = 3, 32
@@ -38,7 +38,7 @@ _DTYPES = {
 }
 
 
-class Layout(NamedTuple):
+class GGUFLayout(NamedTuple):
     """A file before its weights: the header without its padding, each tensor's offset, the length of the file."""
 
     header: bytes
@@ -51,7 +51,7 @@ def encode_pairs(metadata: Metadata) -> dict[str, bytes]:
     return {key: encode_value(value) for key, value in metadata.items()}
 
 
-def encode_value(value: Value) -> bytes:
+def encode_value(value: MetadataValue) -> bytes:
     """The kind of a value, and the value; lists, tuples and numpy arrays are arrays of the kind."""
     number = _KINDS[value.kind]
     if not isinstance(value.value, list | tuple | np.ndarray):
@@ -71,7 +71,7 @@ def _string(text: str | bytes) -> bytes:
     return struct.pack("<Q", len(raw)) + raw
 
 
-def lay_out(pairs: Pairs, tensors: Sequence[Planned]) -> Layout:
+def layout_file(pairs: EncodedMetadata, tensors: Sequence[PlannedTensor]) -> GGUFLayout:
     """Where everything goes, the tensors in the order given, at the alignment that the metadata asks for."""
     alignment = _alignment(pairs)
     spans = [_padded(tensor.nbytes, alignment) for tensor in tensors]
@@ -81,10 +81,10 @@ def lay_out(pairs: Pairs, tensors: Sequence[Planned]) -> Layout:
     table = [_tensor_info(tensor, start) for tensor, start in zip(tensors, starts, strict=True)]
     header = b"".join([head, *keys, *table])
     data = _padded(len(header), alignment)
-    return Layout(header, [data + start for start in starts], data + sum(spans))
+    return GGUFLayout(header, [data + start for start in starts], data + sum(spans))
 
 
-def _alignment(pairs: Pairs) -> int:
+def _alignment(pairs: EncodedMetadata) -> int:
     given = pairs.get("general.alignment")
     return int.from_bytes(given[4:], "little") if given else _DEFAULT_ALIGNMENT
 
@@ -93,7 +93,7 @@ def _padded(n: int, alignment: int) -> int:
     return -(-n // alignment) * alignment
 
 
-def _tensor_info(tensor: Planned, start: int) -> bytes:
+def _tensor_info(tensor: PlannedTensor, start: int) -> bytes:
     shape = tensor.source.shape
     sizes = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
     return _string(tensor.source.name) + sizes + struct.pack("<IQ", tensor.type.number, start)

@@ -21,7 +21,7 @@ else:
     import fcntl
 
 
-class Output:
+class OutputFile:
     """A file being written, by any thread, at any offset. Its methods raise EdgeLLMError, on a full disk for one."""
 
     def __init__(self, handle: int, target: Path) -> None:
@@ -30,14 +30,14 @@ class Output:
 
     def write(self, data: memoryview, offset: int) -> None:
         """Write all bytes of `data` at byte `offset`."""
-        with told(self._target):
+        with wrap_os_errors(self._target):
             while data:
                 written = self._write_some(data, offset)
                 data, offset = data[written:], offset + written
 
     def sync(self) -> None:
         """Wait until the disk has all that was written. Meanwhile other threads can go on writing."""
-        with told(self._target):
+        with wrap_os_errors(self._target):
             os.fsync(self._handle)
 
     def _write_some(self, data: memoryview, offset: int) -> int:
@@ -48,25 +48,25 @@ class Output:
             return os.write(self._handle, data)
 
 
-def temporary_of(target: Path) -> Path:
+def temporary_path(target: Path) -> Path:
     """The file beside `target` that is written first."""
     return target.with_name(f".{target.name}.edgellm-part")
 
 
 @contextmanager
-def replacing(target: Path, nbytes: int) -> Iterator[Output]:
+def atomic_output(target: Path, nbytes: int) -> Iterator[OutputFile]:
     """A new file of `nbytes` bytes, which takes `target`'s place at the end of the block; on any error it is removed.
 
     Raises EdgeLLMError where it cannot be written, or another process is writing it.
     """
-    temporary = temporary_of(target)
-    with told(target):
+    temporary = temporary_path(target)
+    with wrap_os_errors(target):
         handle = _open_locked(temporary, target)
     try:
-        with told(target):
+        with wrap_os_errors(target):
             os.ftruncate(handle, nbytes)
-        yield Output(handle, target)
-        with told(target):
+        yield OutputFile(handle, target)
+        with wrap_os_errors(target):
             _keep(handle, temporary, target)
     finally:
         _discard(handle, temporary)
@@ -145,7 +145,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def told(target: Path) -> Iterator[None]:
+def wrap_os_errors(target: Path) -> Iterator[None]:
     """Turn an error of the system into one that names the file and says what to do."""
     try:
         yield

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from converters.output import temporary_of, told
+from converters.output import temporary_path, wrap_os_errors
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable, size
 
@@ -19,7 +19,7 @@ def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, forc
     if not os.fspath(given):
         raise OptionError("the new file has an empty name; give one")
     name = printable(str(given), 400)
-    with told(Path(given)):
+    with wrap_os_errors(Path(given)):
         target = _resolved(given, name)
         _check_folder(given, target, name)
         if target.exists():
@@ -55,13 +55,15 @@ def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: boo
         raise EdgeLLMError(f"{name}: exists; choose another name, or replace it with --force")
 
 
-def check_room(target: Path, nbytes: int) -> None:
+def check_disk_space(target: Path, nbytes: int) -> None:
     """Raise EdgeLLMError where the disk has not `nbytes` free; what a killed run left is as good as free."""
-    with told(target):
-        free = shutil.disk_usage(target.parent).free + _taken(temporary_of(target))
+    with wrap_os_errors(target):
+        free = shutil.disk_usage(target.parent).free + _taken(temporary_path(target))
     if nbytes > free:
-        name, needed = printable(str(target), 400), size(nbytes)
-        raise EdgeLLMError(f"{name}: needs {needed}, and its disk has {size(free)} free; make room, or write elsewhere")
+        name, required_files = printable(str(target), 400), size(nbytes)
+        raise EdgeLLMError(
+            f"{name}: needs {required_files}, and its disk has {size(free)} free; make room, or write elsewhere"
+        )
 
 
 def _taken(path: Path) -> int:

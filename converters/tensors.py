@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kquants.ggml import GGMLType
 
-Rows = Callable[[int, int], NDArray[np.uint8]]
+RowReader = Callable[[int, int], NDArray[np.uint8]]
 """`rows(first, last)`: bytes uint8 [last - first, row_bytes] of rows first … last - 1. Any thread may call it.
 
 Raises EdgeLLMError where they cannot be read.
@@ -28,7 +28,7 @@ class Source:
     name: str
     shape: tuple[int, ...]
     type: str
-    rows: Rows
+    rows: RowReader
 
     @property
     def columns(self) -> int:
@@ -42,7 +42,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedTensor:
     """A tensor and the type it gets; `note` says why, where that is not what the recipe asks for."""
 
     source: Source
@@ -55,7 +55,7 @@ class Planned:
         return self.source.row_count * self.type.row_bytes(self.source.columns)
 
 
-class Value(NamedTuple):
+class MetadataValue(NamedTuple):
     """A metadata value with its GGUF type.
 
     `kind` is one of "u8 i8 u16 i16 u32 i32 f32 bool str u64 i64 f64"; arrays are lists (or numpy arrays) of it.
@@ -65,5 +65,5 @@ class Value(NamedTuple):
     value: object
 
 
-Metadata = Mapping[str, Value]
+Metadata = Mapping[str, MetadataValue]
 """The key-value pairs of a GGUF file, in the order in which they are written."""

@@ -15,7 +15,7 @@ class _Raised(NamedTuple):
     error: BaseException
 
 
-def side_by_side(do: Callable[[T], R], work: Iterable[T], threads: int, take: Callable[[R], None]) -> None:
+def parallel_for(do: Callable[[T], R], work: Iterable[T], threads: int, take: Callable[[R], None]) -> None:
     """`do(item)` for each item in `threads` threads; `take(result)` here, in the order in which they are done.
 
     The first exception of any thread, and KeyboardInterrupt, is raised once no thread works any more. Raises

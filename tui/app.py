@@ -26,9 +26,9 @@ from tui.views.view import View
 
 
 def _palette() -> type[Provider]:
-    from tui.views.palette import Palette  # on first use
+    from tui.views.palette import PaletteCommands  # on first use
 
-    return Palette
+    return PaletteCommands
 
 
 class ChatApp(NoticingApp):
@@ -43,7 +43,7 @@ class ChatApp(NoticingApp):
             "app.palette",
             "ctrl+p",
             "command_palette",
-            "Palette",
+            "PaletteCommands",
             "Everything one can do, found by typing",
             priority=True,
         ),

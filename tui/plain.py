@@ -16,7 +16,7 @@ from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded, W
 from tui.core.files import with_files
 from tui.core.given import NOTHING, Given
 from tui.core.store import Store
-from tui.instruments.figures import figures_line
+from tui.instruments.reply_stats import reply_stats_line
 from tui.plain_input import Input
 from tui.plain_output import Output
 from tui.plain_views import VIEWS, inspection_lines, message_lines, place_lines
@@ -143,7 +143,7 @@ class Plain:
     def _ended(self, event: ReplyEnded) -> None:
         self._output.end(event.text)
         if event.finish_reason != "error" or event.stats:  # one without figures never began, and an error tells why
-            self.say(figures_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
+            self.say(reply_stats_line(event.stats or {}, event.finish_reason, event.dropped_tokens))
 
     def _weighed(self, event: Weighed) -> None:
         """Say how much a file weighs; one that no conversation has room for does not go with the message."""

@@ -12,11 +12,11 @@ from tui.core.naming import called
 from tui.core.settings import SETTINGS
 from tui.core.titles import one_line
 from tui.core.tree import Message
-from tui.instruments.entries import SECTIONS
-from tui.instruments.figures import figures_line
+from tui.instruments.metric_row import TextValue
+from tui.instruments.metric_values import metric_values
+from tui.instruments.metrics import SECTIONS
 from tui.instruments.numbers import UNKNOWN
-from tui.instruments.rows import Figure
-from tui.instruments.values import values
+from tui.instruments.reply_stats import reply_stats_line
 
 if TYPE_CHECKING:
     from edgellm.text.inspection import Inspection
@@ -58,11 +58,11 @@ def _models(_: Desk) -> Iterator[str]:
 def _stats(desk: Desk) -> Iterator[str]:
     """The line of the last reply, and below it all that the panel of the screen knows."""
     last = next((m for m in reversed(desk.path) if m.stats), None)
-    yield figures_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
-    known = values(desk.reading(), memory())
+    yield reply_stats_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
+    known = metric_values(desk.reading(), memory())
     labels = {entry.name: entry.label for entries in SECTIONS.values() for entry in entries if entry.label}
     figures = (
-        (label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], Figure)
+        (label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], TextValue)
     )
     yield from table(("figure", ""), (figure for figure in figures if figure[1] != UNKNOWN))
 

@@ -6,7 +6,7 @@ from converters.architectures.card import write_general
 from converters.architectures.config import Config
 from converters.architectures.rope import write_rope
 from converters.architectures.variant import Sizes, Variant, sliding_window
-from converters.tensors import Metadata, Source, Value
+from converters.tensors import Metadata, MetadataValue, Source
 
 if TYPE_CHECKING:
     import gguf
@@ -53,6 +53,6 @@ def _write_sizes(writer: "gguf.GGUFWriter", sizes: Sizes) -> None:
     writer.add_head_count_kv(sizes.kv_heads)
 
 
-def _value(value: Any) -> Value:
+def _value(value: Any) -> MetadataValue:
     """A value of `gguf.GGUFWriter` as one of ours; its arrays here are of strings."""
-    return Value(_KINDS.get(value.type.name, "str"), value.value)
+    return MetadataValue(_KINDS.get(value.type.name, "str"), value.value)

@@ -59,7 +59,7 @@ class Checkpoint:
                 fail(path, f"has more than {_MOST_TENSORS} tensors, as no model does; download it again")
         return cls(path, config, stored, block)
 
-    def source(self, name: str, as_name: str, permutation: rows.Order | None = None) -> Source:
+    def source(self, name: str, as_name: str, permutation: rows.RowOrder | None = None) -> Source:
         """The tensor `name` as a source called `as_name`; row i of it is row permutation[i] of the tensor.
 
         (Numbers take the place of rows in a vector.) FP8 is given as F32. Raises ModelFileError for a tensor that

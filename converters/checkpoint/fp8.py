@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Scales:
+class FP8Scales:
     """What the weights of a matrix are multiplied by: `values` float32 [row blocks, column blocks].
 
     A block has `rows` × `columns` weights; the last ones of a matrix may be cut.
@@ -27,7 +27,7 @@ class Scales:
     columns: int
 
 
-def decode(stored: NDArray[np.uint8], dtype: str, scales: Scales, first: int) -> Floats:
+def decode(stored: NDArray[np.uint8], dtype: str, scales: FP8Scales, first: int) -> Floats:
     """Rows first, first + 1, … as float32 [n, columns]; `stored` are their bytes [n, columns]."""
     rows = np.take(_values(dtype), stored)
     blocks = scales.values[np.arange(first, first + len(rows)) // scales.rows]

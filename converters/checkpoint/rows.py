@@ -3,16 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from converters.checkpoint.fp8 import Scales, decode
+from converters.checkpoint.fp8 import FP8Scales, decode
 from converters.checkpoint.shard import StoredTensor
-from converters.reading import read_bytes
-from converters.tensors import Rows
+from converters.file_bytes import read_bytes
+from converters.tensors import RowReader
 
-Order = NDArray[np.intp]
+RowOrder = NDArray[np.intp]
 """Row i of what is given is row order[i] of what is stored; of a vector, number i is number order[i]."""
 
 
-def stored(tensor: StoredTensor) -> Rows:
+def stored(tensor: StoredTensor) -> RowReader:
     """The rows as they lie in the file."""
     row_bytes = tensor.shape[-1] * tensor.width
 
@@ -23,7 +23,7 @@ def stored(tensor: StoredTensor) -> Rows:
     return rows
 
 
-def decoded(rows: Rows, dtype: str, scales: Scales) -> Rows:
+def decoded(rows: RowReader, dtype: str, scales: FP8Scales) -> RowReader:
     """FP8 rows as float32."""
 
     def as_floats(first: int, last: int) -> NDArray[np.uint8]:
@@ -32,7 +32,7 @@ def decoded(rows: Rows, dtype: str, scales: Scales) -> Rows:
     return as_floats
 
 
-def reordered(rows: Rows, order: Order) -> Rows:
+def reordered(rows: RowReader, order: RowOrder) -> RowReader:
     """The rows asked for, and no others: each run of neighbours is read at once."""
 
     def gathered(first: int, last: int) -> NDArray[np.uint8]:
@@ -48,7 +48,7 @@ def reordered(rows: Rows, order: Order) -> Rows:
     return gathered
 
 
-def reordered_numbers(rows: Rows, order: Order) -> Rows:
+def reordered_numbers(rows: RowReader, order: RowOrder) -> RowReader:
     """A vector, the one row of `rows`, with its numbers in another order."""
 
     def gathered(first: int, last: int) -> NDArray[np.uint8]:

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail
-from converters.checkpoint.fp8 import Scales
+from converters.checkpoint.fp8 import FP8Scales
 from converters.checkpoint.shard import StoredTensor
-from converters.reading import read_bytes
+from converters.file_bytes import read_bytes
 from edgellm.fmt import printable
 
 FP8 = ("F8_E4M3", "F8_E5M2")
@@ -42,7 +42,7 @@ def scale_of(tensors: Mapping[str, StoredTensor], weight: StoredTensor) -> Store
     return found
 
 
-def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int]) -> Scales:
+def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int]) -> FP8Scales:
     """Scales that are one for all of the weight, or for each row, or for each `block` of rows and columns.
 
     Raises ModelFileError if their number fits nothing, or if they cannot be read.
@@ -50,11 +50,11 @@ def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int
     rows, columns = weight.shape
     blocks = (-(-rows // block[0]), -(-columns // block[1]))
     if scale.shape in ((), (1,), (1, 1)):
-        return Scales(_floats(scale).reshape(1, 1), rows, columns)
+        return FP8Scales(_floats(scale).reshape(1, 1), rows, columns)
     if scale.shape in ((rows,), (rows, 1)):
-        return Scales(_floats(scale).reshape(rows, 1), 1, columns)
+        return FP8Scales(_floats(scale).reshape(rows, 1), 1, columns)
     if scale.shape == blocks:
-        return Scales(_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
+        return FP8Scales(_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
     given = "x".join(map(str, scale.shape))
     problem = f"{given} scales, which fit no {rows}x{columns} matrix; get another checkpoint"
     return fail(scale.file, f"tensor {printable(scale.name)} holds {problem}")

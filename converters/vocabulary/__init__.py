@@ -27,26 +27,26 @@ differs, and why:
 import warnings
 from typing import cast
 
-from converters.tensors import Metadata, Value
+from converters.tensors import Metadata, MetadataValue
 from converters.vocabulary.byte_level import byte_level, is_byte_level
-from converters.vocabulary.ends import ends
-from converters.vocabulary.files import Document, Files, place, read
+from converters.vocabulary.eog import eog_token_ids
+from converters.vocabulary.files import CheckpointFiles, JsonObject, display_path, read
 from converters.vocabulary.metaspace import metaspace, space_prefix
 from converters.vocabulary.model_proto import ModelProto, parse
 from converters.vocabulary.sentencepiece import check_same_ids, sentencepiece
 from converters.vocabulary.special import special_tokens
 from converters.vocabulary.templates import chat_templates
-from converters.vocabulary.unsaid import tell_unsaid
+from converters.vocabulary.unrepresentable import warn_unrepresentable
 from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
 
-__all__ = ["Files", "vocabulary"]
+__all__ = ["CheckpointFiles", "vocabulary"]
 
 # Sizes by which llama.cpp knows two families whose files leave something out.
 _CODE_LLAMA, _CODE_LLAMA_EOT = 32016, 32010
 _SMOLLM = 49152
 
 
-def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
+def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     """The tokenizer of a checkpoint: `tokenizer.ggml.*` and the chat template, in llama.cpp's order.
 
     `vocab_size` is the number of rows of the embedding; None where it is not known. Raises ModelFileError for files
@@ -58,23 +58,23 @@ def vocabulary(checkpoint: Files, vocab_size: int | None) -> Metadata:
     llama = "Qwen" not in str(checkpoint.config.get("architectures"))
     prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size)
     pre = tokens.get("tokenizer.ggml.pre")
-    tell_unsaid(place(checkpoint), tokenizer, settings, model, pre and pre.value)
+    warn_unrepresentable(display_path(checkpoint), tokenizer, settings, model, pre and pre.value)
     said = settings.get("add_prefix_space", bool) if settings and llama else None
     if said is None and not prefix:
         said = prefix
-    head = {} if said is None else {"tokenizer.ggml.add_space_prefix": Value("bool", said)}
+    head = {} if said is None else {"tokenizer.ggml.add_space_prefix": MetadataValue("bool", said)}
     size = len(cast(list[str], tokens["tokenizer.ggml.tokens"].value))
-    made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, place(checkpoint))
-    made |= ends(checkpoint, made, size)
+    made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, display_path(checkpoint))
+    made |= eog_token_ids(checkpoint, made, size)
     made |= chat_templates(checkpoint, settings)
     if llama and vocab_size == _CODE_LLAMA:
-        made["tokenizer.ggml.eot_token_id"] = Value("u32", _CODE_LLAMA_EOT)
+        made["tokenizer.ggml.eot_token_id"] = MetadataValue("u32", _CODE_LLAMA_EOT)
     if llama and vocab_size == _SMOLLM:
-        made["tokenizer.ggml.add_bos_token"] = Value("bool", False)
+        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", False)
     return made
 
 
-def _model(checkpoint: Files, tokenizer: Document | None) -> ModelProto | None:
+def _model(checkpoint: CheckpointFiles, tokenizer: JsonObject | None) -> ModelProto | None:
     """What tokenizer.model holds; None where tokenizer.json has to do.
 
     Some files of that name are tiktoken's, and some are left of the model from which this one was made.
@@ -82,7 +82,7 @@ def _model(checkpoint: Files, tokenizer: Document | None) -> ModelProto | None:
     data = checkpoint.bytes("tokenizer.model")
     if data is None:
         return None
-    where = place(checkpoint, "tokenizer.model")
+    where = display_path(checkpoint, "tokenizer.model")
     try:
         model = parse(data, where)
         if tokenizer:
@@ -97,16 +97,20 @@ def _model(checkpoint: Files, tokenizer: Document | None) -> ModelProto | None:
 
 
 def _tokens(
-    checkpoint: Files, model: ModelProto | None, tokenizer: Document | None, settings: Document | None, size: int | None
-) -> tuple[bool | None, dict[str, Value]]:
+    checkpoint: CheckpointFiles,
+    model: ModelProto | None,
+    tokenizer: JsonObject | None,
+    settings: JsonObject | None,
+    size: int | None,
+) -> tuple[bool | None, dict[str, MetadataValue]]:
     """Whether a space goes before a text, None where that has no meaning; and the tokens."""
     if model is not None:
-        where, added = place(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
+        where, added = display_path(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
         return model.space_prefix, sentencepiece(model, tokenizer, added, settings, size, where)
     if tokenizer is None:
         beside = ", and tekken.json is not read" if (checkpoint.path / "tekken.json").exists() else ""
         text = f"it has no tokenizer.json and no tokenizer.model{beside}; get the one that belongs to the model"
-        raise ModelFileError(f"{place(checkpoint)}: {text}")
+        raise ModelFileError(f"{display_path(checkpoint)}: {text}")
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):
         return None, byte_level(tokenizer, more, size)

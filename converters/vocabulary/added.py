@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from converters.vocabulary.files import Document
+from converters.vocabulary.files import JsonObject
 from edgellm.fmt import printable
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -22,9 +22,9 @@ class Added(NamedTuple):
     normalized: bool
 
 
-def model_tokens(model: Document) -> dict[str, int]:
+def model_tokens(model: JsonObject) -> dict[str, int]:
     """`model.vocab`: ids by text. Raises ModelFileError for ids that are negative, given twice or no numbers."""
-    vocab = model.wanted("vocab", dict)
+    vocab = model.required("vocab", dict)
     if not vocab:
         model.fail("vocab", "is empty")
     taken: set[int] = set()
@@ -37,13 +37,13 @@ def model_tokens(model: Document) -> dict[str, int]:
     return vocab
 
 
-def merges(model: Document, ids: dict[str, int]) -> list[list[str]]:
+def merges(model: JsonObject, ids: dict[str, int]) -> list[list[str]]:
     """`model.merges`, written as pairs or as texts with a space between, best first.
 
     Raises ModelFileError for one that is no pair, or that joins or makes what is not a token.
     """
-    listed = model.get("merges", list) or ()
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in listed]
+    token_arrays = model.get("merges", list) or ()
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in token_arrays]
     for i, pair in enumerate(pairs):
         if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             model.fail(f"merges[{i}]", "is not two texts")
@@ -60,16 +60,16 @@ class AddedTokens:
     A role's token that has no id gets the next one, if that is below `size`.
     """
 
-    def __init__(self, ids: dict[str, int], tokenizer: Document, size: int | None) -> None:
+    def __init__(self, ids: dict[str, int], tokenizer: JsonObject, size: int | None) -> None:
         self.by_id: dict[int, Added] = {}
         self._ids = dict(ids)
         # As the tokenizers library counts: it gives a new token this id, whatever the file says.
         self._next = len(ids)
         self._size = size
         for entry in tokenizer.parts("added_tokens"):
-            self._add(entry, entry.wanted("id", int))
+            self._add(entry, entry.required("id", int))
 
-    def complete(self, settings: Document) -> None:
+    def complete(self, settings: JsonObject) -> None:
         """Take what tokenizer_config.json or special_tokens_map.json adds."""
         for i, entry in decoder_entries(settings):
             self._add(entry, self._ids.get(entry.text("content") or "", i))
@@ -79,7 +79,7 @@ class AddedTokens:
                 known = self.by_id.get(i)
                 self._put(i, Added(text, True, known is not None and known.normalized))
 
-    def _add(self, entry: Document, i: int) -> None:
+    def _add(self, entry: JsonObject, i: int) -> None:
         text = entry.text("content")
         if not text:
             entry.fail("content", "is missing")
@@ -94,7 +94,7 @@ class AddedTokens:
         self._next = max(self._next, i + 1)
 
 
-def decoder_entries(settings: Document) -> Iterator[tuple[int, Document]]:
+def decoder_entries(settings: JsonObject) -> Iterator[tuple[int, JsonObject]]:
     """The tokens in `added_tokens_decoder` of tokenizer_config.json by their ids."""
     for key, entry in settings.objects("added_tokens_decoder"):
         if not re.fullmatch("[0-9]{1,9}", key):
@@ -108,10 +108,10 @@ def content(entry: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def role_texts(settings: Document) -> Iterator[str]:
+def role_texts(settings: JsonObject) -> Iterator[str]:
     """The texts of all tokens that have a role, or are listed as special."""
     more = settings.entries.get("additional_special_tokens") or settings.entries.get("extra_special_tokens")
-    listed = list(more.values()) if isinstance(more, dict) else more if isinstance(more, list) else []
-    for entry in (*(settings.entries.get(f"{role}_token") for role in ROLES), *listed):
+    token_arrays = list(more.values()) if isinstance(more, dict) else more if isinstance(more, list) else []
+    for entry in (*(settings.entries.get(f"{role}_token") for role in ROLES), *token_arrays):
         if text := content(entry):
             yield text

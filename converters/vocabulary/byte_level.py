@@ -1,20 +1,20 @@
 """The vocabulary of a tokenizer.json of byte-level BPE, as `tokenizer.ggml.model` = "gpt2" has it."""
 
-from converters.tensors import Value
+from converters.tensors import MetadataValue
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
-from converters.vocabulary.files import Document
-from converters.vocabulary.pieces import Piece, added_piece, listed
+from converters.vocabulary.files import JsonObject
 from converters.vocabulary.post_processor import first_token
 from converters.vocabulary.pretokenizer import pre_tokenizer, steps
+from converters.vocabulary.tokens import VocabToken, added_token, token_arrays
 from edgellm.text.bpe import BYTE_OF
 
 
-def is_byte_level(tokenizer: Document) -> bool:
+def is_byte_level(tokenizer: JsonObject) -> bool:
     """Whether a tokenizer.json spells bytes with letters, as GPT-2 does."""
     return any(step.text("type") == "ByteLevel" for step in steps(tokenizer, "pre_tokenizer", "pretokenizers"))
 
 
-def byte_level(tokenizer: Document, settings: list[Document], size: int | None) -> dict[str, Value]:
+def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
     """The tokens, types and merges; `settings` are the files that complete tokenizer.json."""
     model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
     if model.get("byte_fallback", bool):
@@ -25,14 +25,16 @@ def byte_level(tokenizer: Document, settings: list[Document], size: int | None) 
     added = AddedTokens(ids, tokenizer, size)
     for document in settings:
         added.complete(document)
-    pieces = {i: Piece(text) for text, i in ids.items()}
+    pieces = {i: VocabToken(text) for text, i in ids.items()}
     for i, token in added.by_id.items():
-        pieces[i] = added_piece(token.text if token.normalized else _decoded(token.text), token.special)
+        pieces[i] = added_token(token.text if token.normalized else _decoded(token.text), token.special)
     return {
-        "tokenizer.ggml.model": Value("str", "gpt2"),
-        "tokenizer.ggml.pre": Value("str", name),
-        **listed(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=False),
-        "tokenizer.ggml.merges": Value("str", [_spelled(left) + " " + _spelled(right) for left, right in pairs]),
+        "tokenizer.ggml.model": MetadataValue("str", "gpt2"),
+        "tokenizer.ggml.pre": MetadataValue("str", name),
+        **token_arrays(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=False),
+        "tokenizer.ggml.merges": MetadataValue(
+            "str", [_spelled(left) + " " + _spelled(right) for left, right in pairs]
+        ),
     }
 
 

@@ -10,7 +10,7 @@ from edgellm.fmt import printable
 T = TypeVar("T")
 
 
-class Files(Protocol):
+class CheckpointFiles(Protocol):
     """What is used of a checkpoint: files by their name below its folder, None for one that is not there."""
 
     @property
@@ -31,7 +31,7 @@ class Files(Protocol):
         """What a file holds."""
 
 
-class Document:
+class JsonObject:
     """A JSON object and where it stands: `where` names the file, `inside` the object in it, as in "model."."""
 
     def __init__(self, where: str, entries: Mapping[str, Any], inside: str = "") -> None:
@@ -48,7 +48,7 @@ class Document:
             self.fail(key, f"is {_name(type(value))} instead of {_name(kind)}")
         return value
 
-    def wanted(self, key: str, kind: type[T]) -> T:
+    def required(self, key: str, kind: type[T]) -> T:
         """The entry `key`, which must be there."""
         value = self.get(key, kind)
         return self.fail(key, "is missing") if value is None else value
@@ -57,25 +57,25 @@ class Document:
         """The text `key`."""
         return self.get(key, str)
 
-    def part(self, key: str) -> "Document | None":
+    def part(self, key: str) -> "JsonObject | None":
         """The object `key`."""
         entries = self.get(key, dict)
-        return None if entries is None else Document(self.where, entries, f"{self._inside}{printable(key)}.")
+        return None if entries is None else JsonObject(self.where, entries, f"{self._inside}{printable(key)}.")
 
-    def parts(self, key: str) -> Iterator["Document"]:
+    def parts(self, key: str) -> Iterator["JsonObject"]:
         """The objects in the list `key`, none where there is no list."""
         for i, entries in enumerate(self.get(key, list) or ()):
             if not isinstance(entries, dict):
                 self.fail(f"{key}[{i}]", f"is {_name(type(entries))} instead of {_name(dict)}")
-            yield Document(self.where, entries, f"{self._inside}{printable(key)}[{i}].")
+            yield JsonObject(self.where, entries, f"{self._inside}{printable(key)}[{i}].")
 
-    def objects(self, key: str) -> Iterator[tuple[str, "Document"]]:
+    def objects(self, key: str) -> Iterator[tuple[str, "JsonObject"]]:
         """The objects in the object `key`, by their keys."""
         table = self.part(key)
         for name, entries in table.entries.items() if table else ():
             if table and not isinstance(entries, dict):
                 table.fail(name, f"is {_name(type(entries))} instead of {_name(dict)}")
-            yield name, Document(self.where, entries, f"{self._inside}{printable(key)}.{printable(name)}.")
+            yield name, JsonObject(self.where, entries, f"{self._inside}{printable(key)}.{printable(name)}.")
 
     def fail(self, key: str, problem: str) -> NoReturn:
         """Raise ModelFileError about the entry `key`."""
@@ -83,18 +83,18 @@ class Document:
         raise ModelFileError(f"{self.where}: {at} {problem}; get the checkpoint again")
 
 
-def read(files: Files, name: str) -> Document | None:
+def read(files: CheckpointFiles, name: str) -> JsonObject | None:
     """The object in a JSON file; None when there is no such file."""
     value = files.json(name)
     if value is None:
         return None
-    where = place(files, name)
+    where = display_path(files, name)
     if not isinstance(value, dict):
         raise ModelFileError(f"{where} holds {_name(type(value))} instead of an object; get the checkpoint again")
-    return Document(where, value)
+    return JsonObject(where, value)
 
 
-def place(files: Files, name: str = "") -> str:
+def display_path(files: CheckpointFiles, name: str = "") -> str:
     """How messages name the checkpoint, or a file of it."""
     return printable(str(files.path / name), 400)
 

@@ -9,11 +9,11 @@ then merge from left to right.
 from typing import Any
 
 from converters.checkpoint.files import without_nulls
-from converters.tensors import Value
+from converters.tensors import MetadataValue
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
-from converters.vocabulary.files import Document
-from converters.vocabulary.pieces import BYTE_TEXT, Piece, added_piece, listed
+from converters.vocabulary.files import JsonObject
 from converters.vocabulary.pretokenizer import steps
+from converters.vocabulary.tokens import BYTE_TEXT, VocabToken, added_token, token_arrays
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.text.spm import SPACE
@@ -23,7 +23,7 @@ _PREPEND = {"type": "Prepend", "prepend": SPACE}
 _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
 
-def metaspace(tokenizer: Document, settings: list[Document], size: int | None) -> dict[str, Value]:
+def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
     """The tokens, scores and types. Raises UnsupportedModelError for a tokenizer of another kind."""
     model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
     kind = model.text("type")
@@ -37,15 +37,15 @@ def metaspace(tokenizer: Document, settings: list[Document], size: int | None) -
     for document in settings:
         added.complete(document)
     pieces = _scored(ids, merges(model, ids))
-    pieces |= {i: added_piece(token.text, token.special) for i, token in added.by_id.items()}
+    pieces |= {i: added_token(token.text, token.special) for i, token in added.by_id.items()}
     return {
-        "tokenizer.ggml.model": Value("str", "llama"),
-        "tokenizer.ggml.pre": Value("str", "default"),
-        **listed(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=True),
+        "tokenizer.ggml.model": MetadataValue("str", "llama"),
+        "tokenizer.ggml.pre": MetadataValue("str", "default"),
+        **token_arrays(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=True),
     }
 
 
-def space_prefix(tokenizer: Document) -> bool:
+def space_prefix(tokenizer: JsonObject) -> bool:
     """Whether a space goes before a text. Raises UnsupportedModelError for steps other than SentencePiece's own."""
     normalizers = [without_nulls(step.entries) for step in steps(tokenizer, "normalizer", "normalizers")]
     cuts = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
@@ -57,17 +57,17 @@ def space_prefix(tokenizer: Document) -> bool:
     raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(cuts)}")
 
 
-def _scored(ids: dict[str, int], pairs: list[list[str]]) -> dict[int, Piece]:
+def _scored(ids: dict[str, int], pairs: list[list[str]]) -> dict[int, VocabToken]:
     """The model's tokens: what is merged first scores highest; tokens that no merge makes come last."""
     made = dict.fromkeys(left + right for left, right in pairs)
     order = {text: rank for rank, text in enumerate((*made, *(text for text in ids if text not in made)))}
-    pieces = {i: Piece(text, score=-float(order[text])) for text, i in ids.items()}
-    return pieces | {i: Piece(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
+    pieces = {i: VocabToken(text, score=-float(order[text])) for text, i in ids.items()}
+    return pieces | {i: VocabToken(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
 
 
 def _shown(found: list[Any]) -> str:
     return printable(repr(found), 160) if found else "nothing"
 
 
-def _other(tokenizer: Document, problem: str) -> UnsupportedModelError:
+def _other(tokenizer: JsonObject, problem: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"{tokenizer.where}: {problem}; tokenizers of that kind are not converted yet")

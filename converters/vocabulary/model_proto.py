@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from converters.vocabulary.pieces import BYTE_TEXT, Piece
+from converters.vocabulary.tokens import BYTE_TEXT, VocabToken
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.text.vocabulary import BYTE, NORMAL
 
@@ -30,7 +30,7 @@ class ModelProto(NamedTuple):
     one is kept.
     """
 
-    pieces: list[Piece]
+    pieces: list[VocabToken]
     kind: int
     space_prefix: bool
     normalizes: bool
@@ -69,7 +69,7 @@ def _model(data: bytes) -> ModelProto:
     )
 
 
-def _piece(data: bytes) -> Piece:
+def _piece(data: bytes) -> VocabToken:
     fields = dict(_fields(data))
     try:
         text = _inner(fields.get(1, b"")).decode()
@@ -81,7 +81,7 @@ def _piece(data: bytes) -> Piece:
         raise ValueError("a token has no text, no score or no known type")
     if kind == BYTE and not BYTE_TEXT.fullmatch(text):
         raise ValueError("a byte token does not say which byte it is")
-    return Piece(text, kind, score)
+    return VocabToken(text, kind, score)
 
 
 def _inner(value: int | bytes) -> bytes:

@@ -6,12 +6,12 @@ llama.cpp's converter reads them (gguf-py's SpecialVocab).
 
 from typing import Any
 
-from converters.vocabulary.files import Document
+from converters.vocabulary.files import JsonObject
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 
 
-def added_around(tokenizer: Document, tokens: dict[str, Any], roles: list[str]) -> dict[str, bool]:
+def added_around(tokenizer: JsonObject, tokens: dict[str, Any], roles: list[str]) -> dict[str, bool]:
     """By role, whether it is added: "bos", "eos" and "sep", if the file says.
 
     `tokens` has what tokenizer_config.json says of each role. What the template says instead is put into it; an
@@ -31,20 +31,20 @@ def added_around(tokenizer: Document, tokens: dict[str, Any], roles: list[str]) 
     return adds
 
 
-def first_token(tokenizer: Document) -> str | None:
+def first_token(tokenizer: JsonObject) -> str | None:
     """The token that goes before every text."""
     templates = [_ids(each, "single") for each in _processors(tokenizer) if each.text("type") == "TemplateProcessing"]
     return next((ids[0][0] for ids in templates if len(ids) > 1), None)
 
 
-def _processors(tokenizer: Document) -> list[Document]:
+def _processors(tokenizer: JsonObject) -> list[JsonObject]:
     top = tokenizer.part("post_processor")
     if not top:
         return []
     return list(top.parts("processors")) if top.text("type") == "Sequence" else [top]
 
 
-def _template(processor: Document, tokens: dict[str, Any], roles: list[str], adds: dict[str, bool]) -> None:
+def _template(processor: JsonObject, tokens: dict[str, Any], roles: list[str], adds: dict[str, bool]) -> None:
     single = _ids(processor, "single")
     first, last = (single[0][0], single[-1][0]) if len(single) > 1 else (None, None)
     if first:
@@ -58,8 +58,10 @@ def _template(processor: Document, tokens: dict[str, Any], roles: list[str], add
         adds["eos"] = True
     inner = _between(_ids(processor, "pair"), first, last)
     if inner:
-        ends = (tokens.get("sep"), tokens.get("eos"))
-        adds["sep"] = (inner[0] in ends and inner[0] is not None and not last) or (len(inner) == 2 and inner[1] in ends)
+        eog_token_ids = (tokens.get("sep"), tokens.get("eos"))
+        adds["sep"] = (inner[0] in eog_token_ids and inner[0] is not None and not last) or (
+            len(inner) == 2 and inner[1] in eog_token_ids
+        )
         if adds["sep"]:
             tokens["sep"] = tokens.get("sep") or tokens.get("eos")
 
@@ -82,7 +84,7 @@ def _between(pair: list[tuple[str | None, str | None]], first: str | None, last:
     return [token for token, _ in pair[1:-1]]
 
 
-def _ids(processor: Document, key: str) -> list[tuple[str | None, str | None]]:
+def _ids(processor: JsonObject, key: str) -> list[tuple[str | None, str | None]]:
     """The items of a template, each a special token's id or a text's, "A" or "B"."""
     items = []
     for item in processor.parts(key):

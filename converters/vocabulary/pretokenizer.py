@@ -6,7 +6,7 @@ that the model of that name was published with.
 
 from typing import NoReturn
 
-from converters.vocabulary.files import Document
+from converters.vocabulary.files import JsonObject
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
@@ -19,7 +19,7 @@ _NAMES = {(r.patterns, r.ignore_merges, r.nfc): name for name, r in reversed(PRE
 _NAMES |= {(cuts, not whole, nfc): name for (cuts, whole, nfc), name in _NAMES.items() if name in ("tekken", "gpt-4o")}
 
 
-def pre_tokenizer(tokenizer: Document, model: Document, adds_bos: bool) -> str:
+def pre_tokenizer(tokenizer: JsonObject, model: JsonObject, adds_bos: bool) -> str:
     """The name for `tokenizer.ggml.pre` of a byte-level tokenizer.
 
     `adds_bos`: its post-processor puts a token in front, which tells DeepSeek's Qwen2 from the others. Raises
@@ -46,10 +46,10 @@ def pre_tokenizer(tokenizer: Document, model: Document, adds_bos: bool) -> str:
     return "deepseek-r1-qwen" if name == "qwen2" and adds_bos else name
 
 
-def steps(tokenizer: Document, key: str, inner: str) -> list[Document]:
+def steps(tokenizer: JsonObject, key: str, inner: str) -> list[JsonObject]:
     """The steps of `key`, where one of type Sequence stands for the list `inner` in it."""
     top = tokenizer.part(key)
-    found: list[Document] = []
+    found: list[JsonObject] = []
     queue = [top] if top else []
     while queue:
         step = queue.pop(0)
@@ -60,7 +60,7 @@ def steps(tokenizer: Document, key: str, inner: str) -> list[Document]:
     return found
 
 
-def _cuts(tokenizer: Document, step: Document) -> list[str]:
+def _cuts(tokenizer: JsonObject, step: JsonObject) -> list[str]:
     """The patterns that a step cuts text with."""
     kind = step.text("type")
     if kind == "ByteLevel" and not step.get("add_prefix_space", bool):
@@ -76,13 +76,13 @@ def _cuts(tokenizer: Document, step: Document) -> list[str]:
     return _refuse(tokenizer, f"its pre-tokenizer has {_shown(step)}")
 
 
-def _shown(step: Document) -> str:
+def _shown(step: JsonObject) -> str:
     """A step in a message: its type, then its options."""
     options = (f"{key} {value!r}" for key, value in step.entries.items() if key != "type")
     return printable(" ".join((str(step.text("type")), *options)), 200)
 
 
-def _refuse(tokenizer: Document, found: str) -> NoReturn:
+def _refuse(tokenizer: JsonObject, found: str) -> NoReturn:
     raise UnsupportedModelError(
         f"{tokenizer.where}: {found}, which has no name here; models with another pre-tokenizer are not converted yet"
     )

@@ -2,11 +2,11 @@
 
 import warnings
 
-from converters.tensors import Value
+from converters.tensors import MetadataValue
 from converters.vocabulary.added import decoder_entries
-from converters.vocabulary.files import Document
+from converters.vocabulary.files import JsonObject
 from converters.vocabulary.model_proto import UNIGRAM, ModelProto
-from converters.vocabulary.pieces import ADDED_SCORE, Piece, added_piece, listed
+from converters.vocabulary.tokens import ADDED_SCORE, VocabToken, added_token, token_arrays
 from edgellm.errors import EdgeLLMWarning, ModelFileError
 from edgellm.fmt import printable
 from edgellm.text.vocabulary import NORMAL, USER_DEFINED
@@ -14,12 +14,12 @@ from edgellm.text.vocabulary import NORMAL, USER_DEFINED
 
 def sentencepiece(
     model: ModelProto,
-    tokenizer: Document | None,
-    added: Document | None,
-    settings: Document | None,
+    tokenizer: JsonObject | None,
+    added: JsonObject | None,
+    settings: JsonObject | None,
     size: int | None,
     where: str,
-) -> dict[str, Value]:
+) -> dict[str, MetadataValue]:
     """The tokens, scores and types; `added` is added_tokens.json, `settings` tokenizer_config.json.
 
     `tokenizer`, which is tokenizer.json, counts for tokens that `model` lacks or calls user-defined. Tokens from `size`
@@ -39,13 +39,13 @@ def sentencepiece(
         found = f"{len(beyond)} tokens from {beyond[0]} on are left out"
         warnings.warn(f"{where}: {found}, since the vocabulary ends at {size}", EdgeLLMWarning, stacklevel=2)
     return {
-        "tokenizer.ggml.model": Value("str", "llama"),
-        "tokenizer.ggml.pre": Value("str", "default"),
-        **listed({i: piece for i, piece in pieces.items() if i < size}, size, where, scored=True),
+        "tokenizer.ggml.model": MetadataValue("str", "llama"),
+        "tokenizer.ggml.pre": MetadataValue("str", "default"),
+        **token_arrays({i: piece for i, piece in pieces.items() if i < size}, size, where, scored=True),
     }
 
 
-def check_same_ids(model: ModelProto, tokenizer: Document, where: str) -> None:
+def check_same_ids(model: ModelProto, tokenizer: JsonObject, where: str) -> None:
     """Raise ModelFileError where a tokenizer.json, which is what transformers reads, gives a token another id."""
     part = tokenizer.part("model")
     vocab = part.entries.get("vocab") if part else None
@@ -57,34 +57,34 @@ def check_same_ids(model: ModelProto, tokenizer: Document, where: str) -> None:
             raise ModelFileError(f"{where}: {text}; get it again")
 
 
-def _listed(tokenizer: Document | None) -> dict[int, Piece]:
+def _listed(tokenizer: JsonObject | None) -> dict[int, VocabToken]:
     """What tokenizer.json adds: tokens by id."""
     pieces = {}
     for entry in tokenizer.parts("added_tokens") if tokenizer else ():
-        i, text = entry.wanted("id", int), entry.text("content")
+        i, text = entry.required("id", int), entry.text("content")
         if i < 0 or not text:
             entry.fail("id", "is no id of a token with a text")
-        pieces[i] = added_piece(text, bool(entry.get("special", bool)))
+        pieces[i] = added_token(text, bool(entry.get("special", bool)))
     return pieces
 
 
-def _added(added: Document | None) -> dict[int, Piece]:
+def _added(added: JsonObject | None) -> dict[int, VocabToken]:
     """What added_tokens.json adds: ids by text."""
     if not added:
         return {}
     pieces = {}
     for text in added.entries:
-        i = added.wanted(text, int)
+        i = added.required(text, int)
         if i < 0 or i in pieces:
             added.fail(text, f"is {i}, which is no id, or another token's")
-        pieces[i] = Piece(text, USER_DEFINED, ADDED_SCORE)
+        pieces[i] = VocabToken(text, USER_DEFINED, ADDED_SCORE)
     return pieces
 
 
-def _decoder(settings: Document | None) -> dict[int, Piece]:
+def _decoder(settings: JsonObject | None) -> dict[int, VocabToken]:
     """What tokenizer_config.json adds: tokens by id."""
     pieces = {}
     for i, entry in decoder_entries(settings) if settings else ():
         text = entry.text("content") or entry.fail("content", "is missing")
-        pieces[i] = added_piece(text, bool(entry.get("special", bool)))
+        pieces[i] = added_token(text, bool(entry.get("special", bool)))
     return pieces

@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from converters.tensors import Value
+from converters.tensors import MetadataValue
 from converters.vocabulary.added import ROLES, content
-from converters.vocabulary.files import Document
+from converters.vocabulary.files import JsonObject
 from converters.vocabulary.post_processor import added_around
 from edgellm.errors import EdgeLLMWarning, ModelFileError
 from edgellm.fmt import printable
@@ -26,8 +26,8 @@ _AROUND = ("bos", "eos", "sep")
 
 
 def special_tokens(
-    tokenizer: Document | None, settings: Document | None, config: Mapping[str, Any], size: int, folder: str
-) -> dict[str, Value]:
+    tokenizer: JsonObject | None, settings: JsonObject | None, config: Mapping[str, Any], size: int, folder: str
+) -> dict[str, MetadataValue]:
     """`tokenizer.ggml.*_token_id` and `add_*_token`, in llama.cpp's order.
 
     tokenizer_config.json (`settings`) names tokens by text, and the added tokens of tokenizer.json give their ids;
@@ -44,18 +44,22 @@ def special_tokens(
     found = _by_text(tokenizer, tokens, roles) if tokenizer and settings else {}
     for role, i in _by_number(config, roles, folder):
         found.setdefault(role, i)
-    made = {f"tokenizer.ggml.{_KEYS[role]}_token_id": Value("u32", i) for role, i in _in_range(found, size, folder)}
+    made = {
+        f"tokenizer.ggml.{_KEYS[role]}_token_id": MetadataValue("u32", i) for role, i in _in_range(found, size, folder)
+    }
     for role in roles:
         said = entries.get(f"add_{role}_token")
         if isinstance(said, bool):
             adds.setdefault(role, said)
-    return made | {f"tokenizer.ggml.add_{role}_token": Value("bool", adds[role]) for role in adds if role in _AROUND}
+    return made | {
+        f"tokenizer.ggml.add_{role}_token": MetadataValue("bool", adds[role]) for role in adds if role in _AROUND
+    }
 
 
-def _by_text(tokenizer: Document, tokens: Mapping[str, Any], roles: list[str]) -> dict[str, int]:
+def _by_text(tokenizer: JsonObject, tokens: Mapping[str, Any], roles: list[str]) -> dict[str, int]:
     ids: dict[str, int] = {}
     for entry in tokenizer.parts("added_tokens"):
-        ids.setdefault(entry.text("content") or "", entry.wanted("id", int))
+        ids.setdefault(entry.text("content") or "", entry.required("id", int))
     return {role: ids[text] for role in roles if (text := content(tokens.get(role))) in ids}
 
 

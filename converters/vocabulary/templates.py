@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 from converters.checkpoint.files import read_text
-from converters.tensors import Value
-from converters.vocabulary.files import Document, Files, read
+from converters.tensors import MetadataValue
+from converters.vocabulary.files import CheckpointFiles, JsonObject, read
 
 _FOLDER = "additional_chat_templates"
 
 
-def chat_templates(files: Files, settings: Document | None) -> dict[str, Value]:
+def chat_templates(files: CheckpointFiles, settings: JsonObject | None) -> dict[str, MetadataValue]:
     """`tokenizer.chat_template` and, for templates with a name, `tokenizer.chat_template.NAME` and `chat_templates`.
 
     As in transformers, chat_template.jinja comes before tokenizer_config.json, which may be older; where there is
@@ -22,15 +22,15 @@ def chat_templates(files: Files, settings: Document | None) -> dict[str, Value]:
     if not found and (document := read(files, "chat_template.json")):
         found = _named(document)
     others = {re.sub("[^A-Za-z0-9]", "_", name): text for name, text in found.items() if name and name != "default"}
-    made = {f"tokenizer.chat_template.{name}": Value("str", text) for name, text in others.items()}
+    made = {f"tokenizer.chat_template.{name}": MetadataValue("str", text) for name, text in others.items()}
     if others:
-        made["tokenizer.chat_templates"] = Value("str", list(others))
+        made["tokenizer.chat_templates"] = MetadataValue("str", list(others))
     if "default" in found:
-        made["tokenizer.chat_template"] = Value("str", found["default"])
+        made["tokenizer.chat_template"] = MetadataValue("str", found["default"])
     return made
 
 
-def _named(document: Document) -> dict[str, str]:
+def _named(document: JsonObject) -> dict[str, str]:
     """The entry `chat_template`: a text, or a list of objects with a name and a template."""
     if not isinstance(document.entries.get("chat_template"), list):
         text = document.text("chat_template")
@@ -39,7 +39,7 @@ def _named(document: Document) -> dict[str, str]:
     return {name: text for name, text in choices if name and text is not None}
 
 
-def _files(files: Files) -> Iterator[tuple[str, str]]:
+def _files(files: CheckpointFiles) -> Iterator[tuple[str, str]]:
     """The templates that have files of their own."""
     text = files.text("chat_template.jinja")
     if text is not None:

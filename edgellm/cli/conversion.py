@@ -16,8 +16,8 @@ from edgellm.cli.shell_completion import one_of
 from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
-    from converters import Job, Plan, Report
-    from converters.report import Converted, Summary
+    from converters import Conversion, ConversionPlan, Report
+    from converters.report import ConversionSummary, TensorReport
 
 TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The recipes, named here because importing them would make --help slow."""
@@ -49,7 +49,7 @@ conversion_options = in_order(
 """Adds the options that both commands have."""
 
 
-def run_job(prepare: Callable[..., "Job"], dry_run: bool, force: bool) -> None:
+def run_job(prepare: Callable[..., "Conversion"], dry_run: bool, force: bool) -> None:
     """Prepare a job, then run it and report, or show its plan; `prepare` takes `force`."""
     with show_warnings(), _ending_well(), ProgressLine() as progress:
         job = prepare(force=force or dry_run)
@@ -109,7 +109,7 @@ def _millions(weights: float) -> str:
     return f"{weights / 1e6:,.{0 if weights >= 1e8 else 1}f} M"
 
 
-def _plan(plan: "Plan") -> Iterator[str]:
+def _plan(plan: "ConversionPlan") -> Iterator[str]:
     yield from table(("tensor", "shape", "from", "to", "size", "note"), map(_tensor_row, plan.tensors))
     yield ""
     yield from _types(plan)
@@ -132,16 +132,16 @@ def _report(report: "Report") -> Iterator[str]:
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
 
-def _facts(summary: "Summary") -> str:
+def _facts(summary: "ConversionSummary") -> str:
     here = Path.cwd().resolve()
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
     return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
 
 
-def _types(summary: "Summary") -> Iterator[str]:
+def _types(summary: "ConversionSummary") -> Iterator[str]:
     """A line for each type, the one with the most bytes first."""
-    of: dict[str, list[Converted]] = {}
+    of: dict[str, list[TensorReport]] = {}
     for tensor in summary.tensors:
         of.setdefault(tensor.type, []).append(tensor)
     by_bytes = sorted(of.items(), key=lambda item: -sum(t.nbytes for t in item[1]))
@@ -152,9 +152,9 @@ def _types(summary: "Summary") -> Iterator[str]:
     yield from table(("type", "tensors", "weights", "size"), rows)
 
 
-def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
+def _notes(summary: "ConversionSummary") -> Iterator[tuple[str, ...]]:
     """A line for each reason: the first tensor that it made another type, and how many more."""
-    because: dict[tuple[str, str], list[Converted]] = {}
+    because: dict[tuple[str, str], list[TensorReport]] = {}
     for tensor in summary.notes:
         because.setdefault((tensor.type, tensor.note), []).append(tensor)
     for (kind, note), tensors in because.items():
@@ -162,10 +162,10 @@ def _notes(summary: "Summary") -> Iterator[tuple[str, ...]]:
         yield _name(tensors[0]) + more, kind, note
 
 
-def _tensor_row(tensor: "Converted") -> tuple[str, ...]:
+def _tensor_row(tensor: "TensorReport") -> tuple[str, ...]:
     shape = " x ".join(map(str, tensor.shape))
     return _name(tensor), shape, tensor.source_type, tensor.type, size(tensor.nbytes), tensor.note
 
 
-def _name(tensor: "Converted") -> str:
+def _name(tensor: "TensorReport") -> str:
     return printable(tensor.name)

@@ -39,18 +39,18 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
 
 def _fetched(source: str) -> Path | None:
     """The folder of a checkpoint on a hub; None if `source` is no such name, or is here."""
-    from converters.fetched import repository_of
+    from converters.hub_checkpoint import hub_repository
 
-    if not (repository := repository_of(source)):
+    if not (repository := hub_repository(source)):
         return None
-    from converters.needed import needed
+    from converters.required_files import required_files
     from edgellm.cli.progress import ProgressLine, show_warnings
     from edgellm.cli.pull_progress import PullDisplay, resume_hint
     from edgellm.hub import fetch_checkpoint
 
     with resume_hint(), show_warnings(), ProgressLine() as progress:
         click.echo(f"there is no folder {source} here; asking the hub", err=True)
-        return fetch_checkpoint(repository, PullDisplay(progress), needed)
+        return fetch_checkpoint(repository, PullDisplay(progress), required_files)
 
 
 def _tell_what_stays(folder: Path) -> None:

@@ -13,11 +13,11 @@ def output_path(out: str | None, name: Callable[[], str], type: str, force: bool
     no file can be written.
     """
     from converters.default_name import file_name
-    from converters.recipes import recipe_name
+    from converters.quant_mixes import mix_name
     from converters.target import check_target
 
     if out == "-":
         raise click.UsageError("a GGUF file cannot go to stdout, as it is written out of order: give a file's name.")
-    target = file_name(name(), recipe_name(type)) if out is None else out
+    target = file_name(name(), mix_name(type)) if out is None else out
     check_target(target, sources, force=force)
     return target

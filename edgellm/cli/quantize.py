@@ -24,12 +24,12 @@ def command(context: click.Context, /, model: str, out: str | None, dry_run: boo
     `edgellm list` shows.
     """
     from converters import prepare_quantize
-    from converters.default_name import name_of_file
+    from converters.default_name import model_name_of_file
     from edgellm.models import resolve
 
     _check_words([out] if out else [], context.args)
     path = resolve(model)
-    target = output_path(out, lambda: name_of_file(path, model), given["type"], force or dry_run, [path])
+    target = output_path(out, lambda: model_name_of_file(path, model), given["type"], force or dry_run, [path])
     run_job(partial(prepare_quantize, path, target, **given), dry_run, force)
 
 

@@ -19,7 +19,7 @@ def batches(tokenizer: Tokenizer, tokens: int, seed: int) -> Iterator[tuple[Tens
     rng = random.Random(seed)
     texts = iter(Conversations(seed))
     while True:
-        pool = sorted((encoded(pieces, tokenizer) for pieces in islice(texts, POOL)), key=lambda text: len(text[0]))
+        pool = sorted((encoded(spans, tokenizer) for spans in islice(texts, POOL)), key=lambda text: len(text[0]))
         cut = list(_cut([text for text in pool if len(text[0]) <= LONGEST], tokens))
         rng.shuffle(cut)
         yield from map(_padded, cut)

@@ -16,7 +16,7 @@ from edgellm import Model, builtin
 LISTS = ("held_out", "first_messages")
 
 
-class Answer(NamedTuple):
+class CheckedAnswer(NamedTuple):
     """What the model said to a question, and what it should have said."""
 
     question: str
@@ -29,12 +29,12 @@ class Answer(NamedTuple):
         return self.expected.casefold() in self.text.casefold()
 
 
-def answers(path: Path, name: str) -> list[Answer]:
+def answers(path: Path, name: str) -> list[CheckedAnswer]:
     """The model's answers to the questions of a list, each in a chat of its own, the likeliest token always."""
     asked = json.loads((Path(__file__).parent / f"{name}.json").read_text(encoding="utf-8"))
     with Model.open(path) as model:
         replies = [model.chat(temp=0, max_tokens=100).send(each["question"]).text for each in asked]
-    return [Answer(each["question"], each["expected"], text) for each, text in zip(asked, replies, strict=True)]
+    return [CheckedAnswer(each["question"], each["expected"], text) for each, text in zip(asked, replies, strict=True)]
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ WEIGHTS = {
 
 
 @dataclass(frozen=True)
-class Piece:
+class TrainingSpan:
     """A part of a text; `learned` is what the network is to write, the rest is given to it."""
 
     text: str
@@ -41,14 +41,14 @@ class Conversations:
         self.weights = [WEIGHTS.get(name, 1.0) for name in self.topics]
         self.systems, self.stories = read_lines("systems"), read_lines("stories")
 
-    def __iter__(self) -> Iterator[list[Piece]]:
+    def __iter__(self) -> Iterator[list[TrainingSpan]]:
         while True:
             kind = self.rng.random()
             if kind < 0.04:
-                yield [Piece(self.asker.fill(self.rng.choice(self.stories)) + END, True)]
+                yield [TrainingSpan(self.asker.fill(self.rng.choice(self.stories)) + END, True)]
             elif kind < 0.2:
                 question, answer = self._turn()
-                yield [Piece(question, False), Piece(f"\n{answer}{END}", True)]
+                yield [TrainingSpan(question, False), TrainingSpan(f"\n{answer}{END}", True)]
             else:
                 yield self._chat()
 
@@ -58,29 +58,29 @@ class Conversations:
             topic = self.topics[self.rng.choice(["more", "thanks", "yes", "bye"])]
         return self.asker.ask(topic), topic.say
 
-    def _chat(self) -> list[Piece]:
+    def _chat(self) -> list[TrainingSpan]:
         """Messages in the chat template; most conversations are short, some have twelve turns."""
         turns = self.rng.choices([1, 2, 3, 4, 7, 12], [50, 18, 14, 10, 5, 3])[0]
-        pieces = []
+        spans = []
         if self.rng.random() < 0.25:
-            pieces.append(Piece(_message("system", self.asker.fill(self.rng.choice(self.systems))), False))
+            spans.append(TrainingSpan(_message("system", self.asker.fill(self.rng.choice(self.systems))), False))
         for turn in range(turns):
             question, answer = self._turn(first=turn == 0)
-            pieces.append(Piece(f"{_message('user', question)}{START}assistant\n", False))
-            pieces += [Piece(answer + END, True), Piece("\n", False)]
-        return pieces[:-1]
+            spans.append(TrainingSpan(f"{_message('user', question)}{START}assistant\n", False))
+            spans += [TrainingSpan(answer + END, True), TrainingSpan("\n", False)]
+        return spans[:-1]
 
 
 def _message(role: str, content: str) -> str:
     return f"{START}{role}\n{content}{END}\n"
 
 
-def encoded(pieces: list[Piece], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def encoded(spans: list[TrainingSpan], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """Token ids, and for each what comes next, -1 where that is given and not learned."""
     ids: list[int] = []
     targets: list[int] = []
-    for piece in pieces:
-        new = tokenizer.encode(piece.text).ids
+    for span in spans:
+        new = tokenizer.encode(span.text).ids
         ids += new
-        targets += new if piece.learned else [-1] * len(new)
+        targets += new if span.learned else [-1] * len(new)
     return ids[:-1], targets[1:]

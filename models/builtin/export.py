@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from conversations import END, START
-from network import Network, Shape
+from network import Network, NetworkConfig
 
 TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -38,7 +38,7 @@ def export(network: Network, tokenizer: Tokenizer, folder: Path) -> None:
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        **Shape().config(),
+        **NetworkConfig().to_dict(),
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
@@ -52,7 +52,7 @@ def export(network: Network, tokenizer: Tokenizer, folder: Path) -> None:
         "eos_token": END,
         "pad_token": END,
         "add_bos_token": False,
-        "model_max_length": Shape().max_position_embeddings,
+        "model_max_length": NetworkConfig().max_position_embeddings,
         "chat_template": TEMPLATE,
     }
     (folder / "README.md").write_text(CARD, encoding="utf-8")

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True)
-class Shape:
+class NetworkConfig:
     """Keys of config.json that give a Llama its form; rows are a multiple of 256, as k-quants need."""
 
     vocab_size: int = 2048
@@ -22,15 +22,15 @@ class Shape:
     rms_norm_eps: float = 1e-5
     rope_theta: float = 10000.0
 
-    def config(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """These keys and values."""
         return asdict(self)
 
 
-def rotations(shape: Shape) -> tuple[Tensor, Tensor]:
+def rotations(config: NetworkConfig) -> tuple[Tensor, Tensor]:
     """Cosines and sines of RoPE, each [positions, head_dim]."""
-    powers = torch.arange(0, shape.head_dim, 2) / shape.head_dim
-    angles = torch.outer(torch.arange(shape.max_position_embeddings).float(), shape.rope_theta**-powers)
+    powers = torch.arange(0, config.head_dim, 2) / config.head_dim
+    angles = torch.outer(torch.arange(config.max_position_embeddings).float(), config.rope_theta**-powers)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos(), angles.sin()
 
@@ -41,13 +41,13 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat([-right, left], dim=-1) * sin
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     """Grouped-query attention: heads of q share a head of k and v."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.head_dim, width = shape.head_dim, shape.hidden_size
-        inner, shared = shape.num_attention_heads * shape.head_dim, shape.num_key_value_heads * shape.head_dim
+        self.head_dim, width = config.head_dim, config.hidden_size
+        inner, shared = config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim
         self.q_proj = nn.Linear(width, inner, bias=False)
         self.k_proj = nn.Linear(width, shared, bias=False)
         self.v_proj = nn.Linear(width, shared, bias=False)
@@ -68,29 +68,29 @@ class Attention(nn.Module):
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
 
-class FeedForward(nn.Module):
-    """SwiGLU."""
+class GatedMLP(nn.Module):
+    """GatedMLP."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[rows, tokens, hidden] to the same."""
         return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
-class Layer(nn.Module):
+class DecoderLayer(nn.Module):
     """Attention, then the feed-forward network, each behind a norm; `dropout` falls on what the network adds."""
 
-    def __init__(self, shape: Shape, dropout: float) -> None:
+    def __init__(self, config: NetworkConfig, dropout: float) -> None:
         super().__init__()
-        self.input_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        self.self_attn = Attention(shape)
-        self.post_attention_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        self.mlp = FeedForward(shape)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.self_attn = SelfAttention(config)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.mlp = GatedMLP(config)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -102,12 +102,12 @@ class Layer(nn.Module):
 class Network(nn.Module):
     """Token ids to logits; the embedding is the output matrix too."""
 
-    def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
+    def __init__(self, config: NetworkConfig, dropout: float = 0.0) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(shape.vocab_size, shape.hidden_size)
-        self.layers = nn.ModuleList(Layer(shape, dropout) for _ in range(shape.num_hidden_layers))
-        self.norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        cos, sin = rotations(shape)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(DecoderLayer(config, dropout) for _ in range(config.num_hidden_layers))
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        cos, sin = rotations(config)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
         for weight in self.parameters():

@@ -14,7 +14,7 @@ def make_tokenizer(size: int, seed: int) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    texts = (piece.text for pieces in islice(Conversations(seed), TEXTS) for piece in pieces)
+    texts = (span.text for spans in islice(Conversations(seed), TEXTS) for span in spans)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=size, special_tokens=[START, END], initial_alphabet=alphabet, min_frequency=2, show_progress=False

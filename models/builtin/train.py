@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from batches import batches
 from export import export
-from network import Network, Shape
+from network import Network, NetworkConfig
 from tokenizer import make_tokenizer
 
 SEED = 1
@@ -36,14 +36,14 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(SEED)
-    network = Network(Shape(), DROPOUT)
+    network = Network(NetworkConfig(), DROPOUT)
     if chosen.refine:
         tokenizer = Tokenizer.from_file(str(chosen.refine / "tokenizer.json"))
         weights = load_file(chosen.refine / "model.safetensors")
         network.load_state_dict({name.removeprefix("model."): weight for name, weight in weights.items()})
         train(network, tokenizer, REFINING_STEPS, REFINING_RATE, SEED + 1)
     else:
-        tokenizer = make_tokenizer(Shape().vocab_size, SEED)
+        tokenizer = make_tokenizer(NetworkConfig().vocab_size, SEED)
         train(network, tokenizer, STEPS, LEARNING_RATE, SEED)
     export(network, tokenizer, chosen.out)
 

@@ -12,7 +12,7 @@ import pytest
 
 import edgellm
 from converters import convert, quantize
-from converters.output import temporary_of
+from converters.output import temporary_path
 from edgellm import Model
 from edgellm.cli import run
 from edgellm.errors import EdgeLLMError, ModelFileError
@@ -195,7 +195,7 @@ def test_a_file_beside_the_checkpoint_may_be_replaced(tmp_path: Path) -> None:
 def test_only_files_with_weights_must_stay_as_they_are(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "in")
     out, log = folder / "model.gguf", folder / "convert.log"
-    left = temporary_of(out)  # what a killed run leaves
+    left = temporary_path(out)  # what a killed run leaves
     for path in (left, log):
         path.write_bytes(b"old")
     convert(folder, out, "Q8_0", progress=lambda done, total: log.write_bytes(b"%d" % done))
@@ -211,8 +211,8 @@ def test_a_closed_terminal_ends_no_conversion_under_nohup(tmp_path: Path) -> Non
     folder = write_checkpoint(tmp_path / "in")
     code = (
         "import os, signal, sys; from edgellm.cli import run; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
-        "import converters.job as job; check = job.check_room;"
-        "job.check_room = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), check(*given));"
+        "import converters.conversion as conversion; check = conversion.check_disk_space;"
+        "conversion.check_disk_space = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), check(*given));"
         "sys.exit(run())"
     )
     command = [sys.executable, "-c", code, "convert", str(folder), "-o", str(tmp_path / "out.gguf"), "--type", "F16"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from converters.default_name import file_name, name_of_file
+from converters.default_name import file_name, model_name_of_file
 from edgellm.cli import run
 from edgellm.cli.conversion import TYPES, ConversionProgress
 from edgellm.cli.progress import ProgressLine
@@ -96,7 +96,7 @@ def test_wrong_usage_and_wrong_input_are_one_line(
 )
 def test_names_of_new_files(given: str, made: str) -> None:
     path = Path(given if given.lower().endswith(".gguf") else "blobs/sha256-0a1b")
-    assert file_name(name_of_file(path, given), "Q5_K_M") == made
+    assert file_name(model_name_of_file(path, given), "Q5_K_M") == made
 
 
 def test_without_a_name_the_file_lies_here(
@@ -140,6 +140,6 @@ def test_times_read_as_clocks() -> None:
 
 
 def test_the_help_names_all_recipes() -> None:
-    from converters.recipes import RECIPES
+    from converters.quant_mixes import QUANT_MIXES
 
-    assert TYPES.split() == list(RECIPES)
+    assert TYPES.split() == list(QUANT_MIXES)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.shard import read_shard
-from converters.reading import read_bytes
+from converters.file_bytes import read_bytes
 from edgellm.errors import ModelFileError
 from support.make_checkpoint import Stored, write_checkpoint, write_safetensors
 

@@ -7,10 +7,10 @@ import gguf
 import numpy as np
 import pytest
 
+from converters.conversion import with_file_type
 from converters.gguf_source import raw_pairs
-from converters.header import encode_pairs, lay_out
-from converters.job import typed
-from converters.tensors import Planned, Source, Value
+from converters.header import encode_pairs, layout_file
+from converters.tensors import MetadataValue, PlannedTensor, Source
 from edgellm.gguf import GGUFFile
 from kquants.ggml import GGML_TYPES
 from support import gguf_bytes as raw
@@ -34,21 +34,21 @@ VALUES: list[tuple[str, str, Any]] = [
 ]
 
 
-def planned(name: str, shape: tuple[int, ...], kind: int = 0) -> Planned:
+def planned(name: str, shape: tuple[int, ...], kind: int = 0) -> PlannedTensor:
     def rows(first: int, last: int) -> Any:
         raise AssertionError("no weight is read for a header")
 
-    return Planned(Source(name, shape, "F32", rows), GGML_TYPES[kind])
+    return PlannedTensor(Source(name, shape, "F32", rows), GGML_TYPES[kind])
 
 
-def write(path: Path, pairs: dict[str, bytes], tensors: list[Planned]) -> Path:
-    layout = lay_out(pairs, tensors)
+def write(path: Path, pairs: dict[str, bytes], tensors: list[PlannedTensor]) -> Path:
+    layout = layout_file(pairs, tensors)
     path.write_bytes(layout.header.ljust(layout.nbytes, b"\0"))
     return path
 
 
 def test_the_gguf_package_reads_every_kind_of_value(tmp_path: Path) -> None:
-    metadata = {f"a.{number}": Value(kind, value) for number, (kind, _, value) in enumerate(VALUES)}
+    metadata = {f"a.{number}": MetadataValue(kind, value) for number, (kind, _, value) in enumerate(VALUES)}
     reader = gguf.GGUFReader(write(tmp_path / "a.gguf", encode_pairs(metadata), []))
     for key, (_, name, value) in zip(metadata, VALUES, strict=True):
         field: Any = reader.fields[key]
@@ -57,7 +57,11 @@ def test_the_gguf_package_reads_every_kind_of_value(tmp_path: Path) -> None:
 
 
 def test_numpy_arrays_and_empty_lists_are_arrays(tmp_path: Path) -> None:
-    metadata = {"a": Value("f32", np.array([1.5, 2.5])), "b": Value("u16", []), "c": Value("str", [b"\xff", "x"])}
+    metadata = {
+        "a": MetadataValue("f32", np.array([1.5, 2.5])),
+        "b": MetadataValue("u16", []),
+        "c": MetadataValue("str", [b"\xff", "x"]),
+    }
     with GGUFFile.open(write(tmp_path / "a.gguf", encode_pairs(metadata), [])) as file:
         assert file.metadata["a"].tolist() == [1.5, 2.5]
         assert len(file.metadata["b"]) == 0
@@ -67,8 +71,8 @@ def test_numpy_arrays_and_empty_lists_are_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("alignment", [None, 64])
 def test_tensors_follow_each_other_aligned_with_shapes_in_their_order(tmp_path: Path, alignment: int | None) -> None:
     tensors = [planned("z", (3, 5)), planned("a", (7,)), planned("m", (2, 3, 256), 12)]
-    metadata = {} if alignment is None else {"general.alignment": Value("u32", alignment)}
-    layout = lay_out(encode_pairs(metadata), tensors)
+    metadata = {} if alignment is None else {"general.alignment": MetadataValue("u32", alignment)}
+    layout = layout_file(encode_pairs(metadata), tensors)
     path = write(tmp_path / "a.gguf", encode_pairs(metadata), tensors)
     reader = gguf.GGUFReader(path)
     assert [(t.name, t.shape.tolist()) for t in reader.tensors] == [("z", [5, 3]), ("a", [7]), ("m", [256, 3, 2])]
@@ -91,9 +95,9 @@ def test_the_pairs_of_another_file_stay_as_they_are_but_for_its_parts(tmp_path: 
     assert [raw.text(key) + value for key, value in pairs.items()] == kept
 
 
-def test_the_recipe_is_written_in_place_or_at_the_end() -> None:
-    u32 = lambda n: encode_pairs({"": Value("u32", n)})[""]  # noqa: E731
-    pairs = typed({"general.file_type": b"old", "a": b"1"}, "Q4_K_M")
+def test_the_file_type_is_written_in_place_or_at_the_end() -> None:
+    u32 = lambda n: encode_pairs({"": MetadataValue("u32", n)})[""]  # noqa: E731
+    pairs = with_file_type({"general.file_type": b"old", "a": b"1"}, "Q4_K_M")
     assert list(pairs.items()) == [
         ("general.file_type", u32(15)),
         ("a", b"1"),

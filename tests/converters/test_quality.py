@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from converters import convert
-from converters.recipes import RECIPES
+from converters.quant_mixes import QUANT_MIXES
 from edgellm import Model
 from edgellm.perplexity import compare
 from support.quantizer import Job, llama_cpp_quantize
@@ -23,13 +23,13 @@ def original(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("recipe", "most"), [("Q4_K_M", 1.03), ("Q8_0", 1.1)])
+@pytest.mark.parametrize(("mix", "most"), [("Q4_K_M", 1.03), ("Q8_0", 1.1)])
 def test_a_quantized_model_is_as_near_to_its_original_as_llama_cpps(
-    shared: Path, original: Path, recipe: str, most: float
+    shared: Path, original: Path, mix: str, most: float
 ) -> None:
-    ours, theirs = original.with_name(f"ours-{recipe}.gguf"), original.with_name(f"theirs-{recipe}.gguf")
-    convert(shared / "models/tale-13m", ours, recipe)
-    llama_cpp_quantize([Job(str(original), str(theirs), RECIPES[recipe].file_type)])
+    ours, theirs = original.with_name(f"ours-{mix}.gguf"), original.with_name(f"theirs-{mix}.gguf")
+    convert(shared / "models/tale-13m", ours, mix)
+    llama_cpp_quantize([Job(str(original), str(theirs), QUANT_MIXES[mix].file_type)])
     text = (shared / "models/tale-13m/held-out.txt").read_text()[: 4 * CTX * WINDOWS]
     with Model.open(original) as reference:
         divergence = [_divergence(path, reference, text) for path in (ours, theirs)]

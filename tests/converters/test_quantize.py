@@ -39,7 +39,7 @@ def distance(some: NDArray[np.float32], others: NDArray[np.float32]) -> float:
     return float(np.linalg.norm(some - others) / np.linalg.norm(others))
 
 
-def test_metadata_and_order_are_kept_and_the_recipe_is_said(model_file: ModelFile, tmp_path: Path) -> None:
+def test_metadata_and_order_are_kept_and_the_file_type_is_written(model_file: ModelFile, tmp_path: Path) -> None:
     source, out = model_file(types="F16", layers=3), tmp_path / "out.gguf"
     quantize(source, out, "q4_k_m")
     before, after = raw_pairs(source), raw_pairs(out)
@@ -61,12 +61,12 @@ def test_types_and_metadata_are_those_of_llama_cpp(model_file: ModelFile, tmp_pa
     assert ours.stat().st_size == theirs.stat().st_size
 
 
-@pytest.mark.parametrize(("recipe", "loss"), [("Q8_0", 0.05), ("Q4_K_M", 0.4)])
+@pytest.mark.parametrize(("mix", "loss"), [("Q8_0", 0.05), ("Q4_K_M", 0.4)])
 def test_it_computes_like_its_source_here_and_in_llama_cpp(
-    model_file: ModelFile, tmp_path: Path, recipe: str, loss: float
+    model_file: ModelFile, tmp_path: Path, mix: str, loss: float
 ) -> None:
     source, out = model_file(types="F16", layers=3), tmp_path / "out.gguf"
-    quantize(source, out, recipe)
+    quantize(source, out, mix)
     with Model.open(out) as model, Model.open(source) as original:
         ours, exact = model.logits(IDS), original.logits(IDS)
     truth = reference_logits(out, IDS)

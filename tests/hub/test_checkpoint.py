@@ -13,7 +13,7 @@ import pytest
 
 from converters import convert
 from converters.checkpoint import files
-from converters.needed import SMALL, needed
+from converters.required_files import SMALL_FILES, required_files
 from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from edgellm.hub.transfer import PartialFile
@@ -54,7 +54,7 @@ def serve(hub: Hub, folder: Path) -> None:
 
 
 def fetch() -> Path:
-    return ours.fetch_checkpoint(NAME, ours.DownloadObserver(), needed)
+    return ours.fetch_checkpoint(NAME, ours.DownloadObserver(), required_files)
 
 
 def fetched(hub: Hub) -> list[str]:
@@ -115,7 +115,7 @@ def test_the_list_is_that_of_the_readers(made: Path, monkeypatch: pytest.MonkeyP
     assert {"config.json", "README.md", "chat_template.jinja"} < looked_up
     index = b'{"weight_map": {"a": "b.safetensors"}}'
     contents = {INDEX: index, "config.json": (made / "config.json").read_bytes()}
-    assert looked_up <= set(needed(looked_up, contents.__getitem__))
+    assert looked_up <= set(required_files(looked_up, contents.__getitem__))
 
 
 def test_a_file_that_a_reader_names_is_fetched() -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_a_reader_names_is_fetched() -> None:
         constants = (n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
         named |= {c for c in constants if isinstance(c, str) and re.fullmatch(r"\w+\.(json|jinja|model|md|txt)", c)}
     assert "added_tokens.json" in named
-    assert named - {"params.json", "tekken.json"} == SMALL  # of these two, a message tells that they are there
+    assert named - {"params.json", "tekken.json"} == SMALL_FILES  # of these two, a message tells that they are there
 
 
 def test_a_pull_that_is_interrupted_goes_on(made: Path, machine: Machine, hub: Hub) -> None:

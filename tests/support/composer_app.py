@@ -42,19 +42,19 @@ class ComposerApp(App[None]):
         self.left.append(key)
 
     @on(Composer.Sent)
-    @on(Composer.Command)
+    @on(Composer.CommandSent)
     def keep(self, message: Message) -> None:
         self.posted.append(message)
 
-    @on(Composer.Changed)
-    def keep_draft(self, message: Composer.Changed) -> None:
+    @on(Composer.DraftChanged)
+    def keep_draft(self, message: Composer.DraftChanged) -> None:
         self.drafts.append(message.text)
 
     def sent(self) -> list[str]:
         return [message.text for message in self.posted if isinstance(message, Composer.Sent)]
 
     def commands(self) -> list[str]:
-        return [message.line for message in self.posted if isinstance(message, Composer.Command)]
+        return [message.line for message in self.posted if isinstance(message, Composer.CommandSent)]
 
 
 def drive(

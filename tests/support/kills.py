@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from converters import quantize
-from converters.output import temporary_of
+from converters.output import temporary_path
 from support.make_gguf import write_model
 
 _CHILD = "import sys; from converters import quantize; print(flush=True); quantize(*sys.argv[1:], 'Q4_K_M', threads=1)"
@@ -24,7 +24,7 @@ def kill_at_random_moments(source: Path, folder: Path, times: int) -> dict[str, 
     for moment in range(times):
         target.unlink(missing_ok=True)
         _kill(source, target, random.Random(moment).uniform(0, longest))
-        seen["begun"] += temporary_of(target).exists()
+        seen["begun"] += temporary_path(target).exists()
         seen["whole" if target.exists() else "absent"] += 1
         assert not target.exists() or target.read_bytes() == whole.read_bytes()
     quantize(source, target, "Q4_K_M", force=True)

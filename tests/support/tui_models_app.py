@@ -9,8 +9,8 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from tui.models.listing import ModelList
-from tui.models.pulling import Pulling
+from tui.models.model_list import ModelList
+from tui.models.pull_status import PullStatus
 from tui.models.screen import ModelsScreen
 
 
@@ -45,7 +45,7 @@ class PickerApp(App[None]):
     @property
     def pulling(self) -> str:
         """The line about a pull, empty where none is shown."""
-        line = self.picker.query_one(Pulling)
+        line = self.picker.query_one(PullStatus)
         return str(line.query_one(Static).render()) if line.display else ""
 
 
@@ -93,4 +93,4 @@ async def complete(app: PickerApp, pilot: Pilot[None]) -> None:
 
 async def settled(picker: ModelsScreen, pilot: Pilot[Any]) -> None:
     """The same for any picker."""
-    await until(pilot, lambda: picker._shelf.complete)
+    await until(pilot, lambda: picker._catalog.complete)

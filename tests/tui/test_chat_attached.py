@@ -7,7 +7,7 @@ from support.chat_fakes import FakeModel
 
 
 def attached(chat: Driven) -> list[tuple[str, str]]:
-    return [(file.name, file.text) for file in chat.composer.attachments]
+    return [(file.name, file.text) for file in chat.composer.form.files]
 
 
 def test_a_file_is_there_again_after_a_restart_as_its_text_is(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_a_file_is_there_again_after_a_restart_as_its_text_is(tmp_path: Path) ->
     async def attach() -> None:
         async with chatting(tmp_path) as chat:
             await chat.type(f"/file {tmp_path}/notes.md")
-            await chat.until(lambda: chat.composer.attachments)
+            await chat.until(lambda: chat.composer.form.files)
             chat.composer.text = "what is in it?"
             await chat.pilot.pause(0.6)  # as if it were killed then
             kept = chat.app.desk.draft()
@@ -39,10 +39,10 @@ def test_files_stay_with_the_chat_that_they_were_attached_in(tmp_path: Path) -> 
         async with chatting(tmp_path) as chat:
             await chat.say("hello")
             first = chat.app.desk.chat.id
-            chat.composer.attach("a.md", "A")
+            chat.composer.form.attach("a.md", "A")
             await chat.press("ctrl+n")
             assert attached(chat) == []
-            chat.composer.attach("b.md", "B")
+            chat.composer.form.attach("b.md", "B")
             chat.screen.move(lambda: chat.app.desk.open_chat(first))
             assert attached(chat) == [("a.md", "A")]
             await chat.press("ctrl+n")
@@ -68,7 +68,7 @@ def test_a_file_that_no_conversation_has_room_for_is_not_attached(tmp_path: Path
 def test_how_a_file_is_taken_away_again_is_told(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            chat.composer.attach("a\x1b[2J\u202e.md", "A")
+            chat.composer.form.attach("a\x1b[2J\u202e.md", "A")
             await chat.pilot.pause()
             assert "backspace removes it" in chat.shown()
             assert "a\\x1b[2J\\u202e.md" in chat.shown()

@@ -51,7 +51,7 @@ def test_chats_models_and_files_around_the_conversation(tmp_path: Path) -> None:
         number = store.new_chat(HOSTILE, None, HOSTILE, HOSTILE)
         store.add(number, None, "user", HOSTILE)
         async with driving(store, FakeModel(), HOSTILE, number, (120, 40), lambda: [HOSTILE.replace(" ", "")]) as chat:
-            chat.composer.attach(HOSTILE, "text")
+            chat.composer.form.attach(HOSTILE, "text")
             await chat.press("ctrl+l", "ctrl+t")
             assert harmful(chat) == []
             await chat.press("f2")  # the title, to be changed

@@ -65,7 +65,7 @@ def test_a_message_that_is_edited_does_not_go_to_another_chat(tmp_path: Path) ->
             await chat.press("f2")
             chat.composer.text = "one, edited"
             await chat.press("ctrl+n")
-            assert (chat.composer.text, chat.composer.editing) == ("", None)
+            assert (chat.composer.text, chat.composer.form.editing) == ("", None)
             await chat.say("two")
             assert chat.texts == ["two", "You said: two"]
             await chat.type("/chats 1")
@@ -113,14 +113,14 @@ def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypa
             await chat.say("one")
             with monkeypatch.context() as broken:
                 broken.setattr(Store, "add", refuses)
-                chat.composer.attach("notes.md", "some notes")
+                chat.composer.form.attach("notes.md", "some notes")
                 await chat.type("//two")
                 await chat.until(lambda: chat.notices)
                 assert chat.composer.text == "//two"
-                assert [each.name for each in chat.composer.attachments] == ["notes.md"]
+                assert [each.name for each in chat.composer.form.files] == ["notes.md"]
                 await chat.press("f2")
                 await chat.type("uno")
-                await chat.until(lambda: (chat.composer.text, chat.composer.editing) == ("uno", 1))
+                await chat.until(lambda: (chat.composer.text, chat.composer.form.editing) == ("uno", 1))
                 await chat.press("escape")
                 assert chat.composer.text == "//two"
             await chat.press("enter")
@@ -218,8 +218,8 @@ def test_a_store_that_fails_ends_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_box_says_whether_a_model_comes(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            assert chat.composer.placeholder.startswith("Say something")
+            assert chat.composer.form.editor.placeholder.startswith("Say something")
             chat.app.desk.open_model("missing")
-            await chat.until(lambda: chat.composer.placeholder.startswith("No model is open"))
+            await chat.until(lambda: chat.composer.form.editor.placeholder.startswith("No model is open"))
 
     run(test())

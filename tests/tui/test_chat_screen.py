@@ -311,7 +311,7 @@ def test_a_file_that_is_too_long_is_told_at_once(tmp_path: Path) -> None:
             await chat.type(f"/file {tmp_path / 'long.txt'}")
             await chat.until(lambda: "long.txt, 1 line, 4,093 tokens" in chat.shown())
             assert any("short.txt, long.txt: 4,097 tokens, and the context has 4,096" in each for each in chat.notices)
-            chips = chat.composer.query_one("Chips")
+            chips = chat.composer.query_one("AttachmentBar")
             assert chips.has_class("wrong")
             await chat.press("backspace")
             assert not chips.has_class("wrong")

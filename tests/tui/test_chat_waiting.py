@@ -67,7 +67,7 @@ def test_they_come_back_instead_of_a_message_that_is_recalled(tmp_path: Path) ->
             await chat.until(chat.model.held.is_set)
             await chat.press(*"half", "up")
             assert chat.composer.text == "count"
-            chat.composer.wait(chat.composer.Sent("and more", None, ()))
+            chat.composer.queue.push(chat.composer.Sent("and more", None, ()))
             await chat.press("escape")
             assert chat.composer.text == "and more\n\nhalf"
             await end(chat)
@@ -125,14 +125,14 @@ def test_their_files_stay_with_the_chat_though_they_have_one_name(tmp_path: Path
     async def test() -> None:
         async with writing(tmp_path) as chat:
             for content in ("AAA", "BBB"):
-                chat.composer.attach("config.json", content)
+                chat.composer.form.attach("config.json", content)
                 await chat.type("see " + content)
             left = chat.app.desk.chat.id
             await chat.press(key)
             if chat.app.desk.chat.id != left:
-                assert chat.composer.attachments == ()
+                assert chat.composer.form.files == ()
                 chat.screen.move(lambda: chat.app.desk.open_chat(left))
-            files = [(file.name, file.text) for file in chat.composer.attachments]
+            files = [(file.name, file.text) for file in chat.composer.form.files]
             assert files == [("config.json", "AAA"), ("config.json", "BBB")]
             await end(chat)
 

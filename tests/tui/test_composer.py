@@ -90,9 +90,9 @@ def test_it_takes_a_third_of_a_low_screen() -> None:
 def test_long_lines_are_wrapped_in_a_narrow_screen() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.text = "日本語の文章をここに書く" * 2  # 24 characters of 2 cells each
-        app.box.attach("a file with a very long name.txt", "text")
+        app.box.form.attach("a file with a very long name.txt", "text")
         app.box.edit(app.box.text, 1, "message 1")
-        app.box.attach("a file with a very long name.txt", "text")
+        app.box.form.attach("a file with a very long name.txt", "text")
         await pilot.pause()
         rows = "".join(shown(app)).replace(" ", "").translate({ord(frame): "" for frame in "╭╮╰╯│─"})
         assert "日本語の文章をここに書く" * 2 in rows
@@ -142,7 +142,7 @@ def test_keys_with_nothing_to_do_are_left_to_the_app() -> None:
 
 def test_the_arrows_recall_what_was_sent_and_keep_what_is_typed() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.set_history(["first", "second"])
+        app.box.form.set_history(["first", "second"])
         await type_text(pilot, "draft")
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
@@ -155,7 +155,7 @@ def test_the_arrows_recall_what_was_sent_and_keep_what_is_typed() -> None:
 
 def test_a_recalled_text_that_was_changed_stays_so_until_something_is_sent() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.set_history(["first", "second"])
+        app.box.form.set_history(["first", "second"])
         await pilot.press("up", "x", "up", "down")
         assert app.box.text == "secondx"
         await pilot.press("enter", "up", "up")
@@ -167,7 +167,7 @@ def test_a_recalled_text_that_was_changed_stays_so_until_something_is_sent() -> 
 
 def test_the_arrows_move_inside_a_text_first() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.set_history(["one\ntwo"])
+        app.box.form.set_history(["one\ntwo"])
         await pilot.press("a", "ctrl+j", "b", "up")
         assert app.box.text == "a\nb"
         await pilot.press("up")
@@ -193,21 +193,21 @@ def test_what_is_sent_is_recalled_at_once() -> None:
 
 def test_what_is_put_away_comes_back_with_up() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        assert not app.box.put_away()
-        app.box.set_history(["sent"])
-        app.box.attach("notes.md", "notes")
+        assert not app.box.form.put_away()
+        app.box.form.set_history(["sent"])
+        app.box.form.attach("notes.md", "notes")
         await type_text(pilot, "one")
-        assert app.box.put_away()
-        assert (app.box.text, [each.name for each in app.box.attachments]) == ("", ["notes.md"])
+        assert app.box.form.put_away()
+        assert (app.box.text, [each.name for each in app.box.form.files]) == ("", ["notes.md"])
         await type_text(pilot, "two")
         await pilot.press("up")
         assert app.box.text == "one"
-        assert app.box.put_away(), "one that is recalled only covers what is typed"
+        assert app.box.form.put_away(), "one that is recalled only covers what is typed"
         assert app.box.text == "two"
         app.box.edit("a message", 1)
         await type_text(pilot, "!")
-        assert app.box.put_away()
-        assert (app.box.text, app.box.editing) == ("two", None)
+        assert app.box.form.put_away()
+        assert (app.box.text, app.box.form.editing) == ("two", None)
         await pilot.press("up")
         assert app.box.text == "a message!"
 
@@ -217,14 +217,14 @@ def test_what_is_put_away_comes_back_with_up() -> None:
 def test_editing_gives_back_what_was_typed() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         await type_text(pilot, "draft")
-        app.box.attach("a.txt", "A")
+        app.box.form.attach("a.txt", "A")
         app.box.edit("old words", 7, "message 3")
         await pilot.pause()
         assert any("editing message 3 · Esc cancels" in row for row in shown(app))
         await pilot.press("!", "enter")
         assert app.posted == [Composer.Sent("old words!", 7, ())]
-        assert (app.box.text, app.box.editing) == ("draft", None)
-        assert app.box.attachments == (Attachment("a.txt", "A"),)
+        assert (app.box.text, app.box.form.editing) == ("draft", None)
+        assert app.box.form.files == (Attachment("a.txt", "A"),)
 
     drive(test)
 
@@ -243,7 +243,7 @@ def test_a_draft_may_be_put_in_before_the_box_is_shown() -> None:
     class Restored(ComposerApp):
         def compose(self) -> ComposeResult:
             self.box.text = "restored"
-            self.box.attach("a.txt", "A")
+            self.box.form.attach("a.txt", "A")
             yield self.box
 
     async def test() -> None:
@@ -263,7 +263,7 @@ def test_escape_stops_editing_and_then_is_the_apps() -> None:
         app.box.edit("other", 8)
         await pilot.press("escape")
         assert app.posted == []
-        assert (app.box.text, app.box.editing, app.left) == ("draft", None, [])
+        assert (app.box.text, app.box.form.editing, app.left) == ("draft", None, [])
         assert not any("Esc cancels" in row for row in shown(app))
         await pilot.press("escape")
         assert app.left == ["escape"]
@@ -273,16 +273,16 @@ def test_escape_stops_editing_and_then_is_the_apps() -> None:
 
 def test_files_go_with_the_message() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.attach("a.txt", "1\n2\n")
-        app.box.attach("b.txt", "one")
-        app.box.attach("a.txt", "1\n2\n3")
+        app.box.form.attach("a.txt", "1\n2\n")
+        app.box.form.attach("b.txt", "one")
+        app.box.form.attach("a.txt", "1\n2\n3")
         await pilot.pause()
         row = next(row for row in shown(app) if "b.txt" in row)
         chips = [chip.strip() for chip in row.strip().split("   ")]
         assert chips == ["b.txt, 1 line", "a.txt, 3 lines", "backspace removes the last"]
         await pilot.press("x", "backspace", "backspace", "enter")
         assert app.posted == [Composer.Sent("", None, (Attachment("b.txt", "one"),))]
-        assert app.box.attachments == ()
+        assert app.box.form.files == ()
 
     drive(test)
 
@@ -291,7 +291,7 @@ def test_a_draft_is_posted_soon_after_it_changed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tui.composer.composer._SAVE_AFTER_S", 0.01)
 
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.set_history(["sent before"])
+        app.box.form.set_history(["sent before"])
         await type_text(pilot, "dr")
         await pilot.pause(0.1)
         assert app.drafts[-1] == "dr"
@@ -308,7 +308,7 @@ def test_a_draft_is_posted_soon_after_it_changed(monkeypatch: pytest.MonkeyPatch
 def test_the_placeholder_says_what_to_do() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         assert any("Type here" in row for row in shown(app))
-        app.box.placeholder = "Type while the model loads"
+        app.box.form.set_placeholder("Type while the model loads")
         await pilot.pause()
         assert any("Type while the model loads" in row for row in shown(app))
 
@@ -331,16 +331,16 @@ def test_what_is_typed_differs_from_what_is_behind_it(theme: str) -> None:
 
 def test_what_waited_comes_back_behind_an_edit() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.wait(Composer.Sent("first", None, (Attachment("a.txt", "text"),)))
-        app.box.wait(Composer.Sent("second", None, ()))
+        app.box.queue.push(Composer.Sent("first", None, (Attachment("a.txt", "text"),)))
+        app.box.queue.push(Composer.Sent("second", None, ()))
         app.box.text = "typed"
         app.box.edit("said before", 7)
         assert app.box.unsent == "first\n\nsecond\n\nsaid before\n\ntyped"
-        app.box.take_back()
+        app.box.queue.take_back()
         assert app.box.text == "said before"
         await pilot.press("escape")
         assert app.box.text == "first\n\nsecond\n\ntyped"
-        assert [each.name for each in app.box.attachments] == ["a.txt"]
+        assert [each.name for each in app.box.form.files] == ["a.txt"]
 
     drive(test)
 
@@ -348,7 +348,7 @@ def test_what_waited_comes_back_behind_an_edit() -> None:
 def test_many_messages_that_wait_take_few_rows() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         for text in ("one\ntwo", "x" * 200, "three", "four", "five"):
-            app.box.wait(Composer.Sent(text, None, ()))
+            app.box.queue.push(Composer.Sent(text, None, ()))
         await pilot.pause()
         rows = [row.strip() for row in shown(app)]
         first = rows.index("one two")

@@ -5,23 +5,23 @@ from textual import events
 from textual.pilot import Pilot
 
 from support.composer_app import ComposerApp, drive, shown, type_text
-from tui.composer import Completion
+from tui.composer import CompletionItem
 from tui.composer.popup import Popup
 
 COMMANDS = [
-    Completion("/clear", "begin anew"),
-    Completion("/model", "change the model"),
-    Completion("/save", "name the chat"),
-    Completion("/set ", "change a setting"),
-    Completion("/settings", "look at all of them"),
+    CompletionItem("/clear", "begin anew"),
+    CompletionItem("/model", "change the model"),
+    CompletionItem("/save", "name the chat"),
+    CompletionItem("/set ", "change a setting"),
+    CompletionItem("/settings", "look at all of them"),
 ]
-MODELS = [Completion("builtin", "comes with it"), Completion("qwen", "pulled")]
+MODELS = [CompletionItem("builtin", "comes with it"), CompletionItem("qwen", "pulled")]
 
 
-def complete(text: str, cursor: int) -> list[Completion]:
+def complete(text: str, cursor: int) -> list[CompletionItem]:
     name, space, argument = text[:cursor].partition(" ")
     if not text.startswith("/"):
-        return [Completion("@everyone", "all")] if text[:cursor].endswith("@") else []
+        return [CompletionItem("@everyone", "all")] if text[:cursor].endswith("@") else []
     if not space:
         return [each for each in COMMANDS if each.text.startswith(name)]
     return [each for each in MODELS if name == "/model" and each.text.startswith(argument)]
@@ -155,7 +155,7 @@ def test_escape_closes_it_until_another_word_is_begun() -> None:
 def test_it_lies_over_what_is_above_and_shows_help() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         above = app.query_one("#above").region
-        app.box.set_completer(lambda text, cursor: [Completion(f"/c{n}", f"help {n}") for n in range(20)])
+        app.box.set_completer(lambda text, cursor: [CompletionItem(f"/c{n}", f"help {n}") for n in range(20)])
         await pilot.press("/")
         await pilot.pause()
         rows = shown(app)
@@ -171,7 +171,7 @@ def test_it_lies_over_what_is_above_and_shows_help() -> None:
 
 def test_it_stays_on_a_small_screen() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.set_completer(lambda text, cursor: [Completion(f"/c{n}", "long help " * 9) for n in range(20)])
+        app.box.set_completer(lambda text, cursor: [CompletionItem(f"/c{n}", "long help " * 9) for n in range(20)])
         await pilot.press("/")
         await pilot.pause()
         rows = shown(app)
@@ -184,7 +184,7 @@ def test_it_stays_on_a_small_screen() -> None:
 def test_a_command_that_is_recalled_opens_no_list() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.set_completer(complete)
-        app.box.set_history(["first", "/s", "/m"])
+        app.box.form.set_history(["first", "/s", "/m"])
         await pilot.press("up", "up", "up")
         assert (app.box.text, names(app)) == ("first", [])
         await pilot.press("down", "enter")

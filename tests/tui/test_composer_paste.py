@@ -123,7 +123,7 @@ def test_a_text_that_is_too_long_to_be_edited_is_kept_as_a_chip() -> None:
 
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.text = text
-        app.box.set_history(["short", text])
+        app.box.form.set_history(["short", text])
         await pilot.press("ctrl+o", "up")
         assert app.editor.text == "short"
         assert app.box.text == "short\n\n" + text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.composer import Completion
+from tui.composer import CompletionItem
 from tui.composer.completion import word_start
 from tui.composer.paths import complete_path
 
@@ -28,8 +28,8 @@ def texts(typed: str) -> list[str]:
 
 def test_files_and_folders_by_name(folder: Path) -> None:
     assert texts("") == ["alpha.txt", "Beta.md", "home/", r"My\ Notes/"]
-    assert complete_path("a") == [Completion("alpha.txt", "12 bytes", "alpha.txt")]
-    assert complete_path("h") == [Completion("home/", "folder", "home/")]
+    assert complete_path("a") == [CompletionItem("alpha.txt", "12 bytes", "alpha.txt")]
+    assert complete_path("h") == [CompletionItem("home/", "folder", "home/")]
 
 
 def test_case_does_not_matter_and_what_is_typed_before_the_name_stays(folder: Path) -> None:

@@ -20,13 +20,13 @@ from support.instrument_readings import (
 )
 from tui.core.activity import Phase, Reading
 from tui.instruments.bars import bar, level, share, sparkline
-from tui.instruments.entries import SECTIONS
-from tui.instruments.figures import figures_line
-from tui.instruments.fit import columns, fit
+from tui.instruments.metric_row import BarValue, SparklineValue, TextValue
+from tui.instruments.metric_values import metric_values
+from tui.instruments.metrics import SECTIONS
 from tui.instruments.numbers import Words, milliseconds, part_of, remaining, seconds, speed
-from tui.instruments.parts import status
-from tui.instruments.rows import Bar, Figure, Spark
-from tui.instruments.values import values
+from tui.instruments.reply_stats import reply_stats_line
+from tui.instruments.status_layout import columns, fit_segments
+from tui.instruments.status_text import status
 
 STATS = {
     "prompt_tokens": 2048,
@@ -107,7 +107,7 @@ def test_a_sparkline_of_nothing_keeps_its_place() -> None:
 
 
 def test_the_line_under_a_reply() -> None:
-    assert figures_line(STATS, "eog") == (
+    assert reply_stats_line(STATS, "eog") == (
         "TTFT 0.21 s · 45.3 t/s · 128 tokens · p95 24 ms · MBU 0.84 · 1,912 of 2,048 reused"
     )
 
@@ -120,21 +120,24 @@ def test_the_line_under_a_reply() -> None:
     ],
 )
 def test_another_end_is_said_in_words_before_the_figures(reason: str | None, said: str) -> None:
-    assert figures_line(STATS, reason).startswith(said)
+    assert reply_stats_line(STATS, reason).startswith(said)
 
 
 def test_what_the_model_did_not_see_comes_first_of_all() -> None:
-    assert figures_line(STATS, "cancelled", 1204).startswith("did not see 1,204 tokens · stopped by you · TTFT")
+    assert reply_stats_line(STATS, "cancelled", 1204).startswith("did not see 1,204 tokens · stopped by you · TTFT")
 
 
 def test_a_line_without_figures_says_what_is_known() -> None:
-    assert figures_line({"generated_tokens": 1, "ttft_s": None, "itl_ms": None, "cached_tokens": 0}, "eog") == "1 token"
-    assert figures_line({}, "eog") == ""
+    assert (
+        reply_stats_line({"generated_tokens": 1, "ttft_s": None, "itl_ms": None, "cached_tokens": 0}, "eog")
+        == "1 token"
+    )
+    assert reply_stats_line({}, "eog") == ""
 
 
 def test_stats_of_a_foreign_file_cannot_break_the_line() -> None:
     foreign = {"ttft_s": "\x1b[2J", "decode_tps": float("nan"), "mbu": True, "itl_ms": [3], "prompt_tokens": 10**400}
-    assert figures_line(foreign | {"generated_tokens": -1, "cached_tokens": 3}, "\x1b]0;x") == ""
+    assert reply_stats_line(foreign | {"generated_tokens": -1, "cached_tokens": 3}, "\x1b]0;x") == ""
 
 
 def test_what_fits_is_taken_by_importance_and_grows_where_there_is_room() -> None:
@@ -143,9 +146,13 @@ def test_what_fits_is_taken_by_importance_and_grows_where_there_is_room() -> Non
 
     forms = {"first": [words(4)], "second": [words(6), words(20)], "third": [words(3)]}
     order = "first second third second"
-    assert list(fit(forms, order.split(), 11)) == ["first", "third"]  # 4 + 2 + 6 is too wide, 4 + 2 + 3 is not
-    assert [columns(w) for w in fit(forms, order.split(), 30).values()] == [4, 6, 3]
-    assert [columns(w) for w in fit(forms, order.split(), 31).values()] == [4, 20, 3]  # and two gaps of 2
+    assert list(fit_segments(forms, order.split(), 11)) == ["first", "third"]  # 4 + 2 + 6 is too wide, 4 + 2 + 3 is not
+    assert [columns(w) for w in fit_segments(forms, order.split(), 30).values()] == [4, 6, 3]
+    assert [columns(w) for w in fit_segments(forms, order.split(), 31).values()] == [
+        4,
+        20,
+        3,
+    ]  # and two gaps of 2
 
 
 @pytest.mark.parametrize("reading", ALL, ids=lambda reading: reading.phase.name)
@@ -193,8 +200,8 @@ def test_nothing_moves_while_figures_change(width: int) -> None:
 
 def test_what_is_dropped_and_by_which_policy_is_said_while_it_happens() -> None:
     assert "context full: dropped 1,204 tokens (drop oldest)" in plain(status(DROPPING, MEMORY, 160))
-    assert values(DROPPING, None)["overflow"] == Figure("drop oldest")
-    assert values(DROPPING, None)["dropped"] == Figure("1,204 tokens", "$text-warning")
+    assert metric_values(DROPPING, None)["overflow"] == TextValue("drop oldest")
+    assert metric_values(DROPPING, None)["dropped"] == TextValue("1,204 tokens", "$text-warning")
     slides = replace(DROPPING, overflow="window", phase=Phase.READY)
     assert "dropped 1,204 tokens (sliding window)" in plain(status(slides, MEMORY, 160))
     later = plain(status(replace(DROPPING, overflow="stop"), MEMORY, 160))
@@ -204,7 +211,7 @@ def test_what_is_dropped_and_by_which_policy_is_said_while_it_happens() -> None:
 def test_the_context_is_that_of_the_conversation_before_its_model_writes() -> None:
     resumed = replace(FRESH, counted=1024)
     assert "1,024 of 4,096" in plain(status(resumed, MEMORY, 120))
-    assert values(resumed, None)["context"] == Figure("1,024 of 4,096  25%")
+    assert metric_values(resumed, None)["context"] == TextValue("1,024 of 4,096  25%")
     assert replace(FRESH, counted=9000).used == 4096  # most of it was dropped
 
 
@@ -229,12 +236,12 @@ def test_a_models_name_cannot_drive_the_terminal() -> None:
 def test_the_panel_says_something_about_every_entry_and_nothing_else() -> None:
     names = {entry.name for entries in SECTIONS.values() for entry in entries}
     for reading in ALL:
-        assert set(values(reading, MEMORY)) == set(values(reading, None)) == names
+        assert set(metric_values(reading, MEMORY)) == set(metric_values(reading, None)) == names
 
 
 def test_the_panel_by_hand() -> None:
-    said = values(DECODE, MEMORY)
-    figures = {name: value.text for name, value in said.items() if isinstance(value, Figure)}
+    said = metric_values(DECODE, MEMORY)
+    figures = {name: value.text for name, value in said.items() if isinstance(value, TextValue)}
     assert figures == {
         "model": "qwen3-1.7b",
         "phase": "▼ writing",
@@ -257,25 +264,25 @@ def test_the_panel_by_hand() -> None:
         "process": "1.21 GB",
         "free": "5.23 GB",
     }
-    assert said["spark"] == Spark((22.1,) * 20, 22.1)
-    assert said["gauge"] == Bar(2176 / 4096, level(0.5))
+    assert said["spark"] == SparklineValue((22.1,) * 20, 22.1)
+    assert said["gauge"] == BarValue(2176 / 4096, level(0.5))
 
 
 def test_the_panel_while_the_prompt_is_read() -> None:
-    said = values(PREFILL, MEMORY)
-    assert said["progress"] == Bar(0.75, "$text-accent")  # 1,024 reused and 512 read, of 2,048
-    assert (said["left"], said["read"]) == (Figure("13 s"), Figure("1,536 of 2,048"))
-    assert isinstance(said["ttft"], Figure) and said["ttft"].text == "1.24 s"
+    said = metric_values(PREFILL, MEMORY)
+    assert said["progress"] == BarValue(0.75, "$text-accent")  # 1,024 reused and 512 read, of 2,048
+    assert (said["left"], said["read"]) == (TextValue("13 s"), TextValue("1,536 of 2,048"))
+    assert isinstance(said["ttft"], TextValue) and said["ttft"].text == "1.24 s"
 
 
 def test_what_is_read_again_when_the_context_slides_is_not_of_the_prompt() -> None:
     live = replace(WRITING_REPLY, prefill_done=1000, prefill_total=1500)  # of the prompt 136 were to be read
-    said = values(replace(DROPPING, live=live), None)
-    assert (said["read"], said["progress"]) == (Figure("1,000 of 1,500"), Bar(1000 / 1500, "$text-accent"))
+    said = metric_values(replace(DROPPING, live=live), None)
+    assert (said["read"], said["progress"]) == (TextValue("1,000 of 1,500"), BarValue(1000 / 1500, "$text-accent"))
 
 
 def test_the_panel_says_what_is_compiled() -> None:
-    assert values(LOADING, None)["phase"] == Figure("◌ compiling 3 of 12 kernels", "$text-warning")
+    assert metric_values(LOADING, None)["phase"] == TextValue("◌ compiling 3 of 12 kernels", "$text-warning")
 
 
 def test_the_widgets_bring_no_engine() -> None:
@@ -285,4 +292,4 @@ def test_the_widgets_bring_no_engine() -> None:
 
 
 def test_the_line_under_a_reply_needs_no_screen() -> None:
-    assert not loaded("from tui.instruments.figures import figures_line") & HEAVY
+    assert not loaded("from tui.instruments.reply_stats import reply_stats_line") & HEAVY

@@ -14,8 +14,8 @@ from textual.widgets import Static
 
 from support.instrument_readings import DECODE, DONE, FRESH, LOADING, MEMORY, PREFILL, WRITING_REPLY
 from tui.core.activity import Reading
+from tui.instruments.metric_row import MetricRow
 from tui.instruments.panel import Panel
-from tui.instruments.rows import Row
 from tui.instruments.status_line import StatusLine
 
 
@@ -153,7 +153,7 @@ def test_only_what_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> No
         app.show(DECODE)
         await pilot.pause()
         again: list[str | None] = []
-        monkeypatch.setattr(Row, "refresh", lambda row, **_: again.append(row.name))
+        monkeypatch.setattr(MetricRow, "refresh", lambda row, **_: again.append(row.name))
         monkeypatch.setattr(StatusLine, "refresh", lambda *_: again.append("line"))
         app.show(replace(DECODE, live=replace(WRITING_REPLY, elapsed_s=3.3)))
         assert again == []
@@ -177,7 +177,7 @@ def test_a_new_chat_empties_the_figures() -> None:
 
 def test_every_row_explains_itself() -> None:
     async def check(app: Screenful, pilot: Pilot[None]) -> None:
-        meanings = {row.name: str(row.tooltip or "") for row in app.query(Row)}
+        meanings = {row.name: str(row.tooltip or "") for row in app.query(MetricRow)}
         assert all(meanings.values())
         assert "Memory bandwidth" in meanings["mbu"]
         assert "MBU: Memory bandwidth" in str(app.query_one(StatusLine).tooltip)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from edgellm.terminal.sanitize import sanitize
-from tui.transcript.document import Document
+from tui.transcript.blocks import Block, CodeBlock, MarkdownBlock, block_lines
 from tui.transcript.lines import Line
-from tui.transcript.palette import Palette
-from tui.transcript.parser import Links, blocks
-from tui.transcript.pieces import Code, Piece, Prose, shown
+from tui.transcript.parser import Links, parse_blocks
+from tui.transcript.streamed_markdown import StreamedMarkdown
+from tui.transcript.styles import TranscriptStyles
 
-PALETTE = Palette.plain()
+PALETTE = TranscriptStyles.plain()
 BLOCKS = """plain words in a line that is somewhat long, and **bold** `code` *slanted*
 # Title|## Two|Under\\n===|Under\\n---|***||\\n|   |- item|- another **item**|* star|1. one|2. two|7) seven
   - inner|   continued|- [x] done|-|- |    indented code|\ttabbed|```python|```|````|~~~|  ```js|x = '''a|   ```
@@ -27,14 +27,14 @@ CODE = "def f(x):\n    return 1\n\n" * 30
 TEXTS = st.lists(st.one_of(st.sampled_from([*LINES, CODE]), st.text(max_size=12)), max_size=30).map("".join)
 
 
-def pieces(text: str, running: bool = False) -> list[Piece]:
-    document = Document()
+def blocks(text: str, running: bool = False) -> list[Block]:
+    document = StreamedMarkdown()
     document.update(text, running)
-    return document.pieces
+    return document.blocks
 
 
 def lines(text: str, width: int = 40) -> list[Line]:
-    return [line for piece in pieces(text) for line in shown(piece, PALETTE, width)]
+    return [line for block in blocks(text) for line in block_lines(block, PALETTE, width)]
 
 
 def look(text: str, width: int = 40) -> list[str]:
@@ -46,26 +46,28 @@ def marked(lines: Iterable[str]) -> list[str]:
 
 
 def links_of(text: str) -> Links:
-    return blocks(sanitize(text))[1]
+    return parse_blocks(sanitize(text))[1]
 
 
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, st.lists(st.integers(1, 40), min_size=1, max_size=20), st.booleans())
 def test_a_text_that_grew_is_shown_like_one_that_was_there_at_once(text: str, steps: list[int], running: bool) -> None:
-    document, at, step = Document(), 0, 0
+    document, at, step = StreamedMarkdown(), 0, 0
     while at < len(text):
         at += steps[step % len(steps)]
         step += 1
         document.update(text[:at], running=True)
     document.update(text, running)
-    assert document.pieces == pieces(text, running)
+    assert document.blocks == blocks(text, running)
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 def test_pieces_show_what_the_text_parsed_as_a_whole_shows(text: str) -> None:
     """Blank lines aside: a list is cut into items, each loose or tight for itself."""
-    whole = shown(Prose("\n".join(sanitize(text).split("\n")), gap=False, links=links_of(text)), PALETTE, 60)
+    whole = block_lines(
+        MarkdownBlock("\n".join(sanitize(text).split("\n")), gap=False, links=links_of(text)), PALETTE, 60
+    )
     assert marked(look(text, 60)) == marked(line.text.rstrip() for line in whole)
 
 
@@ -159,20 +161,22 @@ def test_a_table_that_does_not_fit_is_broken_in_its_cells_and_then_into_records(
     ]
 
 
-def links_in(document: Document) -> list[tuple[str, str]]:
-    segments = (part for piece in document.pieces for line in shown(piece, PALETTE, 200) for part in line.segments)
+def links_in(document: StreamedMarkdown) -> list[tuple[str, str]]:
+    segments = (
+        part for block in document.blocks for line in block_lines(block, PALETTE, 200) for part in line.segments
+    )
     return [(part.text, part.style.link) for part in segments if part.style and part.style.link]
 
 
 def test_links_lead_only_to_the_web_and_to_mail() -> None:
-    document = Document()
+    document = StreamedMarkdown()
     document.update("[web](https://a.b/c) [mail](mailto:a@b) [f](file:///x) <https://d.e> [s](ssh://x)", running=False)
     assert links_in(document) == [("web", "https://a.b/c"), ("mail", "mailto:a@b"), ("https://d.e", "https://d.e")]
 
 
 def test_a_reference_is_a_link_wherever_it_is_defined() -> None:
     text = "see [it] here\n\nmore\n\nand more\n\n"
-    document = Document()
+    document = StreamedMarkdown()
     document.update(text, running=True)
     assert links_in(document) == []
     document.update(text + "[it]: https://x.y\n", running=True)
@@ -186,12 +190,14 @@ def test_what_nobody_wrote_by_hand_is_shown_as_it_is() -> None:
 
 def test_code_is_cut_only_where_no_string_goes_on() -> None:
     code = ["def f():", '    """Text', *["    more"] * 60, '    """', "", "def g():", "    pass"] * 3
-    parts = [piece for piece in pieces("```python\n" + "\n".join(code) + "\n```\n") if isinstance(piece, Code)]
-    assert "\n".join(piece.source for piece in parts).split("\n") == code
+    parts = [block for block in blocks("```python\n" + "\n".join(code) + "\n```\n") if isinstance(block, CodeBlock)]
+    assert "\n".join(block.source for block in parts).split("\n") == code
     assert len(parts) > 3
-    assert [piece.label for piece in parts] == [1] + [None] * (len(parts) - 1)
+    assert [block.label for block in parts] == [1] + [None] * (len(parts) - 1)
     plain = "\n".join(["x = 1", "def f(x):", "    return x", ""] * 60)
-    starts = [piece.source.split("\n")[0] for piece in pieces(f"```python\n{plain}\n```\n") if isinstance(piece, Code)]
+    starts = [
+        block.source.split("\n")[0] for block in blocks(f"```python\n{plain}\n```\n") if isinstance(block, CodeBlock)
+    ]
     assert len(starts) > 3
     assert set(starts) <= {"x = 1", "def f(x):"}
 
@@ -212,7 +218,7 @@ def test_code_is_cut_only_where_no_string_goes_on() -> None:
     ],
 )
 def test_what_is_unfinished_looks_as_it_will(source: str, expected: list[str]) -> None:
-    shown_lines = [line for piece in pieces(source, running=True) for line in shown(piece, PALETTE, 37)]
+    shown_lines = [line for block in blocks(source, running=True) for line in block_lines(block, PALETTE, 37)]
     assert [line.text.rstrip() for line in shown_lines] == expected
 
 
@@ -242,7 +248,7 @@ def test_formulas_stay_as_they_are_written(around: str, formula: str) -> None:
 
 def test_a_mark_that_nothing_ends_has_the_lines_to_the_next_blank_one() -> None:
     marks = "\\[ a\n" * 200
-    tokens, _ = blocks(f"{marks}\n$$\nb\n$$\n\n\\[ c\n\\]\n$$ d $$ e")
+    tokens, _ = parse_blocks(f"{marks}\n$$\nb\n$$\n\n\\[ c\n\\]\n$$ d $$ e")
     assert [token.content for token in tokens if token.type == "maths"] == [marks[:-1], "$$\nb\n$$", "\\[ c\n\\]"]
 
 

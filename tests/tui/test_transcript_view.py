@@ -9,22 +9,24 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
-from tui.transcript import Entry, Transcript, cache
-from tui.transcript.document import Document
+from tui.transcript import Transcript, TranscriptEntry, cache
+from tui.transcript.blocks import Block, PlainText, block_lines
+from tui.transcript.copying import answer_code
 from tui.transcript.lines import Line
-from tui.transcript.palette import Palette
-from tui.transcript.pieces import Piece, Plain, shown
+from tui.transcript.streamed_markdown import StreamedMarkdown
+from tui.transcript.styles import TranscriptStyles
 
 REPLY = "Some **words**.\n\n- one\n- two\n\n```python\nx = 1\n```\n\n> quote\n\nA long line: " + "word " * 30
 CHAT = [
-    Entry(key, "user" if key % 2 else "assistant", f"number {key}\n\n" + REPLY * (key % 5)) for key in range(1, 201)
+    TranscriptEntry(key, "user" if key % 2 else "assistant", f"number {key}\n\n" + REPLY * (key % 5))
+    for key in range(1, 201)
 ]
 
 
 class Host(App[None]):
     """An application with nothing but the transcript, which keeps the messages that come from it."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[TranscriptEntry]) -> None:
         super().__init__()
         self.entries = entries
         self.heard: list[Message] = []
@@ -49,7 +51,7 @@ class Host(App[None]):
 Test = Callable[[Host, Transcript, Pilot[None]], Awaitable[None]]
 
 
-def on_screen(entries: Sequence[Entry], test: Test, size: tuple[int, int] = (80, 24)) -> None:
+def on_screen(entries: Sequence[TranscriptEntry], test: Test, size: tuple[int, int] = (80, 24)) -> None:
     async def run() -> None:
         app = Host(entries)
         async with app.run_test(size=size) as pilot:
@@ -68,14 +70,14 @@ def test_a_reply_that_streams_looks_like_one_that_was_there_at_once_and_its_end_
         for end in range(0, len(REPLY * 3), 17):
             view.set_text(2, (REPLY * 3)[:end])
             await pilot.pause(0)
-        view.replace(Entry(2, "assistant", REPLY * 3, figures="45 t/s"))
+        view.replace(TranscriptEntry(2, "assistant", REPLY * 3, figures="45 t/s"))
         streamed = seen(view)
         assert streamed[-1].strip() == "45 t/s"
         view.show([])
-        view.show([Entry(1, "user", "Hi"), Entry(2, "assistant", REPLY * 3, figures="45 t/s")])
+        view.show([TranscriptEntry(1, "user", "Hi"), TranscriptEntry(2, "assistant", REPLY * 3, figures="45 t/s")])
         assert seen(view) == streamed
 
-    on_screen([Entry(1, "user", "Hi"), Entry(2, "assistant", "", running=True)], test)
+    on_screen([TranscriptEntry(1, "user", "Hi"), TranscriptEntry(2, "assistant", "", running=True)], test)
 
 
 def test_scrolling_up_stops_following_and_the_end_begins_it_again() -> None:
@@ -129,19 +131,19 @@ def test_a_resize_keeps_the_place() -> None:
 
 
 def test_only_what_is_seen_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    rendered: list[Piece] = []
+    rendered: list[Block] = []
 
-    def counted(piece: Piece, palette: Palette, width: int) -> list[Line]:
-        rendered.append(piece)
-        return shown(piece, palette, width)
+    def counted(block: Block, styles: TranscriptStyles, width: int) -> list[Line]:
+        rendered.append(block)
+        return block_lines(block, styles, width)
 
-    monkeypatch.setattr(cache, "shown", counted)
+    monkeypatch.setattr(cache, "block_lines", counted)
 
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
         assert len(rendered) < 40
         rendered.clear()
         text = REPLY * 50
-        view.show([*CHAT, Entry(300, "assistant", text, running=True)])
+        view.show([*CHAT, TranscriptEntry(300, "assistant", text, running=True)])
         rendered.clear()
         view.set_text(300, text + " and more")
         assert len(rendered) == 1
@@ -152,13 +154,13 @@ def test_only_what_is_seen_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_change_of_all_entries_parses_only_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when a long conversation outgrows the context."""
     parsed: list[str] = []
-    update = Document.update
+    update = StreamedMarkdown.update
 
-    def counted(document: Document, text: str, running: bool) -> None:
+    def counted(document: StreamedMarkdown, text: str, running: bool) -> None:
         parsed.append(text)
         update(document, text, running)
 
-    monkeypatch.setattr(Document, "update", counted)
+    monkeypatch.setattr(StreamedMarkdown, "update", counted)
 
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
         parsed.clear()
@@ -170,22 +172,25 @@ def test_a_change_of_all_entries_parses_only_what_is_seen(monkeypatch: pytest.Mo
 
 
 def test_lines_are_kept_for_what_was_shown_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    rendered: list[Piece] = []
+    rendered: list[Block] = []
 
-    def counted(piece: Piece, palette: Palette, width: int) -> list[Line]:
-        rendered.append(piece)
-        return shown(piece, palette, width)
+    def counted(block: Block, styles: TranscriptStyles, width: int) -> list[Line]:
+        rendered.append(block)
+        return block_lines(block, styles, width)
 
-    monkeypatch.setattr(cache, "shown", counted)
-    kept, pieces = cache.LineCache(Palette.plain(), 80), [Plain(f"{number}\nsecond") for number in range(5_000)]
-    for piece in pieces:
-        kept.lines(piece)
+    monkeypatch.setattr(cache, "block_lines", counted)
+    kept, blocks = (
+        cache.LineCache(TranscriptStyles.plain(), 80),
+        [PlainText(f"{number}\nsecond") for number in range(5_000)],
+    )
+    for block in blocks:
+        kept.lines(block)
     rendered.clear()
-    for piece in pieces[-1_000:]:
-        kept.lines(piece)
+    for block in blocks[-1_000:]:
+        kept.lines(block)
     assert rendered == []
-    assert len(kept.lines(pieces[0])) == 2
-    assert rendered == [pieces[0]]
+    assert len(kept.lines(blocks[0])) == 2
+    assert rendered == [blocks[0]]
 
 
 def test_messages_are_selected_with_keys_and_come_into_view() -> None:
@@ -207,7 +212,7 @@ def test_code_and_messages_are_copied_as_written() -> None:
     text = "<think>\n```\nno\n```\n</think>\nText\n```sh\nls\t-l\n\n```\n- item\n  ```\n  nested\n  ```\n"
 
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
-        assert view.code_blocks(2) == ["ls\t-l\n", "nested"]
+        assert answer_code(TranscriptEntry(2, "assistant", text)) == ["ls\t-l\n", "nested"]
         for key, copied in (("c", "nested"), ("1", "ls\t-l\n"), ("2", "nested"), ("y", "Bye  **now**")):
             await pilot.press(key)
             assert app.clipboard == copied
@@ -217,7 +222,14 @@ def test_code_and_messages_are_copied_as_written() -> None:
         await pilot.click(offset=(20, line))
         assert app.clipboard == "ls\t-l\n"
 
-    on_screen([Entry(1, "user", "Hi"), Entry(2, "assistant", text), Entry(3, "user", "Bye  **now**")], test)
+    on_screen(
+        [
+            TranscriptEntry(1, "user", "Hi"),
+            TranscriptEntry(2, "assistant", text),
+            TranscriptEntry(3, "user", "Bye  **now**"),
+        ],
+        test,
+    )
 
 
 def test_a_long_message_is_folded_in_its_middle_until_it_is_opened() -> None:
@@ -235,13 +247,13 @@ def test_a_long_message_is_folded_in_its_middle_until_it_is_opened() -> None:
         await pilot.press("home")
         assert any("▾ 100 lines" in line for line in seen(view))
 
-    on_screen([Entry(1, "user", text)], test)
+    on_screen([TranscriptEntry(1, "user", text)], test)
 
 
 def test_a_thought_is_folded_until_it_is_opened() -> None:
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
         assert "  ▸ thinking: 2 words" in seen(view)
-        view.replace(Entry(1, "assistant", "<think>\nSome deep words\n</think>\n\nThe answer"))
+        view.replace(TranscriptEntry(1, "assistant", "<think>\nSome deep words\n</think>\n\nThe answer"))
         folded = seen(view)
         assert [line.strip() for line in folded if line][1:] == ["▸ thought for 3 words", "The answer"]
         await pilot.press("t")
@@ -253,7 +265,7 @@ def test_a_thought_is_folded_until_it_is_opened() -> None:
         await pilot.click(offset=(5, next(y for y, line in enumerate(seen(view)) if "▾" in line)))
         assert seen(view) == folded
 
-    on_screen([Entry(1, "assistant", "<think>\nSome deep</thi", running=True)], test)
+    on_screen([TranscriptEntry(1, "assistant", "<think>\nSome deep</thi", running=True)], test)
 
 
 def test_a_click_on_the_version_marker_asks_for_another_version() -> None:
@@ -266,7 +278,7 @@ def test_a_click_on_the_version_marker_asks_for_another_version() -> None:
             *((7, -1), (7, 1))
         ]
 
-    on_screen([Entry(7, "assistant", "Hello", version=2, versions=3)], test)
+    on_screen([TranscriptEntry(7, "assistant", "Hello", version=2, versions=3)], test)
 
 
 def test_what_the_mouse_selects_is_copied_without_decoration_and_line_breaks_of_the_screen() -> None:
@@ -282,14 +294,14 @@ def test_what_the_mouse_selects_is_copied_without_decoration_and_line_breaks_of_
 
     text = "- item " + "word " * 30 + "end\n\n```text\ncode line\n```\n"
 
-    on_screen([Entry(1, "assistant", text)], test)
+    on_screen([TranscriptEntry(1, "assistant", text)], test)
 
 
 def test_what_a_user_wrote_is_shown_as_it_is() -> None:
     async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
         assert [line for line in seen(view) if line] == ["▎ You", "▎ # no title", "▎   - *a*  b", "▎ ␛[31m"]
 
-    on_screen([Entry(1, "user", "# no title\n  - *a*  b\n\x1b[31m")], test)
+    on_screen([TranscriptEntry(1, "user", "# no title\n  - *a*  b\n\x1b[31m")], test)
 
 
 def test_another_theme_changes_the_colours() -> None:
@@ -303,4 +315,4 @@ def test_another_theme_changes_the_colours() -> None:
         await pilot.pause()
         assert not dark & colours()
 
-    on_screen([Entry(1, "assistant", REPLY)], test)
+    on_screen([TranscriptEntry(1, "assistant", REPLY)], test)

@@ -15,10 +15,10 @@ from edgellm.perf.plan import Plan
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
-from tui.models.catalog import Shelf, local_rows, offered_rows
+from tui.models.catalog import ModelCatalog, local_rows, offered_rows
 from tui.models.columns import HERE, fitted, heading, offered, row_line, visible
 from tui.models.row import Fit, ModelRow, fit
-from tui.models.typed import typed_row
+from tui.models.typed_name import typed_row
 
 __all__ = ["machine"]
 
@@ -151,14 +151,14 @@ def test_long_names_are_cut_in_the_middle() -> None:
 
 
 def whole_shelf() -> tuple[ModelRow, ...]:
-    """What a shelf has when it is complete; each look at it before shows the beginning of that."""
+    """What a catalog has when it is complete; each look at it before shows the beginning of that."""
     looks: list[tuple[ModelRow, ...]] = []
-    shelf = Shelf(lambda: looks.append(shelf.rows))
-    shelf._read()
-    assert shelf.complete
-    assert all(rows == shelf.rows[: len(rows)] for rows in looks)
-    assert len(looks) == len(shelf.rows) + 1
-    return shelf.rows
+    catalog = ModelCatalog(lambda: looks.append(catalog.rows))
+    catalog._read()
+    assert catalog.complete
+    assert all(rows == catalog.rows[: len(rows)] for rows in looks)
+    assert len(looks) == len(catalog.rows) + 1
+    return catalog.rows
 
 
 def test_a_model_is_told_with_its_plan(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

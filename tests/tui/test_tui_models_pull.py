@@ -13,6 +13,7 @@ from support.hub_server import Hub, breaks_off, drips, hub, sends
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
 from support.tui_models_app import PickerApp, complete, enter, play, some_of_it, until
+from tui.models.pull_status import PullStatus
 
 __all__ = ["hub", "machine"]
 
@@ -155,7 +156,7 @@ def test_closing_stops_the_pull(machine: Machine, hub: Hub) -> None:
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)
         await some_of_it(app, pilot)
-        pulls.append(app.picker._pull)
+        pulls.append(app.picker.query_one(PullStatus).pull)
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert app.chosen == [None]
@@ -194,7 +195,7 @@ def test_what_goes_wrong_is_a_line(
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, typed)
-        await until(pilot, lambda: app.picker._pull is None)
+        await until(pilot, lambda: app.picker.query_one(PullStatus).pull is None)
         assert words in app.pulling
         assert "\n" not in app.pulling
         await pilot.press("escape")
@@ -208,7 +209,7 @@ def test_a_full_disk_is_told(machine: Machine, hub: Hub, monkeypatch: pytest.Mon
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)
-        await until(pilot, lambda: app.picker._pull is None)
+        await until(pilot, lambda: app.picker.query_one(PullStatus).pull is None)
         assert "200 kB are to come, but 1 kB are free" in app.pulling
 
     play(script)
@@ -228,6 +229,6 @@ def test_one_at_a_time_and_the_note_of_an_architecture(machine: Machine, hub: Hu
         await pilot.pause()
         assert len(hub.files_asked) == 1
         await pilot.press("escape")
-        await until(pilot, lambda: app.picker._pull is None)
+        await until(pilot, lambda: app.picker.query_one(PullStatus).pull is None)
 
     play(script)

@@ -107,7 +107,7 @@ def test_what_is_highlighted_is_told_in_full() -> None:
         assert "\n│ ends in the middle of tensor blk.0; download it again" in app.text
         await pilot.press(*"xyz")
         await pilot.pause()
-        assert "nothing here is called so" in app.text
+        assert "no model here has this name" in app.text
 
     play(script, size=(60, 20))
 
@@ -192,7 +192,7 @@ def test_a_file_that_never_answers_holds_up_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tui.models.catalog.offered_rows", lambda: iter(OFFERED))
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: len(app.picker._shelf.rows) == 2)
+        await until(pilot, lambda: len(app.picker._catalog.rows) == 2)
         assert "looking for models" in app.text
         await pilot.press("enter")
         assert app.chosen == []

@@ -10,7 +10,7 @@ from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeModel
 from tui.views.inspector import InspectorScreen
 from tui.views.lines import Lines
-from tui.views.prompt import Prompt
+from tui.views.prompt_tokens import PromptTokens
 from tui.views.wrapped import Line
 
 START, END = "<|im_start|>", "<|im_end|>"
@@ -43,7 +43,7 @@ def plain(lines: Sequence[Line]) -> list[str]:
 
 
 def test_the_text_is_whole_and_coloured_by_role() -> None:
-    lines = Prompt(inspection(HELLO)).text(80)
+    lines = PromptTokens(inspection(HELLO)).text(80)
     assert lines == [
         ((START, "special"), ("user", "muted")),
         (("Hello", "user"), (END, "special")),
@@ -53,7 +53,7 @@ def test_the_text_is_whole_and_coloured_by_role() -> None:
 
 
 def test_tokens_have_their_place_id_role_and_piece() -> None:
-    prompt = Prompt(inspection(HELLO))
+    prompt = PromptTokens(inspection(HELLO))
     assert len(prompt) == 8
     assert plain([prompt[1], prompt[2], prompt[4]]) == [
         "        1      101 template   ▏user\\n▕",
@@ -74,19 +74,19 @@ def test_tokens_have_their_place_id_role_and_piece() -> None:
     ],
 )
 def test_characters_in_several_tokens_are_whole_in_the_text(pieces: list[str], text: str) -> None:
-    (line,) = plain(Prompt(inspection([(piece, "user") for piece in pieces], text)).text(80))
+    (line,) = plain(PromptTokens(inspection([(piece, "user") for piece in pieces], text)).text(80))
     assert line.removeprefix(START).strip() == text
 
 
 def test_pieces_that_spell_no_text_are_shown_as_they_are() -> None:
     seen = inspection([("a", "user"), ("\ufffd", "user"), ("b", "user")], "something else")
-    assert plain(Prompt(seen).text(80)) == ["a\ufffdb"]
+    assert plain(PromptTokens(seen).text(80)) == ["a\ufffdb"]
 
 
 def test_without_roles_only_special_tokens_stand_out() -> None:
     seen = inspection(HELLO)
     without = Inspection(**{**vars(seen), "roles": None})
-    assert Prompt(without).text(80)[1] == (("Hello", "plain"), (END, "special"))
+    assert PromptTokens(without).text(80)[1] == (("Hello", "plain"), (END, "special"))
 
 
 async def inspected(chat: Driven) -> InspectorScreen:

@@ -9,8 +9,8 @@ from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeModel
 from tui.core.settings import SETTINGS
 from tui.core.store import Store
-from tui.views.choice import Choice
-from tui.views.row import Row
+from tui.views.choice_field import ChoiceField
+from tui.views.setting_row import SettingRow
 from tui.views.settings import SettingsScreen
 
 SIZE = (80, 24)
@@ -31,8 +31,8 @@ def line(chat: Driven, name: str) -> str:
 
 async def with_focus(chat: Driven, name: str) -> None:
     """Go to a setting."""
-    row = next(row for row in chat.app.screen.query(Row) if str(row.query_one(".name", Label).content) == name)
-    row.query_one("Input, Choice").focus()
+    row = next(row for row in chat.app.screen.query(SettingRow) if str(row.query_one(".name", Label).content) == name)
+    row.query_one("Input, ChoiceField").focus()
     await chat.pilot.pause()
 
 
@@ -221,8 +221,8 @@ def test_a_click_steps_through_choices(tmp_path: Path) -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
             screen = await opened(chat)
             choice = next(
-                row for row in screen.query(Row) if "overflow" in str(row.query_one(".name", Label).content)
-            ).query_one(Choice)
+                row for row in screen.query(SettingRow) if "overflow" in str(row.query_one(".name", Label).content)
+            ).query_one(ChoiceField)
             await chat.pilot.click(choice, offset=(5, 0))
             await chat.pilot.click(choice, offset=(5, 0))
             assert chat.app.desk.tuning.values == {"overflow": "drop"}

@@ -64,14 +64,14 @@ class BrowsingScreen(ChatsScreen):
     @on(Transcript.Following)
     def _following(self, message: Transcript.Following) -> None:
         """Where more is below than can be seen, say how to get there."""
-        self.query_one(Composer).hint = "" if message.following else f"↓ more: {key_of(self, 'chat.end')}"
+        self.query_one(Composer).form.set_hint("" if message.following else f"↓ more: {key_of(self, 'chat.end')}")
 
     def on_key(self, event: events.Key) -> None:
         """What is typed over the conversation goes into the box."""
         if event.is_printable and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
             event.stop()
             self.action_back()
-            self.query_one(Composer).insert(event.character or "")
+            self.query_one(Composer).form.editor.put_here(event.character or "")
 
     def on_click(self, event: events.Click) -> None:
         """What is typed after a click on the conversation goes into the box, too."""

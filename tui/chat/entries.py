@@ -6,8 +6,8 @@ from typing import NamedTuple
 from tui.core.controller import Desk
 from tui.core.naming import called
 from tui.core.tree import Message
-from tui.instruments.figures import figures_line
-from tui.transcript import Entry
+from tui.instruments.reply_stats import reply_stats_line
+from tui.transcript import TranscriptEntry
 
 
 class _Seen(NamedTuple):
@@ -29,16 +29,16 @@ class Entries:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._made: dict[int, tuple[_Seen, Entry]] = {}
+        self._made: dict[int, tuple[_Seen, TranscriptEntry]] = {}
 
-    def shown(self) -> list[Entry]:
+    def shown(self) -> list[TranscriptEntry]:
         """The path that is shown, the system prompt first."""
         made = {seen.message.id: (seen, self._entry(seen)) for seen in self._path()}
         self._made = made
         system = self._desk.chat.system
-        return [*([Entry(0, "system", system)] if system else []), *(entry for _, entry in made.values())]
+        return [*([TranscriptEntry(0, "system", system)] if system else []), *(entry for _, entry in made.values())]
 
-    def _entry(self, seen: _Seen) -> Entry:
+    def _entry(self, seen: _Seen) -> TranscriptEntry:
         before = self._made.get(seen.message.id)
         if before and before[0].message is seen.message and before[0][1:] == seen[1:]:
             return before[1]
@@ -53,9 +53,9 @@ class Entries:
             yield _Seen(message, at, len(versions), message.id in unseen, message.id == running, awaited)
 
 
-def _entry(seen: _Seen, problem: str) -> Entry:
+def _entry(seen: _Seen, problem: str) -> TranscriptEntry:
     message = seen.message
-    return Entry(
+    return TranscriptEntry(
         key=message.id,
         role=message.role,
         text=message.text,
@@ -71,4 +71,4 @@ def _entry(seen: _Seen, problem: str) -> Entry:
 def _figures(message: Message) -> str:
     if message.role != "assistant":
         return ""
-    return figures_line(message.stats or {}, message.finish_reason, message.dropped_tokens)
+    return reply_stats_line(message.stats or {}, message.finish_reason, message.dropped_tokens)

@@ -61,7 +61,7 @@ class FrontScreen(Screen[None]):
 
     def attach(self, name: str, text: str) -> None:
         """Put a file beside what is typed."""
-        self.query_one(Composer).attach(name, text)
+        self.query_one(Composer).form.attach(name, text)
 
     def edit(self, message: int) -> None:
         """Let an earlier message be changed."""
@@ -109,7 +109,7 @@ class FrontScreen(Screen[None]):
 
     def put_away(self) -> bool:
         """Take what is typed out of the box. False where there is nothing."""
-        return self.query_one(Composer).put_away()
+        return self.query_one(Composer).form.put_away()
 
     def leave(self) -> None:
         """End the program; what is typed is there again the next time. Where it would not be, say so first."""

@@ -83,7 +83,7 @@ class ChatScreen(BrowsingScreen):
         sizes = Sizes(list(self.query(Widget).filter(_FITTED)))
         self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
-        self.attempt(lambda: composer.set_history(self.desk.store.history()))
+        self.attempt(lambda: composer.form.set_history(self.desk.store.history()))
         composer.set_completer(lambda line, cursor: complete(line, cursor, self.desk.known.names))
         self.begin_draft()
         self._ticker = self.set_interval(SHORTEST_S, self._look_if_due)
@@ -100,7 +100,7 @@ class ChatScreen(BrowsingScreen):
             self.say(event.text, event.severity)
         elif isinstance(event, PathChanged | SettingsChanged):
             if not self.desk.busy:  # another branch may be shown
-                self.query_one(Composer).take_back()
+                self.query_one(Composer).queue.take_back()
             self.show_path()
             self._judge()
         elif isinstance(event, ChatsChanged):
@@ -110,10 +110,10 @@ class ChatScreen(BrowsingScreen):
         elif isinstance(event, ReplyEnded):
             self._go_on(event)
         elif isinstance(event, ModelOpened):
-            self._weigh(self.query_one(Composer).weights)
+            self._weigh(self.query_one(Composer).form.attachments)
         elif isinstance(event, Weighed):
             self._weighed(event)
-        self.query_one(Composer).placeholder = self._hint()
+        self.query_one(Composer).form.set_placeholder(self._hint())
         self._look()
 
     def _hint(self) -> str:
@@ -174,11 +174,11 @@ class ChatScreen(BrowsingScreen):
         composer = self.query_one(Composer)
         self.query_one(Transcript).selected = None
         self.desk.begin()  # what was typed ahead may be sent before the screen stands
-        if message.editing is None and (self.desk.busy or composer.waiting):
-            composer.wait(message)
+        if message.editing is None and (self.desk.busy or composer.queue):
+            composer.queue.push(message)
             self.keep()
         else:
-            composer.take_back()  # an edit leads to another branch
+            composer.queue.take_back()  # an edit leads to another branch
             self._say(message)
 
     def _say(self, message: Composer.Sent) -> None:
@@ -191,23 +191,23 @@ class ChatScreen(BrowsingScreen):
                 self.desk.say_instead(message.editing, text)
         except EdgeLLMError as error:
             self.say(str(error), "error")
-            composer.take_back()
-            composer.give_back(message)
+            composer.queue.take_back()
+            composer.queue.give_back(message)
         self.keep()
 
     def _go_on(self, ended: ReplyEnded) -> None:
         """After a reply that came to its end, send what waits for that; after another, the person decides."""
         composer = self.query_one(Composer)
-        if composer.waiting and not self.desk.busy:
+        if composer.queue and not self.desk.busy:
             if ended.message == self.desk.chat.tree.leaf and ended.finish_reason not in ("cancelled", "error"):
-                self._say(composer.next_one())
+                self._say(composer.queue.pop())
                 self._ran = self.desk.running  # who reads further up, reads on
             else:
-                composer.take_back()
+                composer.queue.take_back()
 
     @on(Composer.Attached)
     def _attached(self) -> None:
-        self._weigh(each for each in self.query_one(Composer).weights if each.tokens is None)
+        self._weigh(each for each in self.query_one(Composer).form.attachments if each.tokens is None)
         self._judge()
 
     def _weigh(self, attachments: Iterable[Attachment]) -> None:
@@ -217,9 +217,9 @@ class ChatScreen(BrowsingScreen):
     def _weighed(self, event: Weighed) -> None:
         """Say how much a text weighs; a file that no conversation has room for is taken away again."""
         composer = self.query_one(Composer)
-        composer.weigh(event.text, event.tokens)
+        composer.form.attachment_bar.set_tokens(event.text, event.tokens)
         if event.name and event.tokens >= self.desk.reading().context:
-            composer.detach(event.text)
+            composer.form.attachment_bar.drop_text(event.text)
             self.say(f"{event.name} is not attached: {self.desk.too_long(event.tokens)}", "warning")
         elif problem := self._judge():
             self.say(problem, "warning")
@@ -227,18 +227,18 @@ class ChatScreen(BrowsingScreen):
     def _judge(self) -> str:
         """What is wrong with the length of all that is attached."""
         composer = self.query_one(Composer)
-        problem = self.desk.too_long(sum(each.tokens or 0 for each in composer.weights))
-        composer.warn(bool(problem))
-        return problem and f"{', '.join(each.name or 'pasted text' for each in composer.weights)}: {problem}"
+        problem = self.desk.too_long(sum(each.tokens or 0 for each in composer.form.attachments))
+        composer.form.attachment_bar.warn(bool(problem))
+        return problem and f"{', '.join(each.name or 'pasted text' for each in composer.form.attachments)}: {problem}"
 
-    @on(Composer.Command)
-    def _command(self, message: Composer.Command) -> None:
+    @on(Composer.CommandSent)
+    def _command(self, message: Composer.CommandSent) -> None:
         composer = self.query_one(Composer)
         if not self.command(message.line) and message.line[1:] not in COMMANDS and not composer.text:
             composer.put_selected(message.line)  # to be mended
 
-    @on(Composer.Changed)
-    def _changed(self, message: Composer.Changed) -> None:
+    @on(Composer.DraftChanged)
+    def _changed(self, message: Composer.DraftChanged) -> None:
         problem = ""
         try:
             self.save_draft(message.text, message.files)
@@ -271,7 +271,7 @@ class ChatScreen(BrowsingScreen):
     def action_stop(self) -> None:
         """Stop the reply; what waits for its end comes back."""
         self.desk.stop()
-        self.query_one(Composer).take_back()
+        self.query_one(Composer).queue.take_back()
 
     def action_leave(self) -> None:
         """End the program."""

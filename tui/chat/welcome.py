@@ -13,7 +13,7 @@ from edgellm.fmt import printable
 from tui.chat.keys import key_of
 from tui.core.activity import Phase, Reading
 from tui.core.naming import called
-from tui.instruments.values import state
+from tui.instruments.metric_values import state
 
 _KEYS = (
     ("composer.send", "send", "chat.chats", "earlier chats"),

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tui.commands import COMMANDS
 from tui.commands.command import Command
-from tui.composer.completion import Completion, word_start
+from tui.composer.completion import CompletionItem, word_start
 from tui.composer.paths import complete_path
 from tui.core.settings import SETTINGS
 from tui.core.values import templates
 
 
-def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Completion]:
+def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[CompletionItem]:
     """Completions of the word before the cursor; none for a message. `models` are the names of those that are here."""
     typed = line[:cursor]
     if not typed.startswith("/") or typed.startswith("//") or "\n" in line:
@@ -33,7 +33,7 @@ def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Com
     return []
 
 
-def _models(word: str, models: Iterable[str]) -> list[Completion]:
+def _models(word: str, models: Iterable[str]) -> list[CompletionItem]:
     """Names, and files of models where a path is begun."""
     names = (name for name in models if not any(map(str.isspace, name)))
     paths = complete_path(word) if word.startswith(("/", "./", "../", "~")) else []
@@ -41,14 +41,14 @@ def _models(word: str, models: Iterable[str]) -> list[Completion]:
     return [*_beginning(word, dict.fromkeys(names, "")), *files]
 
 
-def _command(command: Command) -> Completion:
+def _command(command: Command) -> CompletionItem:
     wants = command.argument and not command.argument.startswith("[")
-    return Completion(f"/{command.name}{' ' if wants else ''}", command.help, f"/{command.name} {command.argument}")
+    return CompletionItem(f"/{command.name}{' ' if wants else ''}", command.help, f"/{command.name} {command.argument}")
 
 
 def _values(name: str) -> list[str]:
     return next(([*s.choices, "default"] for s in SETTINGS if s.name == name), [])
 
 
-def _beginning(word: str, texts: Mapping[str, str]) -> list[Completion]:
-    return [Completion(text, help) for text, help in texts.items() if text.casefold().startswith(word.casefold())]
+def _beginning(word: str, texts: Mapping[str, str]) -> list[CompletionItem]:
+    return [CompletionItem(text, help) for text, help in texts.items() if text.casefold().startswith(word.casefold())]

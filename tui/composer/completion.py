@@ -8,7 +8,7 @@ _WORD = re.compile(r"""(?:\\[\s'"\\]|\S)*\Z""")
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class CompletionItem:
     """`text` takes the place of the word before the cursor; `help` is one line about it.
 
     A text that ends with a space or with "/" asks for more: Enter takes it and waits. Any other one is complete, and
@@ -31,7 +31,7 @@ def word_start(text: str, cursor: int) -> int:
     return match.start() if match else cursor
 
 
-def preselected(completions: Sequence[Completion], text: str, word: str) -> int | None:
+def preselected(completions: Sequence[CompletionItem], text: str, word: str) -> int | None:
     """Which one is selected before anyone chose: on a command line the one that is typed, or else the first.
 
     None in a message, where Enter sends, and where nothing of the word is typed yet: Enter would do what nobody said.

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from tui.composer.completion import Completion
+from tui.composer.completion import CompletionItem
 
 _MOST = 50
 
@@ -14,14 +14,14 @@ _SPECIAL = re.compile(r"""([\s'"\\])""")
 _ESCAPED = re.compile(r"""\\([\s'"\\])""")
 
 
-def complete_path(typed: str) -> list[Completion]:
+def complete_path(typed: str) -> list[CompletionItem]:
     r"""Up to 50 files and folders whose path begins with what is typed, by name; case does not matter.
 
     Hidden ones only after a dot. A folder that cannot be read has nothing in it. As in a shell, a backslash stands
     before a space or a quote in a name (`My\ Notes`); before anything else it is ordinary, as in a path of Windows.
     """
     if typed == "~":
-        return [Completion("~/", "your folder")]
+        return [CompletionItem("~/", "your folder")]
     path = _ESCAPED.sub(r"\1", typed.lstrip("'\""))
     shown_folder, begun = os.path.split(path)
     head = path[: len(path) - len(begun)]
@@ -48,10 +48,10 @@ def _at_home(path: str) -> Path:
         return Path(path)
 
 
-def _completion(path: Path, head: str) -> Completion:
+def _completion(path: Path, head: str) -> CompletionItem:
     folder = os.path.isdir(path)  # noqa: PTH112 (that of `Path` raises OSError where the folder may not be entered)
     end, about = ("/", "folder") if folder else ("", _size(path))
-    return Completion(_SPECIAL.sub(r"\\\1", head + path.name) + end, about, path.name + end)
+    return CompletionItem(_SPECIAL.sub(r"\\\1", head + path.name) + end, about, path.name + end)
 
 
 def _size(path: Path) -> str:

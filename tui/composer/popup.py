@@ -9,7 +9,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from edgellm.fmt import printable
-from tui.composer.completion import Completion, preselected, word_start
+from tui.composer.completion import CompletionItem, preselected, word_start
 from tui.composer.editor import Editor
 
 _MOST_ROWS = 8
@@ -20,8 +20,8 @@ class Popup(OptionList, can_focus=False):
 
     def __init__(self, editor: Editor) -> None:
         super().__init__(compact=True)
-        self.completer: Callable[[str, int], Sequence[Completion]] = lambda text, cursor: ()
-        self.completions: Sequence[Completion] = ()
+        self.completer: Callable[[str, int], Sequence[CompletionItem]] = lambda text, cursor: ()
+        self.completions: Sequence[CompletionItem] = ()
         self.display = False
         self._editor = editor
         self._word = ""
@@ -30,7 +30,7 @@ class Popup(OptionList, can_focus=False):
         self._not_typed: str | None = None
 
     @property
-    def selected(self) -> Completion | None:
+    def selected(self) -> CompletionItem | None:
         """The completion that Enter takes."""
         return None if self.highlighted is None else self.completions[self.highlighted]
 
@@ -66,12 +66,12 @@ class Popup(OptionList, can_focus=False):
         at = self.highlighted if self.highlighted is not None else (-1 if step > 0 else last + 1)
         self.highlighted = 0 if at + step > last else last if at + step < 0 else at + step
 
-    def take(self, completion: Completion, after: str = "") -> None:
+    def take(self, completion: CompletionItem, after: str = "") -> None:
         """Put a completion into the text."""
         self._editor.put_here(completion.text + after, len(self._word))
         self.look_up()
 
-    def _show(self, completions: Sequence[Completion], selected: int | None) -> None:
+    def _show(self, completions: Sequence[CompletionItem], selected: int | None) -> None:
         self.completions = completions
         self._editor.menu_open = self.display = bool(completions)
         self.clear_options()

@@ -8,9 +8,9 @@ from textual.widgets import Label
 
 from tui.core.activity import Reading
 from tui.core.machine import Memory
-from tui.instruments.entries import SECTIONS
-from tui.instruments.rows import Row
-from tui.instruments.values import values
+from tui.instruments.metric_row import MetricRow
+from tui.instruments.metric_values import metric_values
+from tui.instruments.metrics import SECTIONS
 
 _ROOMY = sum(1 + 1 + len(entries) for entries in SECTIONS.values()) - 2
 """Lines with a title, and a space above it, over each section but the first."""
@@ -23,7 +23,7 @@ class Panel(VerticalScroll):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows = {entry.name: Row(entry) for entries in SECTIONS.values() for entry in entries}
+        self._rows = {entry.name: MetricRow(entry) for entries in SECTIONS.values() for entry in entries}
 
     def compose(self) -> ComposeResult:
         """The sections, one under the other."""
@@ -39,5 +39,5 @@ class Panel(VerticalScroll):
 
     def show(self, reading: Reading, memory: Memory | None) -> None:
         """Say how it is now."""
-        for name, value in values(reading, memory).items():
+        for name, value in metric_values(reading, memory).items():
             self._rows[name].show(value)

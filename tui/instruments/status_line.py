@@ -7,9 +7,9 @@ from textual.widget import Widget
 
 from tui.core.activity import Reading
 from tui.core.machine import Memory
-from tui.instruments.entries import glossary
+from tui.instruments.metrics import glossary
 from tui.instruments.numbers import Words
-from tui.instruments.parts import status
+from tui.instruments.status_text import status
 
 
 class StatusLine(Widget):

@@ -19,7 +19,7 @@ _HUB = "Hugging Face"
 _NO_TEMPLATE = "has no chat template and may be no chat model"
 
 
-class Shelf:
+class ModelCatalog:
     """`rows` as far as they are known, all of them once it is `complete`. `tell` is called from the thread.
 
     The thread ends with the process, as a file on a network may never answer.

@@ -18,7 +18,7 @@ _STYLES: dict[Fit, str] = {"fits": "$text-success", "tight": "$text-warning", "t
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """`rank` says which columns leave first where there is little room: the highest."""
 
     title: str
@@ -37,41 +37,43 @@ def _size(row: ModelRow) -> str:
     return size(row.bytes) if row.bytes is not None else ""
 
 
-_SIZE = Column("size", 7, 1, _size)
-_FIT = Column(
+_SIZE = TableColumn("size", 7, 1, _size)
+_FIT = TableColumn(
     "memory", 9, 0, lambda row: "" if row.fit == "unknown" else row.fit, right=False, style=lambda row: _STYLES[row.fit]
 )
 
-Columns: TypeAlias = tuple[Column, ...]
+TableColumns: TypeAlias = tuple[TableColumn, ...]
 
-HERE: Columns = (
-    Column("params", 6, 3, _count),
-    Column("type", 8, 2, lambda row: row.quantization, right=False),
+HERE: TableColumns = (
+    TableColumn("params", 6, 3, _count),
+    TableColumn("type", 8, 2, lambda row: row.quantization, right=False),
     _SIZE,
-    Column("context", 9, 4, lambda row: f"{row.context:,}" if row.context else ""),
+    TableColumn("context", 9, 4, lambda row: f"{row.context:,}" if row.context else ""),
     _FIT,
-    Column("from", 12, 5, lambda row: row.source, right=False),
+    TableColumn("from", 12, 5, lambda row: row.source, right=False),
 )
-_OFFERED: Columns = (
+_OFFERED: TableColumns = (
     _SIZE,
     _FIT,
-    Column("good at", 33, 2, lambda row: row.note, right=False, style=lambda row: "$foreground-muted"),
+    TableColumn("good at", 33, 2, lambda row: row.note, right=False, style=lambda row: "$foreground-muted"),
 )
 
 
-def offered(rows: Iterable[ModelRow], width: int) -> Columns:
+def offered(rows: Iterable[ModelRow], width: int) -> TableColumns:
     """For what can be pulled. Such names may differ in their middle alone: there are notes where names are whole."""
     longest = max((cell_len(_MARK + printable(row.name, 400)) for row in rows), default=0)
     return _OFFERED if _room(_OFFERED, width) >= min(longest, _MOST_NAME) else _OFFERED[:-1]
 
 
-def broken(width: int) -> Columns:
+def broken(width: int) -> TableColumns:
     """For what cannot be opened: the reason has all the room but the name's."""
     room = max(1, width - _LEAST_NAME - len(_GAP))
-    return (Column("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$foreground-muted"),)
+    return (
+        TableColumn("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$foreground-muted"),
+    )
 
 
-def visible(columns: Columns, width: int) -> list[Column]:
+def visible(columns: TableColumns, width: int) -> list[TableColumn]:
     """The columns that have room beside a name."""
     shown = list(columns)
     while shown and _room(shown, width) < _LEAST_NAME:
@@ -79,25 +81,25 @@ def visible(columns: Columns, width: int) -> list[Column]:
     return shown
 
 
-def heading(title: str, columns: Columns, width: int) -> Content:
+def heading(title: str, columns: TableColumns, width: int) -> Content:
     """The line above a section."""
     return _line(title, columns, width, ((column.title, "") for column in visible(columns, width)))
 
 
 @lru_cache(maxsize=4096)  # a key pressed in the filter shows most rows again
-def row_line(row: ModelRow, columns: Columns, width: int, current: bool = False) -> Content:
+def row_line(row: ModelRow, columns: TableColumns, width: int, current: bool = False) -> Content:
     """The line of a model; `current` marks the one that is open."""
     cells = ((printable(column.cell(row), 400), column.style(row)) for column in visible(columns, width))
     name = printable(row.name, 400)
     return _line((_MARK if current else " " * len(_MARK)) + name, columns, width, cells)
 
 
-def _room(columns: Sequence[Column], width: int) -> int:
+def _room(columns: Sequence[TableColumn], width: int) -> int:
     """Cells that are left for the name."""
     return width - sum(len(_GAP) + column.width for column in columns)
 
 
-def _line(name: str, columns: Columns, width: int, cells: Iterable[tuple[str, str]]) -> Content:
+def _line(name: str, columns: TableColumns, width: int, cells: Iterable[tuple[str, str]]) -> Content:
     shown = visible(columns, width)
     parts: list[str | tuple[str, str]] = [fitted(name, max(1, _room(shown, width)))]
     for column, (text, style) in zip(shown, cells, strict=True):

@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 
+from tui.transcript.blocks import Block, block_lines
 from tui.transcript.lines import Line
-from tui.transcript.palette import Palette
-from tui.transcript.pieces import Piece, shown
+from tui.transcript.styles import TranscriptStyles
 
 _MOST = 3_000  # lines kept; one takes about a kilobyte
 
@@ -12,20 +12,20 @@ _MOST = 3_000  # lines kept; one takes about a kilobyte
 class LineCache:
     """The lines of the pieces that were asked for last, for one palette and one width at a time."""
 
-    def __init__(self, palette: Palette, width: int) -> None:
-        self._palette = palette
+    def __init__(self, styles: TranscriptStyles, width: int) -> None:
+        self._styles = styles
         self._width = width
-        self._kept: OrderedDict[Piece, list[Line]] = OrderedDict()
+        self._kept: OrderedDict[Block, list[Line]] = OrderedDict()
         self._count = 0
 
-    def lines(self, piece: Piece) -> list[Line]:
+    def lines(self, block: Block) -> list[Line]:
         """All lines of a piece, its gap included."""
-        lines = self._kept.get(piece)
+        lines = self._kept.get(block)
         if lines is None:
-            lines = self._kept[piece] = shown(piece, self._palette, self._width)
+            lines = self._kept[block] = block_lines(block, self._styles, self._width)
             self._count += len(lines)
             while self._count > _MOST and len(self._kept) > 1:
                 self._count -= len(self._kept.popitem(last=False)[1])
         else:
-            self._kept.move_to_end(piece)
+            self._kept.move_to_end(block)
         return lines

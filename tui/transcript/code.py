@@ -6,29 +6,29 @@ from rich.style import Style
 
 from tui.transcript.highlight import highlight
 from tui.transcript.lines import Line, decoration, wrap
-from tui.transcript.palette import Palette
+from tui.transcript.styles import TranscriptStyles
 
 _BAR = "│ "
 
 
-def code_label(language: str, number: int, palette: Palette, width: int) -> Line:
+def code_label(language: str, number: int, styles: TranscriptStyles, width: int) -> Line:
     """The line over a block of code; a click on it copies the block, which is the `number`-th of its message."""
-    style = palette.label + Style(meta={"code": number})
+    style = styles.label + Style(meta={"code": number})
     hint = f"copy {number}"
     name = language[: max(0, width - len(hint) - 4)]
     space = " " * (width - len(_BAR) - cell_len(name) - len(hint) - 1)
-    parts = (Segment(_BAR, palette.code + palette.rule), Segment(name + space + hint + " ", style))
+    parts = (Segment(_BAR, styles.code + styles.rule), Segment(name + space + hint + " ", style))
     return decoration(*parts)
 
 
-def code_lines(code: str, language: str, palette: Palette, width: int) -> list[Line]:
+def code_lines(code: str, language: str, styles: TranscriptStyles, width: int) -> list[Line]:
     """The lines of some code on its background, `width` cells wide."""
     inner = width - len(_BAR) - 1
-    bar = Segment(_BAR, palette.code + palette.rule)
+    bar = Segment(_BAR, styles.code + styles.rule)
     lines = []
-    for line in wrap(highlight(code.expandtabs(4), language, palette), inner):
+    for line in wrap(highlight(code.expandtabs(4), language, styles), inner):
         space = width - len(_BAR) - sum(segment.cell_length for segment in line.segments)
-        padding = Segment(" " * space, palette.code)
+        padding = Segment(" " * space, styles.code)
         lines.append(Line((bar, *line.segments, padding), len(_BAR), line.join))
     return lines
 

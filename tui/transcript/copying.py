@@ -1,16 +1,30 @@
-"""What is copied from a message, as it was written."""
+"""The texts that are copied from an entry, as they were written."""
 
 from edgellm.terminal.sanitize import sanitize
-from tui.transcript.parser import blocks
-from tui.transcript.thinking import Thinking
+from tui.transcript.entry import TranscriptEntry
+from tui.transcript.parser import parse_blocks
+from tui.transcript.thinking import split
+
+
+def message_text(entry: TranscriptEntry) -> str:
+    """The text of a message; of a reply without its thinking, unless that is all it has."""
+    if entry.role != "assistant":
+        return entry.text
+    reply = split(entry.text, running=False)
+    return reply.answer.strip() or (reply.thought or "").strip()
+
+
+def answer_code(entry: TranscriptEntry) -> list[str]:
+    """The code blocks of a reply, without those in its thinking."""
+    return code_blocks(split(entry.text, running=False).answer) if entry.role == "assistant" else []
+
+
+def thinking_code(entry: TranscriptEntry) -> list[str]:
+    """The code blocks in the thinking of a reply."""
+    return code_blocks(split(entry.text, running=False).thought or "")
 
 
 def code_blocks(text: str) -> list[str]:
-    """The blocks of code in some Markdown, in the order in which they are numbered on the screen."""
-    tokens, _ = blocks(sanitize(text))
+    """The code blocks in Markdown, in the order of their numbers on the screen."""
+    tokens, _ = parse_blocks(sanitize(text))
     return [token.content.removesuffix("\n") for token in tokens if token.type in ("fence", "code_block")]
-
-
-def as_sent(reply: Thinking) -> str:
-    """A reply without what the model thought before it."""
-    return reply.answer.strip() or (reply.thought or "").strip()

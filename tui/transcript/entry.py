@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TranscriptEntry:
     """One message as shown. `text` is as written, a model's `<think>...</think>` included.
 
     `role` is `user`, `assistant`, `system` or `tool`; a reply is Markdown, all else is shown as it was written.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 
 from tui.transcript.lines import Span
-from tui.transcript.palette import Palette
+from tui.transcript.styles import TranscriptStyles
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -41,9 +41,9 @@ _STYLES = {
 }
 
 
-def highlight(code: str, language: str, palette: Palette) -> list[Span]:
+def highlight(code: str, language: str, styles: TranscriptStyles) -> list[Span]:
     """The code as spans in the colours of the palette; plain where nobody knows the language."""
-    return [(text, palette.code + _style(kind, palette)) for kind, text in _tokens(code, language)]
+    return [(text, styles.code + _style(kind, styles)) for kind, text in _tokens(code, language)]
 
 
 def cut(lines: Sequence[str], language: str) -> int:
@@ -77,9 +77,9 @@ def _tokens(code: str, language: str) -> Tokens:
     return tokens if "".join(text for _, text in tokens) == code else [((), code)]
 
 
-def _style(kind: tuple[str, ...], palette: Palette) -> Style:
+def _style(kind: tuple[str, ...], styles: TranscriptStyles) -> Style:
     name = _STYLES.get(kind[:2]) or _STYLES.get(kind[:1])
-    return getattr(palette, name) if name else Style.null()
+    return getattr(styles, name) if name else Style.null()
 
 
 @functools.lru_cache(64)

@@ -7,7 +7,7 @@ from rich.style import Style
 
 from edgellm.terminal.sanitize import sanitize
 from tui.transcript.lines import Span
-from tui.transcript.palette import Palette
+from tui.transcript.styles import TranscriptStyles
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -17,33 +17,33 @@ _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]+")
 
 
-def spans(children: list["Token"], palette: Palette, base: Style) -> list[Span]:
+def spans(children: list["Token"], styles: TranscriptStyles, base: Style) -> list[Span]:
     """The text of an inline token's children, with its styles over `base`."""
-    styles = [base]
+    stack = [base]
     found: list[Span] = []
     for token in children:
         kind, _, end = token.type.rpartition("_")
         if end == "open":
-            styles.append(styles[-1] + (_link(token, palette) if kind == "link" else _EMPHASIS[kind]))
+            stack.append(stack[-1] + (_link(token, styles) if kind == "link" else _EMPHASIS[kind]))
         elif end == "close":
-            styles.pop()
+            stack.pop()
         else:
-            found.append(_span(token, palette, styles[-1]))
+            found.append(_span(token, styles, stack[-1]))
     return found
 
 
-def _span(token: "Token", palette: Palette, style: Style) -> Span:
+def _span(token: "Token", styles: TranscriptStyles, style: Style) -> Span:
     if token.type == "code_inline":
-        return sanitize(token.content).replace("\t", " "), style + palette.inline_code
+        return sanitize(token.content).replace("\t", " "), style + styles.inline_code
     if token.type == "image":
-        return f"[{sanitize(token.content) or 'image'}]", style + palette.link
+        return f"[{sanitize(token.content) or 'image'}]", style + styles.link
     if token.type in ("softbreak", "hardbreak"):  # a model that ends a line means it
         return "\n", style
     text = sanitize(token.content).replace("\t", " ")  # again: an entity like &#x202e; is any character
     return (_BREAK.sub("\n", text) if "<" in text else text), style
 
 
-def _link(token: "Token", palette: Palette) -> Style:
+def _link(token: "Token", styles: TranscriptStyles) -> Style:
     """The style of a link, which the terminal opens only where it is an address of the web or of mail."""
     href = str(token.attrs.get("href", ""))
-    return palette.link + Style(link=href) if _ADDRESS.fullmatch(href) else palette.link
+    return styles.link + Style(link=href) if _ADDRESS.fullmatch(href) else styles.link

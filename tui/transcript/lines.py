@@ -50,15 +50,15 @@ def wrap(spans: Sequence[Span], width: int) -> list[Line]:
     if "\n" not in text and cell_len(text) <= width:  # as most are
         return [Line(tuple(Segment(part, style) for part, style in spans if part))]
     lines = []
-    pieces = iter(spans)
-    part, style = next(pieces, ("", Style.null()))
+    blocks = iter(spans)
+    part, style = next(blocks, ("", Style.null()))
     begin = 0  # of `part` in `text`
     for start, end, join in _breaks(text, width):
         segments = []
         while start < end:
             if begin + len(part) <= start:
                 begin += len(part)
-                part, style = next(pieces)
+                part, style = next(blocks)
                 continue
             stop = min(end, begin + len(part))
             segments.append(Segment(part[start - begin : stop - begin], style))

@@ -9,7 +9,7 @@ from edgellm.terminal.sanitize import sanitize
 from tui.transcript.code import code_label, code_lines, language_of
 from tui.transcript.inline import spans
 from tui.transcript.lines import BLANK, Line, Span, decoration, wrap
-from tui.transcript.palette import Palette
+from tui.transcript.styles import TranscriptStyles
 from tui.transcript.table import table_lines
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ _NARROWEST = 24  # cells: what is nested deeper is not indented further
 class Markdown:
     """Renders the tokens of markdown-it. Blocks of code in them are counted on from `codes`."""
 
-    def __init__(self, palette: Palette, codes: int = 0) -> None:
-        self._palette = palette
+    def __init__(self, styles: TranscriptStyles, codes: int = 0) -> None:
+        self._styles = styles
         self._codes = codes
 
     def lines(self, tokens: list["Token"], width: int, style: Style, depth: int = 0) -> list[Line]:
@@ -51,26 +51,26 @@ class Markdown:
             case "bullet_list_open" | "ordered_list_open":
                 return self._list(token, inner, width, style, depth)
             case "blockquote_open":
-                bar = Segment("▎ ", self._palette.quote)
-                lines = self.lines(inner, _narrower(width, 2), style + self._palette.quote, depth)
+                bar = Segment("▎ ", self._styles.quote)
+                lines = self.lines(inner, _narrower(width, 2), style + self._styles.quote, depth)
                 return _behind(bar, bar, lines, width)
             case "fence" | "code_block":
                 return self._code(token, width)
             case "table_open":
                 return self._table(inner, width, style)
             case "hr":
-                return [decoration(Segment("─" * width, self._palette.rule))]
+                return [decoration(Segment("─" * width, self._styles.rule))]
         return wrap([(sanitize(token.content).expandtabs(4), style)], width)
 
     def _inline(self, token: "Token", style: Style) -> list[Span]:
-        return spans(token.children or [], self._palette, style)
+        return spans(token.children or [], self._styles, style)
 
     def _heading(self, tag: str, inner: list["Token"], width: int, style: Style) -> list[Line]:
-        own = {"h1": self._palette.title, "h2": self._palette.heading}.get(tag, self._palette.subheading)
+        own = {"h1": self._styles.title, "h2": self._styles.heading}.get(tag, self._styles.subheading)
         lines = wrap(self._inline(inner[0], style + own), width)
         if tag == "h1":
             under = max(sum(segment.cell_length for segment in line.segments) for line in lines)
-            lines.append(decoration(Segment("━" * under, self._palette.title)))
+            lines.append(decoration(Segment("━" * under, self._styles.title)))
         return lines
 
     def _list(self, token: "Token", inner: list["Token"], width: int, style: Style, depth: int) -> list[Line]:
@@ -91,7 +91,7 @@ class Markdown:
         return lines
 
     def _item(self, marker: str, item: list["Token"], width: int, style: Style, depth: int) -> list[Line]:
-        first = Segment(marker + " ", self._palette.marker)
+        first = Segment(marker + " ", self._styles.marker)
         later = Segment(" " * len(first.text), Style.null())
         lines = self.lines(item, _narrower(width, len(first.text)), style, depth + 1)
         return _behind(first, later, lines or [BLANK], width)
@@ -99,8 +99,8 @@ class Markdown:
     def _code(self, token: "Token", width: int) -> list[Line]:
         self._codes += 1
         language = language_of(sanitize(token.info))
-        label = code_label(language, self._codes, self._palette, width)
-        return [label, *code_lines(sanitize(token.content).removesuffix("\n"), language, self._palette, width)]
+        label = code_label(language, self._codes, self._styles, width)
+        return [label, *code_lines(sanitize(token.content).removesuffix("\n"), language, self._styles, width)]
 
     def _table(self, inner: list["Token"], width: int, style: Style) -> list[Line]:
         rows: list[list[list[Span]]] = []
@@ -110,10 +110,10 @@ class Markdown:
                 rows.append([])
             elif token.type == "th_open":
                 aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:") or "left")
-                rows[-1].append(self._inline(inner[at + 1], style + self._palette.subheading))
+                rows[-1].append(self._inline(inner[at + 1], style + self._styles.subheading))
             elif token.type == "td_open":
                 rows[-1].append(self._inline(inner[at + 1], style))
-        return table_lines(rows, aligns, self._palette, width)
+        return table_lines(rows, aligns, self._styles, width)
 
 
 def _end(tokens: list["Token"], at: int) -> int:

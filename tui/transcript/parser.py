@@ -17,7 +17,7 @@ _LONGEST = 16_384  # characters in one block; some patterns of them take markdow
 _MOST_BRACKETS = 400
 
 
-def blocks(source: str) -> tuple[list["Token"], Links]:
+def parse_blocks(source: str) -> tuple[list["Token"], Links]:
     """Tokens of the blocks alone, what is in a line still unparsed, and the references defined in them."""
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens: list[Token] = []
@@ -29,7 +29,7 @@ def blocks(source: str) -> tuple[list["Token"], Links]:
 
 def parse(source: str, links: Links) -> list["Token"] | None:
     """All tokens of some blocks; None for a text that nobody wrote by hand, which is shown as it is."""
-    tokens, _ = blocks(source)
+    tokens, _ = parse_blocks(source)
     inline = [token for token in tokens if token.type == "inline"]
     if any(token.level >= _DEEPEST for token in tokens) or any(_endless(token.content) for token in inline):
         return None

@@ -6,7 +6,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui.transcript.lines import BLANK, Line, Span, decoration, wrap
-from tui.transcript.palette import Palette
+from tui.transcript.styles import TranscriptStyles
 
 Cell = list[Span]
 
@@ -14,14 +14,16 @@ _NARROWEST = 6  # cells of a column that was made narrower; where all of them do
 _BETWEEN = " │ "
 
 
-def table_lines(rows: Sequence[Sequence[Cell]], aligns: Sequence[str], palette: Palette, width: int) -> list[Line]:
+def table_lines(
+    rows: Sequence[Sequence[Cell]], aligns: Sequence[str], styles: TranscriptStyles, width: int
+) -> list[Line]:
     """A table of which the first row is the heading; `aligns` has `left`, `center` or `right` for each column."""
     natural = [max(_width(row[column]) for row in rows) for column in range(len(aligns))]
     widths = _fit(natural, width - len(_BETWEEN) * (len(aligns) - 1))
     if widths is None:
-        return _records(rows, palette, width)
-    head, *body = [_row(row, widths, aligns, palette) for row in rows]
-    line = decoration(Segment("─┼─".join("─" * column for column in widths), palette.rule))
+        return _records(rows, styles, width)
+    head, *body = [_row(row, widths, aligns, styles) for row in rows]
+    line = decoration(Segment("─┼─".join("─" * column for column in widths), styles.rule))
     apart = any(len(row) > 1 for row in body)  # rows of several lines are told apart by a rule
     lines = [*head, line]
     for number, row in enumerate(body):
@@ -45,14 +47,14 @@ def _fit(natural: Sequence[int], width: int) -> list[int] | None:
     return None if narrow or low < 1 else fitted
 
 
-def _row(row: Sequence[Cell], widths: Sequence[int], aligns: Sequence[str], palette: Palette) -> list[Line]:
+def _row(row: Sequence[Cell], widths: Sequence[int], aligns: Sequence[str], styles: TranscriptStyles) -> list[Line]:
     cells = [wrap(cell, max(2, width)) for cell, width in zip(row, widths, strict=True)]
     lines = []
     for number in range(max(map(len, cells))):
         segments: list[Segment] = []
         for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
             if column:
-                segments.append(Segment(_BETWEEN, palette.rule))
+                segments.append(Segment(_BETWEEN, styles.rule))
             segments += _padded(cell[number] if number < len(cell) else BLANK, width, aligns[column])
         lines.append(Line(tuple(segments)))
     return lines
@@ -65,12 +67,12 @@ def _padded(line: Line, width: int, align: str) -> list[Segment]:
     return [part for part in parts if part.text]
 
 
-def _records(rows: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Line]:
+def _records(rows: Sequence[Sequence[Cell]], styles: TranscriptStyles, width: int) -> list[Line]:
     """What is too wide for a table: each row as lines of `heading: value`."""
     head, *body = rows
     lines: list[Line] = []
     for row in body:
         lines += [BLANK] if lines else []
         for name, cell in zip(head, row, strict=True):
-            lines += wrap([*name, (": ", palette.muted), *cell], width)
-    return lines or wrap([part for name in head for part in (*name, (" ", palette.muted))], width)
+            lines += wrap([*name, (": ", styles.muted), *cell], width)
+    return lines or wrap([part for name in head for part in (*name, (" ", styles.muted))], width)

@@ -3,59 +3,37 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from rich.style import Style
 from textual import events
-from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
 
-from tui.binding import bind
 from tui.clipboard import copy
-from tui.transcript.copying import as_sent, code_blocks
-from tui.transcript.entry import Entry
-from tui.transcript.palette import COMPONENTS
-from tui.transcript.scrolling import ColumnView
-from tui.transcript.thinking import split
+from tui.transcript import bindings
+from tui.transcript.copying import answer_code, message_text, thinking_code
+from tui.transcript.entry import TranscriptEntry
+from tui.transcript.strips import gutter_line, selected_text, strip
+from tui.transcript.styles import COMPONENTS
+from tui.transcript.viewport import Viewport
 
 
-class Transcript(ColumnView):
-    """Shows entries: replies as Markdown, all else as it was written."""
+class Transcript(ScrollView, can_focus=True):
+    """Shows entries: replies as Markdown, all else as it was written. `viewport` scrolls."""
 
+    ALLOW_SELECT = True
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    FOCUS_ON_CLICK = False  # the keys of ours that are letters are for who goes here with the keyboard
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind("transcript.previous", "alt+up", "select_previous", "Mark above", "Mark the message above", show=False),
-        bind("transcript.next", "alt+down", "select_next", "Mark below", "Mark the message below", show=False),
-        bind(
-            "transcript.copy_code",
-            "c",
-            "copy_code",
-            "Copy code",
-            "Copy the last code of the marked message, or of the conversation",
-        ),
-        bind(
-            "transcript.copy_message", "y", "copy_message", "Copy message", "Copy the marked message, or the last one"
-        ),
-        bind(
-            "transcript.fold",
-            "t",
-            "fold",
-            "Unfold",
-            "Open or close what the model thought, or the rest of a long message",
-        ),
-        *(
-            bind(
-                f"transcript.code_{number}",
-                str(number),
-                f"copy_code({number})",
-                f"Copy code {number}",
-                "Copy the code of this number",
-                show=False,
-            )
-            for number in range(1, 10)
-        ),
-    ]
+    FOCUS_ON_CLICK = False  # its keys are letters: only the keyboard leads here
+    BINDINGS = bindings.BINDINGS
+
+    selected: reactive[int | None] = reactive(None, init=False)
+    """The key of the marked entry."""
 
     class Selected(Message):
         """Another message is marked, or none."""
@@ -72,50 +50,79 @@ class Transcript(ColumnView):
             self.key = key
             self.step = step
 
-    def show(self, entries: Sequence[Entry]) -> None:
-        """Show these entries. What is known of those that have not changed is kept; of others, the end is shown."""
+    class Following(Message):
+        """The view starts or ends following the end."""
+
+        def __init__(self, following: bool) -> None:
+            super().__init__()
+            self.following = following
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.viewport = Viewport(self, lambda following: self.post_message(self.Following(following)))
+        self._list = self.viewport.list
+        self._painting = False
+        self._base = Style.null()
+
+    # What is shown
+
+    def show(self, entries: Sequence[TranscriptEntry]) -> None:
+        """Show these entries. Unchanged ones keep their rendered lines; an all new list is shown at its end."""
 
         def change() -> int:
-            self._column.show(entries)
+            self._list.set_entries(entries)
             return 0
 
-        if not any(self._column.row(entry.key) for entry in entries):
-            self._follow(True)
-        self._change(change)
-        if self.selected is not None and self._column.row(self.selected) is None:
+        if not any(self._list.row(entry.key) for entry in entries):
+            self.viewport.follow(True)
+        self.viewport.change(change)
+        if self.selected is not None and self._list.row(self.selected) is None:
             self.selected = None
 
     def set_text(self, key: int, text: str) -> None:
-        """Give an entry another text, of which mostly the end is new. A key that is not shown is no error."""
-        if (row := self._column.row(key)) is not None:
-            self.replace(replace(row.shown.entry, text=text))
+        """Replace the text of an entry; a text that grew at its end costs least. An unknown key is no error."""
+        if (row := self._list.row(key)) is not None:
+            self.replace(replace(row.content.entry, text=text))
 
-    def replace(self, entry: Entry) -> None:
+    def replace(self, entry: TranscriptEntry) -> None:
         """Show an entry in the place of the one with its key."""
-        row = self._column.row(entry.key)
-        if row is not None and row.shown.entry != entry:
-            row.shown.put(entry)
-            self._change(lambda: self._column.changed(row))
+        row = self._list.row(entry.key)
+        if row is not None and row.content.entry != entry:
+            row.content.update(entry)
+            self.viewport.change(lambda: self._list.row_changed(row))
 
-    def code_blocks(self, key: int) -> list[str]:
-        """The blocks of code in a reply, without its thoughts."""
-        row = self._column.row(key)
-        if row is None or row.shown.entry.role != "assistant":
-            return []
-        return code_blocks(split(row.shown.entry.text, running=False).answer)
+    @property
+    def following(self) -> bool:
+        """Whether the end stays in view. Setting it True scrolls there."""
+        return self.viewport.following
 
-    def copy_text(self, key: int) -> str:
-        """What copying the message copies: its text, without what the model thought before."""
-        row = self._column.row(key)
+    @following.setter
+    def following(self, following: bool) -> None:
+        top = self.viewport.top_line()
+        self.viewport.follow(following)
+        self.viewport.arrange(top)
+
+    def point_at(self, key: int, words: str) -> None:
+        """Mark a message, and scroll to its first line with one of the words, unfolding it if needed."""
+        row = self._list.row(key)
         if row is None:
-            return ""
-        entry = row.shown.entry
-        return as_sent(split(entry.text, running=False)) if entry.role == "assistant" else entry.text
+            return
+        self.selected = key
+        wanted = words.casefold().split()
+        line = self._list.find(key, wanted)
+        if line is None and row.content.has_folds:
+            self._fold(key)
+            line = self._list.find(key, wanted)
+        if line is not None:
+            self.viewport.follow(False)
+            self.viewport.arrange(line, self.size.height // 3)
+
+    # Keys and clicks
 
     def watch_selected(self, key: int | None) -> None:
-        """Bring the message into view and tell of it."""
+        """Scroll to the marked message, and post `Selected`."""
         if key is not None:
-            self._reveal(key)
+            self.viewport.reveal(key)
         self.refresh()
         self.post_message(self.Selected(key))
 
@@ -128,87 +135,115 @@ class Transcript(ColumnView):
         self._step(1)
 
     def _step(self, step: int) -> None:
-        keys = self._column.keys
+        keys = self._list.keys
         at = keys.index(self.selected) if self.selected in keys else len(keys)
         at = max(0, at + step)
         self.selected = keys[at] if at < len(keys) else None
         if self.selected is None:
             self.following = True
 
+    def action_scroll_end(self) -> None:
+        """Go to the end and follow."""
+        self.following = True
+
     def action_copy_code(self, number: int | None = None) -> None:
-        """Copy a block of code of the marked message or else of the last one that has some; the last block, or the
-        one with the number."""
-        keys = [self.selected] if self.selected is not None else list(reversed(self._column.keys))
-        found = next((blocks for key in keys if (blocks := self.code_blocks(key))), [])
+        """Copy code block `number`, or the last one, of the marked message or else of the last one that has code."""
+        entries = [self._list.rows[-1 - at].content.entry for at in range(len(self._list.rows))]
+        if self.selected is not None:
+            entries = [entry for entry in entries if entry.key == self.selected]
+        found = next((blocks for entry in entries if (blocks := answer_code(entry))), [])
         self._copy_code(found, len(found) if number is None else number)
 
     def action_copy_message(self) -> None:
         """Copy the marked message, or else the last one."""
-        keys = self._column.keys
-        if keys:
-            self._copy(self.copy_text(keys[-1] if self.selected is None else self.selected), "the message")
+        if (key := self._marked_or_last) is not None and (row := self._list.row(key)):
+            copy(self.app, message_text(row.content.entry), "the message")
 
     def action_fold(self) -> None:
-        """Open or fold what the model thought or what is long, in the marked message or else in the last one."""
-        keys = self._column.keys
-        if keys:
-            self._fold(keys[-1] if self.selected is None else self.selected)
+        """Open or close the thinking, or the middle of a long text, in the marked message or else in the last one."""
+        if (key := self._marked_or_last) is not None:
+            self._fold(key)
+
+    @property
+    def _marked_or_last(self) -> int | None:
+        keys = self._list.keys
+        return self.selected if self.selected is not None or not keys else keys[-1]
 
     def on_click(self, event: events.Click) -> None:
-        """Act on a version marker, a folded thought, or the label of a block of code."""
+        """Act on a version marker, a fold line, or the label of a code block."""
         at = event.get_content_offset(self)
-        place = None if at is None else self._column.place(self.scroll_offset.y + at.y)
-        if place is None:
+        line = None if at is None else self._list.position(self.scroll_offset.y + at.y)
+        if line is None:
             return
         meta = event.style.meta
         if "walk" in meta:
-            self.post_message(self.Walk(place.key, meta["walk"]))
+            self.post_message(self.Walk(line.key, meta["walk"]))
         elif "fold" in meta:
-            self._fold(place.key)
+            self._fold(line.key)
         elif "code" in meta:
-            shown = self._column.rows[place.row].shown
-            parts = split(shown.entry.text, running=False)
-            thought = place.piece in shown.thoughts
-            self._copy_code(code_blocks((parts.thought or "") if thought else parts.answer), meta["code"])
+            content = self._list.rows[line.row].content
+            code_of = thinking_code if line.block in content.thoughts else answer_code
+            self._copy_code(code_of(content.entry), meta["code"])
 
     def _fold(self, key: int) -> None:
-        row = self._column.row(key)
+        row = self._list.row(key)
         if row is not None:
-            row.shown.fold()
-            self._change(lambda: self._column.changed(row))
+            row.content.toggle_fold()
+            self.viewport.change(lambda: self._list.row_changed(row))
 
     def _copy_code(self, blocks: Sequence[str], number: int) -> None:
         if 1 <= number <= len(blocks):
-            self._copy(blocks[number - 1], f"code {number} of {len(blocks)}")
+            copy(self.app, blocks[number - 1], f"code {number} of {len(blocks)}")
         else:
             self.notify("There is no such code to copy here.", severity="warning", timeout=3)
 
-    def _copy(self, text: str, what: str) -> None:
-        copy(self.app, text, what)
+    # What Textual calls
 
-    def point_at(self, key: int, words: str) -> None:
-        """Mark a message, and bring the first line of it with one of the words into view, unfolded if need be."""
-        row = self._column.row(key)
-        if row is None:
-            return
-        self.selected = key
-        wanted = words.casefold().split()
-        place = self._column.find(key, wanted)
-        if place is None and row.shown.folds:
-            self._fold(key)
-            place = self._column.find(key, wanted)
-        if place is not None:
-            self._follow(False)
-            self._arrange(place, self.size.height // 3)
+    def notify_style_update(self) -> None:
+        """The theme may be another."""
+        super().notify_style_update()
+        self.viewport.styles_changed()
 
-    def _reveal(self, key: int) -> None:
-        """Scroll as little as shows the message, or the beginning of one that is larger than the view."""
-        top, bottom = self._column.span(key)
-        above, height = self.scroll_offset.y, self.size.height
-        if above <= top and bottom <= above + height:
-            return
-        self._follow(False)
-        if top < above or bottom - top >= height:
-            self._arrange(self._column.place(top))
-        else:
-            self._arrange(self._column.place(bottom - 1), height - 1)
+    def on_resize(self) -> None:
+        """Break the lines anew; the line at the top stays there."""
+        self.viewport.change(lambda: 0)
+
+    def scroll_to(self, x: float | None = None, y: float | None = None, **how: Any) -> None:
+        """Scroll without animation: on the way the heights of what comes into view become known."""
+        super().scroll_to(x, y, **how | {"animate": False})
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Render what comes into view."""
+        super().watch_scroll_y(old_value, new_value)
+        self.viewport.scrolled(round(old_value), round(new_value))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Strips for the screen, without the offsets that selecting with the mouse needs: they cost most."""
+        self.viewport.restyle_if_stale()
+        self._base = self.rich_style
+        self._painting = True
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._painting = False
+
+    def render_line(self, y: int) -> Strip:
+        """Line `y` of the view."""
+        y += self.scroll_offset.y
+        position = self._list.position(y)
+        if position is None:
+            return Strip.blank(self.size.width, self._base)
+        line = gutter_line(self._list, position, self.selected)
+        selection = self.text_selection
+        span = selection.get_span(y) if selection else None
+        highlight = self.screen.get_component_rich_style("screen--selection")
+        painted = strip(line, self._base, span, highlight)
+        return painted if self._painting else painted.apply_offsets(0, y)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        """The text that is selected with the mouse."""
+        return selected_text(self._list, selection), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Show what is selected."""
+        self.refresh()

@@ -12,7 +12,7 @@ from tui.clipboard import copy
 from tui.core.controller import Desk
 from tui.core.events import Event, Inspected, Notice
 from tui.views.lines import Lines
-from tui.views.prompt import Prompt
+from tui.views.prompt_tokens import PromptTokens
 from tui.views.view import View
 from tui.views.wrapped import harmless
 
@@ -25,7 +25,7 @@ _WAITING = "asking the model; while it writes, this waits for the end of the rep
 class InspectorScreen(View):
     """Warnings first, then the prompt: as text, or token by token."""
 
-    HEADING = "Prompt"
+    HEADING = "PromptTokens"
     CSS_PATH: ClassVar = ["view.tcss", "inspector.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("inspector.turn", "t", "turn", "Text or tokens", "The prompt as text, or token by token"),
@@ -57,7 +57,7 @@ class InspectorScreen(View):
             self._warn([event.text])
 
     def _show(self, seen: "Inspection") -> None:
-        prompt = Prompt(seen)
+        prompt = PromptTokens(seen)
         self._warn(seen.warnings)
         self.query_one(".about", Static).update("\n".join(_about(seen)))
         self.query_one(Lines).show((lambda width: prompt) if self._tokens else prompt.text)

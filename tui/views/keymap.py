@@ -16,14 +16,14 @@ from edgellm.system.text_input import decode_utf8
 
 PLACES = {
     "Chat": ("tui.chat.screen:ChatScreen",),
-    "Input box": ("tui.composer:Composer", "tui.composer.box:Box"),
+    "Input box": ("tui.composer:Composer",),
     "Conversation, once a message is marked": ("tui.transcript:Transcript",),
     "Everywhere": ("tui.app:ChatApp",),
     "List of chats": ("tui.sidebar:Sidebar",),
     "Models": ("tui.models.screen:ModelsScreen", "tui.models.filter:Filter"),
     "Views": ("tui.views.view:View",),
-    "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice:Choice"),
-    "Prompt": ("tui.views.inspector:InspectorScreen",),
+    "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice_field:ChoiceField"),
+    "PromptTokens": ("tui.views.inspector:InspectorScreen",),
     "Log": ("tui.views.log:LogScreen",),
 }
 """Headings, and the classes whose own bindings belong under them."""

@@ -15,7 +15,7 @@ _SAID = 0.5
 """The score of words that are not in the name: below that of most names they might be in."""
 
 
-class Palette(Provider):
+class PaletteCommands(Provider):
     """Where the conversation is on top, the slash commands; everywhere, the keys that do something there."""
 
     async def discover(self) -> Hits:

@@ -15,7 +15,7 @@ from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
 from tui.core.naming import called
 from tui.core.settings import SETTINGS, Setting
 from tui.core.values import words
-from tui.views.row import Row
+from tui.views.setting_row import SettingRow
 from tui.views.view import View
 
 _SYSTEM = "What the model is told before all else, in this chat; empty: nothing. Tab goes on"
@@ -27,7 +27,7 @@ class SettingsScreen(View):
     """Values are taken and kept when a row is left; those of loading open the model anew, once, with the screen."""
 
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
-    AUTO_FOCUS = "Row Input"
+    AUTO_FOCUS = "SettingRow Input"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (46, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f4", "close", show=False),
@@ -41,8 +41,8 @@ class SettingsScreen(View):
         super().__init__()
         self._desk, self._loaded = desk, desk.tuning.for_loading()
         self._system = TextArea(desk.chat.system or "", tab_behavior="focus", compact=True)
-        self._thinking = Row("thinking", _THINKING, choices=("on", "off"))
-        self._rows = {Row(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
+        self._thinking = SettingRow("thinking", _THINKING, choices=("on", "off"))
+        self._rows = {SettingRow(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
 
     def contents(self) -> ComposeResult:
         """A row for each setting, and a line about the one that is focused, if not all are explained."""
@@ -94,8 +94,8 @@ class SettingsScreen(View):
         """Keep the system prompt."""
         self._take_system()
 
-    @on(Row.Left)
-    def _left(self, message: Row.Left) -> None:
+    @on(SettingRow.Left)
+    def _left(self, message: SettingRow.Left) -> None:
         self._take(message.row)
 
     def action_reset(self) -> None:
@@ -122,7 +122,7 @@ class SettingsScreen(View):
             self.attempt(self._desk.reopen)
         super().action_close()
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: SettingRow) -> None:
         if row is self._thinking:
             self.attempt(lambda: self._desk.think({"on": True, "off": False}.get(row.text)))
         elif not row.wrong and row.text != words(self._desk.tuning.values.get(self._rows[row].name)):
@@ -132,9 +132,9 @@ class SettingsScreen(View):
         if (text := self._system.text.strip()) != (self._desk.chat.system or ""):
             self.attempt(lambda: self._desk.set_system(text))
 
-    def _focused(self) -> Row | None:
+    def _focused(self) -> SettingRow | None:
         at = self.focused
-        return next((node for node in at.ancestors if isinstance(node, Row)), None) if at else None
+        return next((node for node in at.ancestors if isinstance(node, SettingRow)), None) if at else None
 
 
 def _about(setting: Setting) -> str:

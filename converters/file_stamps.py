@@ -1,0 +1,29 @@
+"""Files that are read for minutes: are they, at the end, still those that were checked at the beginning?"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
+
+
+class FileStamps:
+    """Some files as they are now. A weight file that is replaced meanwhile would be mixed with what took its place."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._states = {path: _state(path) for path in paths}
+
+    def check(self) -> None:
+        """Raise ModelFileError if one was changed or replaced since."""
+        for path, state in self._states.items():
+            if _state(path) != state:
+                name = printable(str(path), 400)
+                raise ModelFileError(f"{name}: was changed while it was read; wait until it is whole, then try again")
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

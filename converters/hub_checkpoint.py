@@ -1,0 +1,22 @@
+"""Checkpoints that lie on a hub."""
+
+import os
+
+from converters.required_files import required_files
+from edgellm.hub.reference import parse_reference
+
+
+def hub_repository(source: str | os.PathLike[str]) -> str | None:
+    """The repository, ORG/NAME, that is meant by `source`; None if that is no such name, or is here."""
+    meant = parse_reference(source) if isinstance(source, str) else None
+    return None if meant is None or meant.selector or os.path.lexists(source) else meant.repository
+
+
+def local_folder(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The folder of a checkpoint, fetched without a word if it is meant by its repository. Raises EdgeLLMError."""
+    repository = hub_repository(source)
+    if repository is None:
+        return source
+    from edgellm.hub import DownloadObserver, fetch_checkpoint  # brings the hub's client
+
+    return fetch_checkpoint(repository, DownloadObserver(), required_files)

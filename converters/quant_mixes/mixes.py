@@ -1,0 +1,110 @@
+"""The mixes of tensor types that `--type` offers, as a table.
+
+Each gives most matrices one type and spends more bits where a model feels it most: the output, attn_v, ffn_down.
+They are those of llama.cpp (`llama-quant.cpp`, llama_tensor_get_type_impl) for models without experts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from edgellm.gguf.filetypes import FILE_TYPES
+
+
+@dataclass(frozen=True)
+class LayerPosition:
+    """Where a matrix is: in layer `index` of `count`, with `group` query heads for each key-value head."""
+
+    index: int
+    count: int
+    group: int
+
+
+class LayerSplit(NamedTuple):
+    """The type `better` in the layers for which `where` holds, `rest` in the others."""
+
+    better: str
+    where: Callable[[LayerPosition], bool]
+    rest: str
+
+    def type_in(self, layer: LayerPosition) -> str:
+        """The type that a matrix of this layer gets."""
+        return self.better if self.where(layer) else self.rest
+
+
+TypesByRole: TypeAlias = dict[str, str | LayerSplit]
+
+
+@dataclass(frozen=True)
+class QuantMix:
+    """`type` is what a matrix gets unless `kinds` names its kind: "attn_v" of "blk.0.attn_v.weight".
+
+    The kind "output" is token_embd.weight, too, where a model has no output.weight. `about` is a line of help.
+    """
+
+    name: str
+    type: str
+    about: str
+    kinds: TypesByRole = field(default_factory=dict)
+
+    @property
+    def file_type(self) -> int:
+        """The number that `general.file_type` gets."""
+        return _FILE_TYPE_NUMBERS[self.name]
+
+    def type_of(self, kind: str, layer: LayerPosition) -> str:
+        """The type for a matrix of this kind; `layer` matters only for kinds that layers have."""
+        chosen = self.kinds.get(kind, self.type)
+        return chosen.type_in(layer) if isinstance(chosen, LayerSplit) else chosen
+
+
+def _spread(layer: LayerPosition) -> bool:
+    """The first and the last eighth of the layers, and every third of those between."""
+    first, last = layer.count // 8, 7 * layer.count // 8
+    return layer.index < first or layer.index >= last or (layer.index - first) % 3 == 2
+
+
+def _first(n: int) -> Callable[[LayerPosition], bool]:
+    return lambda layer: layer.index < n
+
+
+def _first_part(parts: int) -> Callable[[LayerPosition], bool]:
+    return lambda layer: layer.index < layer.count // parts
+
+
+def _small(layer: LayerPosition) -> bool:
+    """Four or more query heads share a head of attn_v, which is so much smaller than attn_q."""
+    return layer.group >= 4
+
+
+_Q2_K: TypesByRole = {"attn_v": LayerSplit("Q4_K", _small, "Q3_K"), "attn_output": "Q3_K", "ffn_down": "Q3_K"}
+_Q3_K_M: TypesByRole = {
+    "attn_v": LayerSplit("Q5_K", _first(2), "Q4_K"),
+    "attn_output": "Q4_K",
+    "ffn_down": LayerSplit("Q5_K", _first_part(16), "Q4_K"),
+}
+_Q4_K_S: TypesByRole = {
+    "attn_v": LayerSplit("Q5_K", _first(4), "Q4_K"),
+    "ffn_down": LayerSplit("Q5_K", _first_part(8), "Q4_K"),
+}
+_Q4_K_M: TypesByRole = dict.fromkeys(("attn_v", "ffn_down"), LayerSplit("Q6_K", _spread, "Q4_K"))
+_Q5_K_M: TypesByRole = dict.fromkeys(("attn_v", "ffn_down"), LayerSplit("Q6_K", _spread, "Q5_K"))
+_OUTPUT: TypesByRole = {"output": "Q6_K"}
+
+_MIXES = (
+    QuantMix("Q2_K", "Q2_K", "3.2 bits per weight: for a model that fits no other way", _OUTPUT | _Q2_K),
+    QuantMix("Q3_K_M", "Q3_K", "4.0 bits per weight: small, with a loss that shows", _OUTPUT | _Q3_K_M),
+    QuantMix("Q4_0", "Q4_0", "4.6 bits per weight: the older format, for programs that know no other", _OUTPUT),
+    QuantMix("Q4_K_S", "Q4_K", "4.7 bits per weight: a little smaller than Q4_K_M", _OUTPUT | _Q4_K_S),
+    QuantMix("Q4_K_M", "Q4_K", "4.9 bits per weight: the usual choice", _OUTPUT | _Q4_K_M),
+    QuantMix("Q5_K_S", "Q5_K", "5.6 bits per weight: a little smaller than Q5_K_M", _OUTPUT),
+    QuantMix("Q5_K_M", "Q5_K", "5.7 bits per weight: nearer to the original, and slower", _OUTPUT | _Q5_K_M),
+    QuantMix("Q6_K", "Q6_K", "6.6 bits per weight: hard to tell from the original"),
+    QuantMix("Q8_0", "Q8_0", "8.5 bits per weight: next to no loss"),
+    QuantMix("F16", "F16", "16 bits per weight: to quantize from later"),
+    QuantMix("BF16", "BF16", "16 bits per weight: what most checkpoints hold, unchanged"),
+)
+_FILE_TYPE_NUMBERS = {name: number for number, name in FILE_TYPES.items()}
+
+QUANT_MIXES: dict[str, QuantMix] = {mix.name: mix for mix in _MIXES}
+"""The recipes by name, smallest file first. Bits per weight in their help are those of Llama 3.1 8B."""

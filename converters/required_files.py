@@ -1,0 +1,76 @@
+"""Which files of a checkpoint a conversion reads, known before they are here."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from converters.architectures import variant_of
+from converters.architectures.config import Config
+from converters.checkpoint.files import is_plain, parse_json
+from converters.checkpoint.folder import INDEX, weights_or_index
+from converters.checkpoint.quantized import check_quantization
+from edgellm.errors import ModelFileError
+
+SMALL_FILES = frozenset(
+    {
+        "README.md",
+        "added_tokens.json",
+        "chat_template.jinja",
+        "chat_template.json",
+        "config.json",
+        "generation_config.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+    }
+)
+"""What is read beside the weights, where it is there."""
+
+_TEMPLATES = "additional_chat_templates"
+_TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model"})
+_CONFIG = "config.json"
+
+
+def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+    """The files that a conversion reads, out of the names of all, with `/` after folders; the weights come last.
+
+    `read` gives the content of a small file: shards are those that the index lists, whatever their names. None may be
+    there. Without weights the list is empty. Raises ModelFileError where it is not known which files hold the weights;
+    it and UnsupportedModelError for what would be refused when all had come.
+    """
+    all_names = set(names)
+    weights = weights_or_index(name for name in all_names if "/" not in name)
+    if len(weights) > 1:
+        raise ModelFileError(f"{len(weights)} .safetensors files have no {INDEX}; choose another repository")
+    if weights:
+        _check(all_names, read)
+    if weights == [INDEX]:
+        weights += _shards(read(INDEX))
+    return [*sorted(filter(_is_small, all_names)), *weights] if weights else []
+
+
+def _check(names: set[str], read: Callable[[str], bytes]) -> None:
+    """What can be known of a model before its weights are here: its tokenizer, its architecture, its types."""
+    if not _TOKENIZERS & names:
+        raise ModelFileError("there is no tokenizer.json and no tokenizer.model; choose another repository")
+    if _CONFIG in names:
+        path = Path(_CONFIG)
+        config = parse_json(path, read(_CONFIG))
+        variant_of(Config(path, config))
+        check_quantization(path, config)
+
+
+def _is_small(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return name in SMALL_FILES or (folder == _TEMPLATES and file.endswith(".jinja"))
+
+
+def _shards(index: bytes) -> list[str]:
+    try:
+        files = set(json.loads(index)["weight_map"].values())
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        files = set()
+    if not files or not all(isinstance(file, str) and is_plain(file) for file in files):
+        raise ModelFileError(f"{INDEX} does not say which file has which weight; choose another repository")
+    return sorted(files)

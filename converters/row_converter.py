@@ -1,0 +1,84 @@
+"""A chunk's bytes from the type they have to the type they get, through float32."""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converters.tensors import PlannedTensor
+from edgellm.errors import EdgeLLMError, ModelFileError, UnsupportedModelError
+from edgellm.fmt import printable
+from edgellm.gguf.nonfinite import FLOATS
+from edgellm.system.folders import cache_folder
+from kquants import FLOAT_FORMATS, FORMATS, jit
+from kquants.dequantize import dequantize
+from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
+from kquants.ggml import NAMED_TYPES
+
+
+class RowConverter:
+    """The kernels that some tensors need, compiled for this CPU; `compiling` is called meanwhile.
+
+    Raises UnsupportedModelError for a tensor that cannot be read, EdgeLLMError where kernels cannot be made.
+    """
+
+    def __init__(self, tensors: Sequence[PlannedTensor], compiling: jit.Progress | None) -> None:
+        self._folder = cache_folder()
+        changed = [tensor for tensor in tensors if not is_copied(tensor)]
+        for source in (tensor.source for tensor in changed):
+            if source.type not in FORMATS:
+                what = f"tensor {printable(source.name)} is {source.type}"
+                raise UnsupportedModelError(f"{what}, which this version cannot read; start from another file")
+        names = {f"dequantize_{tensor.source.type.lower()}" for tensor in changed}
+        names |= {kernel_of(tensor.type) for tensor in changed}
+        try:
+            jit.load(names, self._folder, compiling)
+        except jit.KernelError as error:
+            raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
+
+    def convert(self, tensor: PlannedTensor, first: int, data: NDArray[np.uint8]) -> Encoded:
+        """Rows of a tensor, uint8 [rows, row_bytes], of which `data` begins at row `first`.
+
+        Raises ModelFileError for NaN, Inf and what is too large for the new type.
+        """
+        if is_copied(tensor):
+            _check_finite(tensor, first, data)
+            return Encoded(data, 0.0, 0.0)
+        weights = dequantize(NAMED_TYPES[tensor.source.type], data.reshape(-1), self._folder)
+        return self.encode(tensor, first, weights.reshape(len(data), tensor.source.columns))
+
+    def encode(self, tensor: PlannedTensor, first: int, weights: NDArray[np.float32]) -> Encoded:
+        """Rows of a tensor from row `first` on, float32 [rows, columns]; raises as `convert` does."""
+        try:
+            return encode(tensor.type, weights, self._folder)
+        except NotEncodableError as error:
+            _refuse(tensor, first, error)
+
+
+def is_copied(tensor: PlannedTensor) -> bool:
+    """Whether the blocks of a tensor stay as they are."""
+    return tensor.source.type == tensor.type.name
+
+
+def _check_finite(tensor: PlannedTensor, first: int, data: NDArray[np.uint8]) -> None:
+    """Refuse NaN and Inf in floats that are copied, as the encoders do; quantized blocks are not searched."""
+    if tensor.type.name not in FLOAT_FORMATS:
+        return
+    unsigned, exponent = FLOATS[tensor.type.name]
+    bits = data.reshape(-1).view(unsigned)
+    flags = bits & exponent == exponent
+    if flags.any():
+        index = int(flags.argmax())
+        lowest = exponent & -exponent  # of its bits; below lies the mantissa, above the sign
+        value = np.nan if bits[index] & (lowest - 1) else -np.inf if bits[index] & (exponent + lowest) else np.inf
+        _refuse(tensor, first, NotEncodableError(tensor.type, index, value))
+
+
+def _refuse(tensor: PlannedTensor, first: int, error: NotEncodableError) -> NoReturn:
+    row, column = divmod(error.index, tensor.source.columns)
+    place = f"tensor {printable(tensor.source.name)}, row {first + row}, column {column}"
+    if np.isfinite(error.value):
+        advice = "give it another type with --tensor-type, such as BF16"
+        raise ModelFileError(f"{place}: {error.value:g} is too large for {tensor.type.name}; {advice}") from None
+    raise ModelFileError(f"{place}: holds {error.value} instead of a number; get a whole copy of the model") from None

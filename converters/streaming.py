@@ -1,0 +1,100 @@
+"""The one pass over the weights: read rows, encode them, write them where they belong.
+
+Tensors are cut by rows into chunks so small that one stays in a core's cache from reading to writing. All threads
+take chunks from one list, in the order of the file: a large tensor keeps them all busy, and so do several small ones.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+from converters.output import OutputFile
+from converters.row_converter import RowConverter
+from converters.tensors import PlannedTensor
+from converters.threads import parallel_for
+
+CHUNK_WEIGHTS = 1 << 17
+"""Weights of a chunk: 0.5 MB as float32, and with what it is read from and becomes just in a cache of 1 MB."""
+
+_SYNC_BYTES = 64 << 20
+"""Bytes between two waits for the disk: so it works all the while, and the last wait is short."""
+
+Progress = Callable[[int, int], None]
+"""Called with (done, of how many): weights, or kernels that are compiled."""
+
+
+class Chunk(NamedTuple):
+    """Rows `first` … `last` - 1 of tensor `number`, which begins at byte `start` of the file."""
+
+    number: int
+    tensor: PlannedTensor
+    start: int
+    first: int
+    last: int
+
+
+class _ChunkDone(NamedTuple):
+    number: int
+    weights: int
+    nbytes: int
+    error: float
+    squares: float
+
+
+@dataclass
+class ErrorSums:
+    """What encoding did to a tensor: sums over its weights, of their squared errors and of their squares."""
+
+    error: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def relative(self) -> float:
+        """Root mean square of the errors over that of the weights."""
+        return sqrt(self.error / self.squares) if self.squares else 0.0
+
+
+def row_chunks(tensors: Sequence[PlannedTensor], offsets: Sequence[int]) -> Iterator[Chunk]:
+    """All rows of all tensors, in the order of the file."""
+    for number, (tensor, start) in enumerate(zip(tensors, offsets, strict=True)):
+        rows, step = tensor.source.row_count, max(1, CHUNK_WEIGHTS // tensor.source.columns)
+        for first in range(0, rows, step):
+            yield Chunk(number, tensor, start, first, min(first + step, rows))
+
+
+class WeightStream:
+    """A pass over tensors that begin at `offsets` of `output`; `progress` is called as they are written."""
+
+    def __init__(self, converter: RowConverter, output: OutputFile, progress: Progress | None) -> None:
+        self._converter, self._output, self._progress = converter, output, progress or (lambda done, total: None)
+        self._losses: list[ErrorSums] = []
+        self._weights = self._all_weights = self._unsynced = 0
+
+    def run(self, tensors: Sequence[PlannedTensor], offsets: Sequence[int], threads: int) -> list[ErrorSums]:
+        """Convert all tensors; their losses. Raises EdgeLLMError for what cannot be read, encoded or written."""
+        self._losses = [ErrorSums() for _ in tensors]
+        self._all_weights = sum(t.source.row_count * t.source.columns for t in tensors)
+        parallel_for(self._convert, row_chunks(tensors, offsets), threads, self._count)
+        return self._losses
+
+    def _convert(self, chunk: Chunk) -> _ChunkDone:
+        """In one of the threads."""
+        source, kind = chunk.tensor.source, chunk.tensor.type
+        encoded = self._converter.convert(chunk.tensor, chunk.first, source.rows(chunk.first, chunk.last))
+        row_bytes = kind.row_bytes(source.columns)
+        self._output.write(encoded.data.data.cast("B"), chunk.start + chunk.first * row_bytes)
+        weights = (chunk.last - chunk.first) * source.columns
+        return _ChunkDone(chunk.number, weights, encoded.data.nbytes, encoded.error, encoded.squares)
+
+    def _count(self, done: _ChunkDone) -> None:
+        """In the calling thread, which has nothing else to do but wait for the disk."""
+        loss = self._losses[done.number]
+        loss.error += done.error
+        loss.squares += done.squares
+        self._weights += done.weights
+        self._progress(self._weights, self._all_weights)
+        self._unsynced += done.nbytes
+        if self._unsynced >= _SYNC_BYTES:
+            self._unsynced = 0
+            self._output.sync()

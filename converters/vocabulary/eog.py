@@ -1,0 +1,73 @@
+"""The tokens that end a reply: those that generation_config.json and config.json name, all of them.
+
+GGUF has one key for an EOS, and llama.cpp reads two more, for the end of a turn and of a message: there go the first
+ids beyond the EOS. The key of all, `tokenizer.ggml.eos_token_ids`, is read by edgellm and by ollama.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from converters.tensors import MetadataValue
+from converters.vocabulary.files import CheckpointFiles, display_path
+from edgellm.errors import EdgeLLMWarning
+from edgellm.fmt import printable
+from edgellm.text.vocabulary import END_TEXTS, ENDS_KEY
+
+_KEY = "eos_token_id"
+_ROLES = ("eos", "eot", "eom")
+
+
+def eog_token_ids(
+    checkpoint: CheckpointFiles, made: Mapping[str, MetadataValue], size: int
+) -> dict[str, MetadataValue]:
+    """What to add to the keys `made`, which have at most one EOS, for the others; nothing where there are none.
+
+    An id that is no token's is left out, with an EdgeLLMWarning.
+    """
+    said = [i for where, value in _said(checkpoint, size) for i in _ids(where, value, size)]
+    taken = {role: made[key].value for role in _ROLES if (key := f"tokenizer.ggml.{role}_token_id") in made}
+    every = list(dict.fromkeys([*(cast(int, i) for i in taken.values()), *said]))
+    added = {
+        f"tokenizer.ggml.{role}_token_id": MetadataValue("u32", i) for role, i in _roles(every, taken, made, checkpoint)
+    }
+    return added | ({ENDS_KEY: MetadataValue("i32", every)} if len(every) > 1 else {})
+
+
+def _roles(
+    every: list[int], taken: Mapping[str, object], made: Mapping[str, MetadataValue], checkpoint: CheckpointFiles
+) -> Iterator[tuple[str, int]]:
+    """The roles that make llama.cpp end, too, at what it does not know by its text; the first is EOS if none is."""
+    texts = cast(list[str], made["tokenizer.ggml.tokens"].value)
+    eos = every[:1] if "eos" not in taken else []
+    unknown = [i for i in every if i not in (*taken.values(), *eos) and texts[i].encode() not in END_TEXTS]
+    free = [role for role in _ROLES[1:] if role not in taken]
+    yield from zip(("eos",), eos, strict=False)
+    yield from zip(free, unknown, strict=False)
+    if rest := ", ".join(map(str, unknown[len(free) :])):
+        text = f"{display_path(checkpoint)}: replies end at {len(every)} tokens; llama.cpp will not end at {rest}"
+        warnings.warn(text, EdgeLLMWarning, stacklevel=2)
+
+
+def _said(checkpoint: CheckpointFiles, size: int) -> Iterator[tuple[str, Any]]:
+    """What the two files say, with their names; not what is told of the roles in config.json already."""
+    generation = checkpoint.json("generation_config.json")
+    if isinstance(generation, dict):
+        yield display_path(checkpoint, "generation_config.json"), generation.get(_KEY)
+    inner = checkpoint.config.get("text_config")
+    of_text = inner.get(_KEY) if isinstance(inner, Mapping) else None
+    of_config = of_text if checkpoint.config.get(_KEY) is None else checkpoint.config[_KEY]
+    if type(of_config) is not int or of_config < size:
+        yield display_path(checkpoint, "config.json"), of_config
+
+
+def _ids(where: str, value: Any, size: int) -> Iterator[int]:
+    """The ids of tokens in what a file says."""
+    for i in value if isinstance(value, list) else [value]:
+        if i is None or (type(i) is int and i == -1):  # -1 is an older way to say that there is none
+            continue
+        if type(i) is int and 0 <= i < size:
+            yield i
+        else:
+            text = f"{where}: {_KEY} has {printable(repr(i))}, which is no token of {size}; it is left out"
+            warnings.warn(text, EdgeLLMWarning, stacklevel=2)

@@ -1,0 +1,109 @@
+"""What the rows of the panel say."""
+
+from edgellm.fmt import printable, size
+from edgellm.generate.stats import Live
+from tui.core.activity import Phase, Reading
+from tui.core.machine import Memory
+from tui.core.naming import called
+from tui.instruments.bars import level, share
+from tui.instruments.metric_row import BarValue, MetricValue, SparklineValue, TextValue
+from tui.instruments.metrics import SECTIONS
+from tui.instruments.numbers import UNKNOWN, milliseconds, part_of, ratio, remaining, seconds, speed
+
+_MARKS = {
+    Phase.CLOSED: ("○", "$foreground-muted"),
+    Phase.LOADING: ("◌", "$text-warning"),
+    Phase.READY: ("●", "$text-success"),
+    Phase.PREFILL: ("▲", "$text-accent"),
+    Phase.DECODE: ("▼", "$text-primary"),
+}
+POLICIES = {"stop": "stop", "drop": "drop oldest", "window": "sliding window"}
+"""What is done where a conversation outgrows the context, in words."""
+
+_NOTHING: dict[str, MetricValue] = {entry.name: TextValue() for entries in SECTIONS.values() for entry in entries}
+_NOTHING |= {"progress": BarValue(), "around": TextValue(""), "spark": SparklineValue()}
+
+
+def metric_values(reading: Reading, memory: Memory | None) -> dict[str, MetricValue]:
+    """What each row says, by the names of the entries."""
+    known = _NOTHING | _of_model(reading) | _of_machine(memory)
+    if reading.live is not None:
+        known |= _of_prompt(reading.live, reading.phase) | _of_reply(reading.live)
+    return known
+
+
+def state(reading: Reading) -> TextValue:
+    """What the model does, in a word after a sign."""
+    mark, style = _MARKS[reading.phase]
+    return TextValue(f"{mark} {reading.phase.value}", style)
+
+
+def prompt_read(live: Live) -> tuple[int, int]:
+    """How many tokens of the prompt the model has by now, the reused ones included, and how many there are.
+
+    When the context has slid, these are of what is read again in the middle of the reply.
+    """
+    prompt, cached = live.stats.prompt_tokens, live.stats.cached_tokens
+    if live.prefill_total > prompt - cached:
+        return live.prefill_done, live.prefill_total
+    return cached + live.prefill_done, prompt
+
+
+def ttft(live: Live, phase: Phase) -> TextValue:
+    """The time to the first token; until it comes, the time that has gone by."""
+    if live.stats.ttft_s is None and phase in (Phase.PREFILL, Phase.DECODE):
+        return TextValue(seconds(live.elapsed_s), "$text-accent")
+    return TextValue(seconds(live.stats.ttft_s))
+
+
+def _phase_or_progress(reading: Reading) -> TextValue:
+    now = state(reading)
+    if reading.phase is not Phase.LOADING or not reading.progress:
+        return now
+    return TextValue(f"{now.text[0]} {printable(reading.progress, 28)}", now.style)
+
+
+def _of_model(reading: Reading) -> dict[str, MetricValue]:
+    used, dropped = reading.used, reading.dropped_tokens
+    filled = share(used, reading.context)
+    return {
+        "model": TextValue(called(reading.model, 30), "bold"),
+        "phase": _phase_or_progress(reading),
+        "gauge": BarValue(filled, level(filled)),
+        "context": TextValue(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),
+        "overflow": TextValue(POLICIES[reading.overflow]),
+        "dropped": TextValue(f"{dropped:,} tokens", "$text-warning") if dropped else TextValue(),
+        "threads": TextValue(f"{reading.threads}" if reading.threads else UNKNOWN),
+        "gpu": TextValue(part_of(reading.gpu_blocks, reading.blocks) if reading.blocks else UNKNOWN),
+    }
+
+
+def _of_prompt(live: Live, phase: Phase) -> dict[str, MetricValue]:
+    stats = live.stats
+    return {
+        "progress": BarValue(share(*prompt_read(live)), "$text-accent"),
+        "read": TextValue(part_of(*prompt_read(live))),
+        "left": TextValue(remaining(live.prefill_eta_s) if phase is Phase.PREFILL else UNKNOWN),
+        "reused": TextValue(part_of(stats.cached_tokens, stats.prompt_tokens)),
+        "diverged": TextValue(UNKNOWN if live.diverged_at is None else f"token {live.diverged_at:,}"),
+        "around": TextValue(printable(live.diverged_text), "$foreground-muted"),
+        "prefill": TextValue(speed(stats.prefill_tps)),
+        "ttft": ttft(live, phase),
+    }
+
+
+def _of_reply(live: Live) -> dict[str, MetricValue]:
+    stats, itl = live.stats, live.stats.itl_ms or {}
+    return {
+        "spark": SparklineValue(live.gaps_ms, itl.get("p50")),
+        "now": TextValue(speed(live.recent_tps), "bold"),
+        "mean": TextValue(speed(stats.decode_tps)),
+        "itl": TextValue(f"{milliseconds(itl['p50'])} / {milliseconds(itl['p95']):>3} ms" if itl else UNKNOWN),
+        "mbu": TextValue(ratio(stats.mbu)),
+    }
+
+
+def _of_machine(memory: Memory | None) -> dict[str, MetricValue]:
+    if memory is None:
+        return {}
+    return {"process": TextValue(size(memory.process)), "free": TextValue(size(memory.free))}

@@ -1,0 +1,48 @@
+"""The line of figures that is kept with a reply."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tui.instruments.numbers import milliseconds, seconds, speed
+
+_ENDINGS = {
+    None: "not finished",
+    "stop": "ended at a stop text",
+    "length": "cut off at the token limit",
+    "cancelled": "stopped by you",
+    "error": "broken off by an error",
+}
+_LARGEST = 1e12  # beyond, infinite or not a number at all
+
+
+def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_tokens: int = 0) -> str:
+    """What a reply cost, from the fields of `edgellm.generate.stats.Stats`, and first of all what was not as it should be.
+
+    The stats may come from another program's file: what is no number is left out.
+    """
+    itl = stats.get("itl_ms")
+    ttft, tps, mbu = (_number(stats, key) for key in ("ttft_s", "decode_tps", "mbu"))
+    tokens, cached, prompt = (_number(stats, key) for key in ("generated_tokens", "cached_tokens", "prompt_tokens"))
+    p95 = _number(itl, "p95") if isinstance(itl, Mapping) else None
+    said = [
+        f"did not see {dropped_tokens:,} tokens" if dropped_tokens else "",
+        _ENDINGS.get(finish_reason, ""),
+        f"TTFT {seconds(ttft)}" if ttft is not None else "",
+        speed(tps) if tps is not None else "",
+        _tokens(tokens) if tokens is not None else "",
+        f"p95 {milliseconds(p95)} ms" if p95 is not None else "",
+        f"MBU {mbu:.2f}" if mbu is not None else "",
+        f"{cached:,.0f} of {prompt:,.0f} reused" if cached and prompt else "",
+    ]
+    return " · ".join(part for part in said if part)
+
+
+def _tokens(count: float) -> str:
+    return "1 token" if count == 1 else f"{count:,.0f} tokens"
+
+
+def _number(stats: Mapping[str, Any], key: str) -> float | None:
+    value = stats.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _LARGEST else None

@@ -1,0 +1,100 @@
+"""The status line: what it says in each phase, and what matters most there."""
+
+from collections.abc import Sequence
+
+from edgellm.fmt import printable, size
+from edgellm.generate.stats import Live
+from tui.core.activity import Phase, Reading
+from tui.core.machine import Memory
+from tui.core.naming import called
+from tui.instruments.bars import bar, level, share, sparkline
+from tui.instruments.metric_values import POLICIES, prompt_read, state, ttft
+from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed
+from tui.instruments.status_layout import SegmentForms, fit_segments, join
+
+_QUIET = "$foreground-muted"
+_LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
+_RIGHT = ("threads", "gpu", "memory", "model", "dropped", "context")
+_FULL = "context context dropped"
+_REST = "reused memory gpu threads"
+_ORDER = {
+    Phase.CLOSED: "phase memory",
+    Phase.LOADING: "phase loading model loading model memory threads",
+    Phase.READY: f"phase context dropped model dropped mean {_FULL} ttft itl mbu model spark {_REST}",
+    Phase.PREFILL: f"phase progress left ttft context dropped progress dropped {_FULL} model model {_REST}",
+    Phase.DECODE: f"phase speed context dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
+}
+"""What is important in each phase, as `fit_segments` reads it: named again, a part takes its next longer form."""
+
+
+def status(reading: Reading, memory: Memory | None, width: int) -> Words:
+    """The status line, exactly `width` columns where anything fits at all."""
+    chosen = fit_segments(_forms(reading, memory), _ORDER[reading.phase].split(), width)
+    return join(chosen, _LEFT, _RIGHT, width)
+
+
+def _forms(reading: Reading, memory: Memory | None) -> SegmentForms:
+    now = state(reading)
+    forms: dict[str, Sequence[Words]] = {"phase": [((now.text.ljust(9), now.style),)]}
+    forms |= _of_model(reading)
+    if reading.live is not None:
+        forms |= _of_reply(reading.live, reading.phase)
+    if memory is not None:
+        used, free = size(memory.process).rjust(7), size(memory.free).rjust(7)
+        forms["memory"] = [(("memory ", _QUIET), (used, ""), (", free ", _QUIET), (free, ""))]
+    return forms
+
+
+def _of_model(reading: Reading) -> SegmentForms:
+    forms: dict[str, Sequence[Words]] = {}
+    if reading.progress:
+        forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
+    if reading.model:
+        forms["model"] = [((called(reading.model, limit), "bold"),) for limit in (12, 28)]
+    if reading.threads:
+        forms["threads"] = [((f"{reading.threads}", ""), (" thread" if reading.threads == 1 else " threads", _QUIET))]
+    if reading.gpu_blocks:
+        forms["gpu"] = [(("GPU ", _QUIET), (part_of(reading.gpu_blocks, reading.blocks), ""), (" blocks", _QUIET))]
+    if reading.context:
+        forms["context"] = _context(reading.used, reading.context)
+    if reading.dropped_tokens:
+        forms["dropped"] = _dropped(reading)
+    return forms
+
+
+def _dropped(reading: Reading) -> Sequence[Words]:
+    count = f"dropped {reading.dropped_tokens:,}"
+    policy = "" if reading.overflow == "stop" else f" ({POLICIES[reading.overflow]})"  # it was another one then
+    said = count, f"{count}{policy}", f"context full: {count} tokens{policy}"
+    return [((text, "$text-warning"),) for text in said]
+
+
+def _context(used: int, total: int) -> Sequence[Words]:
+    filled = share(used, total)
+    style = level(filled)
+    name: Words = (("context ", _QUIET),)
+    percent, gauge = f"{filled:4.0%}", (*name, *bar(filled, 8, style))
+    return [(*name, (percent, style)), (*gauge, (f" {percent}", style)), (*gauge, (f" {part_of(used, total)}", style))]
+
+
+def _of_reply(live: Live, now: Phase) -> SegmentForms:
+    stats, itl = live.stats, live.stats.itl_ms or {}
+    first = ttft(live, now)
+    progress = bar(share(*prompt_read(live)), 8, "$text-accent")
+    wait = f"{remaining(live.prefill_eta_s)} left" if live.prefill_eta_s is not None else ""
+    p50, p95 = (milliseconds(itl.get(key)).rjust(3) for key in ("p50", "p95"))
+    forms: dict[str, Sequence[Words]] = {
+        "ttft": [(("TTFT ", _QUIET), (first.text.rjust(6), first.style))],
+        "progress": [progress, (*progress, (f" {part_of(*prompt_read(live))}", ""))],
+        "left": [((wait.ljust(13), ""),)],
+        "speed": [((speed(live.recent_tps).rjust(9), "bold"),)],
+        "spark": [((sparkline(live.gaps_ms, itl.get("p50"), width), "$text-primary"),) for width in (8, 16)],
+        "mean": [(("mean ", _QUIET), (speed(stats.decode_tps).rjust(9), ""))],
+        "itl": [(("p50 ", _QUIET), (p50, ""), (" p95 ", _QUIET), (p95, ""), (" ms", _QUIET))],
+        "mbu": [(("MBU ", _QUIET), (ratio(stats.mbu).rjust(4), ""))],
+    }
+    if stats.mbu is None and now is Phase.READY:  # else it keeps its place for what is to come
+        del forms["mbu"]
+    if stats.cached_tokens:
+        forms["reused"] = [((part_of(stats.cached_tokens, stats.prompt_tokens), ""), (" reused", _QUIET))]
+    return forms

@@ -1,0 +1,178 @@
+"""All entries one under the other, of which only what comes into view is rendered."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from tui.transcript.cache import LineCache
+from tui.transcript.entry import TranscriptEntry
+from tui.transcript.entry_blocks import EntryBlocks
+from tui.transcript.lines import BLANK, Line
+from tui.transcript.styles import TranscriptStyles
+from tui.transcript.virtual_row import VirtualRow
+
+
+class LinePosition(NamedTuple):
+    """A line: the `line`-th of the `height` lines that a piece of a row has. `key` is that of the row's entry."""
+
+    row: int
+    key: int
+    block: int
+    line: int
+    height: int
+
+
+class VirtualList:
+    """Rows at a width. Heights are guesses until `measure` has rendered what is there."""
+
+    def __init__(self, styles: TranscriptStyles, width: int) -> None:
+        self.rows: list[VirtualRow] = []
+        self.width = width
+        self.styles = styles
+        self._cache = LineCache(styles, width)
+        self._index: dict[int, int] = {}
+        self._tops: list[int] | None = None
+
+    def restyle(self, styles: TranscriptStyles, width: int) -> None:
+        """Take other colours, or another width."""
+        self.styles = styles
+        self._cache = LineCache(styles, width)
+        if width != self.width:
+            self.width = width
+            for row in self.rows:
+                row.reset_heights()
+            self._tops = None
+
+    def set_entries(self, entries: Sequence[TranscriptEntry]) -> None:
+        """Have these entries; those that have not changed keep all that is known of them."""
+        before = {row.content.entry.key: row for row in self.rows}
+        self.rows = []
+        for entry in entries:
+            row = before.get(entry.key)
+            if row is None:
+                row = VirtualRow(EntryBlocks(entry))
+            elif row.content.entry is not entry and row.content.entry != entry:
+                row.content.update(entry)
+                row.update(self.width)
+            self.rows.append(row)
+        self._index = {entry.key: number for number, entry in enumerate(entries)}
+        self._tops = None
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of the entries, from the first to the last."""
+        return list(self._index)
+
+    def row_range(self, key: int) -> tuple[int, int]:
+        """Where the row of an entry begins and ends."""
+        number = self._index[key]
+        return self.tops()[number], self.tops()[number + 1]
+
+    def row(self, key: int) -> VirtualRow | None:
+        """The row of an entry."""
+        number = self._index.get(key)
+        return None if number is None else self.rows[number]
+
+    def row_changed(self, row: VirtualRow) -> int:
+        """The entry of a row is another, or folded; return from which line on the column looks different."""
+        same = row.update(self.width)
+        self._tops = None
+        return self.tops()[self._index[row.content.entry.key]] + row.tops(self.width)[same]
+
+    def tops(self) -> list[int]:
+        """Where each row begins, and at the end where the last one ends."""
+        if self._tops is None:
+            self._tops = [0, *accumulate(row.height(self.width) for row in self.rows)]
+        return self._tops
+
+    def position(self, y: int) -> LinePosition | None:
+        """The line at `y` from the top; None below the last one and where there is nothing."""
+        tops = self.tops()
+        if not 0 <= y < tops[-1]:
+            return None
+        number = bisect_right(tops, y) - 1
+        inner = self._inner(number)
+        local = min(y - tops[number], inner[-1] - 1)
+        block = bisect_right(inner, local) - 1
+        return LinePosition(
+            number,
+            self.rows[number].content.entry.key,
+            block,
+            local - inner[block],
+            inner[block + 1] - inner[block],
+        )
+
+    def y(self, position: LinePosition) -> int:
+        """Where the line is now. Where its entry is gone, the one that took its place counts."""
+        if not self.rows:
+            return 0
+        number = min(self._index.get(position.key, position.row), len(self.rows) - 1)
+        inner = self._inner(number)
+        block = min(position.block, len(inner) - 2)
+        height = inner[block + 1] - inner[block]
+        line = position.line if height == position.height else position.line * height // max(1, position.height)
+        return self.tops()[number] + inner[block] + line
+
+    def measure(self, y: int, above: int, below: int) -> int:
+        """Render what is on the `above` lines before `y` and on the `below` lines from it on; return the new `y` of
+        the line that was there."""
+        position = self.position(y)
+        if position is None:
+            number, block = len(self.rows), 0
+        else:
+            number, block, below, above = position.row, position.block, below + position.line, above - position.line
+        self._measure_rows(self._after(number, block), below)
+        self._measure_rows(self._before(number, block), above)
+        return self.tops()[-1] if position is None else self.y(position)
+
+    def find(self, key: int, words: Sequence[str]) -> LinePosition | None:
+        """The first line of an entry that has one of the words, which are in lower case."""
+        number = self._index[key]
+        row = self.rows[number]
+        for block in range(len(self._inner(number)) - 1):
+            lines = self._lines(row, block)
+            for at, line in enumerate(lines):
+                text = line.text.casefold()
+                if block and any(word in text for word in words):  # the first piece is the heading
+                    return LinePosition(number, key, block, at, len(lines))
+        return None
+
+    def line(self, position: LinePosition) -> Line:
+        """What is shown there."""
+        lines = self._lines(self.rows[position.row], position.block)
+        return lines[position.line] if position.line < len(lines) else BLANK
+
+    def _measure_rows(self, blocks: Iterator[tuple[VirtualRow, int]], lines: int) -> None:
+        while lines > 0 and (found := next(blocks, None)):
+            row, block = found
+            lines -= row.measured_height(block) or len(self._lines(row, block))
+
+    def _lines(self, row: VirtualRow, block: int) -> list[Line]:
+        before = row.height(self.width)
+        lines = row.measure(block, self._cache)
+        if row.height(self.width) != before:
+            self._tops = None
+        return lines
+
+    def _after(self, number: int, block: int) -> Iterator[tuple[VirtualRow, int]]:
+        for at in range(number, len(self.rows)):
+            for inner in range(block, len(self._inner(at)) - 1):
+                yield self.rows[at], inner
+            block = 0
+
+    def _before(self, number: int, block: int) -> Iterator[tuple[VirtualRow, int]]:
+        for inner in range(block - 1, -1, -1):
+            yield self.rows[number], inner
+        for at in range(number - 1, -1, -1):
+            for inner in range(len(self._inner(at)) - 2, -1, -1):
+                yield self.rows[at], inner
+
+    def _inner(self, number: int) -> list[int]:
+        """Where the pieces of a row begin. It may be cut into them only now, and is then seldom as high as guessed."""
+        row = self.rows[number]
+        guess = row.height(self.width)
+        inner = row.tops(self.width)
+        if inner[-1] != guess:
+            self._tops = None
+        return inner

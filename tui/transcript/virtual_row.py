@@ -1,0 +1,78 @@
+"""The height of an entry: known for the pieces that were rendered, guessed for the others."""
+
+from itertools import accumulate
+
+from tui.transcript.blocks import Block
+from tui.transcript.cache import LineCache
+from tui.transcript.entry_blocks import EntryBlocks
+from tui.transcript.lines import Line
+
+
+class VirtualRow:
+    """An entry in the column. Its text is cut into pieces when the first of them comes into view."""
+
+    def __init__(self, content: EntryBlocks) -> None:
+        self.content = content
+        self._blocks: list[Block] | None = None
+        self._heights: list[int] = []
+        self._known: list[bool] = []
+        self._tops: list[int] | None = None
+        self._guess: int | None = None  # of a row without pieces
+
+    def height(self, width: int) -> int:
+        """In lines of `width` cells."""
+        if self._blocks is not None:
+            return self.tops(width)[-1]
+        if self._guess is None:
+            self._guess = 3 + _guess(self.content.entry.text, width)
+        return self._guess
+
+    def tops(self, width: int) -> list[int]:
+        """Where each piece begins, counted from the top of the row, and after the last one where the row ends."""
+        if self._blocks is None:
+            self._look(width)
+        if self._tops is None:
+            self._tops = [0, *accumulate(self._heights)]
+        return self._tops
+
+    def block(self, number: int) -> Block:
+        """A piece of a row that has tops."""
+        assert self._blocks is not None
+        return self._blocks[number]
+
+    def update(self, width: int) -> int:
+        """Take note that the entry has changed; return the first piece that is not the same. What is the same keeps
+        its height."""
+        self._guess = None
+        return 0 if self._blocks is None else self._look(width)
+
+    def _look(self, width: int) -> int:
+        before, blocks = self._blocks or [], self.content.blocks
+        pairs = enumerate(zip(before, blocks, strict=False))
+        same = next((at for at, (old, new) in pairs if old is not new and old != new), min(len(before), len(blocks)))
+        self._heights[same:] = [block.gap + _guess(block.source, width) for block in blocks[same:]]
+        self._known[same:] = [False] * (len(blocks) - same)
+        self._blocks, self._tops = blocks, None
+        return same
+
+    def reset_heights(self) -> None:
+        """All heights are unknown again: the width is another."""
+        self._blocks = self._guess = None
+        self._heights, self._known = [], []
+
+    def measure(self, number: int, cache: LineCache) -> list[Line]:
+        """The lines of a piece; its height is known from now on."""
+        lines = cache.lines(self.block(number))
+        if self._heights[number] != len(lines):
+            self._heights[number] = len(lines)
+            self._tops = None
+        self._known[number] = True
+        return lines
+
+    def measured_height(self, number: int) -> int | None:
+        """The height of a piece that was measured."""
+        return self._heights[number] if self._known[number] else None
+
+
+def _guess(text: str, width: int) -> int:
+    return text.count("\n") + 1 + len(text) // max(1, width)
