@@ -2,9 +2,9 @@
 
 from edgellm.fmt import printable, size
 from edgellm.generate.stats import Live
-from tui.core.activity import Phase, Reading
-from tui.core.machine import Memory
-from tui.core.naming import called
+from tui.core.activity import Activity, Phase
+from tui.core.display_names import display_name
+from tui.core.memory import Memory
 from tui.instruments.bars import level, share
 from tui.instruments.entries import SECTIONS
 from tui.instruments.numbers import UNKNOWN, milliseconds, part_of, ratio, remaining, seconds, speed
@@ -24,7 +24,7 @@ _NOTHING: dict[str, Value] = {entry.name: Figure() for entries in SECTIONS.value
 _NOTHING |= {"progress": Bar(), "around": Figure(""), "spark": Spark()}
 
 
-def values(reading: Reading, memory: Memory | None) -> dict[str, Value]:
+def values(reading: Activity, memory: Memory | None) -> dict[str, Value]:
     """What each row says, by the names of the entries."""
     known = _NOTHING | _of_model(reading) | _of_machine(memory)
     if reading.live is not None:
@@ -32,7 +32,7 @@ def values(reading: Reading, memory: Memory | None) -> dict[str, Value]:
     return known
 
 
-def state(reading: Reading) -> Figure:
+def state(reading: Activity) -> Figure:
     """What the model does, in a word after a sign."""
     mark, style = _MARKS[reading.phase]
     return Figure(f"{mark} {reading.phase.value}", style)
@@ -56,18 +56,18 @@ def ttft(live: Live, phase: Phase) -> Figure:
     return Figure(seconds(live.stats.ttft_s))
 
 
-def _phase_or_progress(reading: Reading) -> Figure:
+def _phase_or_progress(reading: Activity) -> Figure:
     now = state(reading)
     if reading.phase is not Phase.LOADING or not reading.progress:
         return now
     return Figure(f"{now.text[0]} {printable(reading.progress, 28)}", now.style)
 
 
-def _of_model(reading: Reading) -> dict[str, Value]:
+def _of_model(reading: Activity) -> dict[str, Value]:
     used, dropped = reading.used, reading.dropped_tokens
     filled = share(used, reading.context)
     return {
-        "model": Figure(called(reading.model, 30), "bold"),
+        "model": Figure(display_name(reading.model, 30), "bold"),
         "phase": _phase_or_progress(reading),
         "gauge": Bar(filled, level(filled)),
         "context": Figure(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),
