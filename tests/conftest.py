@@ -1,4 +1,4 @@
-"""Fixtures: small model files, the folder of shared data, a home that is not the user's, a front of the chat."""
+"""Fixtures: small model files, the folder of shared data, a home that is not the user's, a frontend of the chat."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from platformdirs import user_cache_path
 from edgellm.engine.threadpool import ThreadPool
 from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
-from support.desk_front import Front, MakeFront
+from support.headless_chat import Frontend, MakeFrontend
 from support.make_gguf import Spec, write_model
 from support.model_file import ModelFile
 from support.thread_chains import new_pool
@@ -98,14 +98,14 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def make_front(tmp_path: Path) -> Iterator[MakeFront]:
+def make_frontend(tmp_path: Path) -> Iterator[MakeFrontend]:
     """Fronts, each with a desk of its own, for one and the same store."""
-    made: list[Front] = []
+    made: list[Frontend] = []
 
-    def make(model: FakeModel | None = None) -> Front:
-        made.append(Front(tmp_path / "chats.db", model))
+    def make(model: FakeModel | None = None) -> Frontend:
+        made.append(Frontend(tmp_path / "chats.db", model))
         return made[-1]
 
     yield make
-    for front in made:
-        front.desk.close()
+    for frontend in made:
+        frontend.desk.close()

@@ -15,9 +15,9 @@ from tui.binding import bind
 from tui.chat.screen import ChatScreen
 from tui.clipboard import copy
 from tui.core.backend import Backend
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 from tui.core.events import Event
-from tui.core.given import NOTHING, Given
+from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.store import Store
 from tui.notices import NoticingApp
 from tui.views.keymap import read_keys, remarks
@@ -57,10 +57,10 @@ class ChatApp(NoticingApp):
             self.event = event
 
     def __init__(
-        self, store: Store, backend: Backend, model: str, chat: int | None = None, given: Given = NOTHING
+        self, store: Store, backend: Backend, model: str, chat: int | None = None, given: RunOptions = NO_RUN_OPTIONS
     ) -> None:
         super().__init__()
-        self.desk = Desk(store, backend, self._tell, given)
+        self.desk = ChatController(store, backend, self._tell, given)
         self.desk.first, self._chat = model, chat
         self.keys, self._problems = read_keys(config_file())
         for theme in (DARK, LIGHT):

@@ -21,28 +21,28 @@ _DEAF = ("linux", "vt220", "vt100", "dumb")
 """Terminals that are known to have no clipboard."""
 
 
-class Way(NamedTuple):
+class ClipboardProgram(NamedTuple):
     """A program that takes a text on stdin; `told` says where it is then."""
 
     command: Sequence[str]
     told: str
 
 
-def ways(environ: Mapping[str, str], platform: str) -> Iterator[Way]:
+def ways(environ: Mapping[str, str], platform: str) -> Iterator[ClipboardProgram]:
     """The programs that may be here, the best first.
 
     Over SSH the clipboard of this machine is not the person's: there the terminal's is, and the buffer of tmux.
     """
     if not (environ.get("SSH_CONNECTION") or environ.get("SSH_TTY")):
         if platform == "darwin":
-            yield Way(["pbcopy"], "with pbcopy")
+            yield ClipboardProgram(["pbcopy"], "with pbcopy")
         if environ.get("WAYLAND_DISPLAY"):
-            yield Way(["wl-copy"], "with wl-copy")
+            yield ClipboardProgram(["wl-copy"], "with wl-copy")
         if environ.get("DISPLAY"):
-            yield Way(["xclip", "-selection", "clipboard"], "with xclip")
+            yield ClipboardProgram(["xclip", "-selection", "clipboard"], "with xclip")
     if environ.get("TMUX"):  # since tmux 3.2 it also passes the text on to the terminal around it
-        yield Way(["tmux", "load-buffer", "-w", "-"], "to tmux: its key ] inserts it")
-        yield Way(["tmux", "load-buffer", "-"], "to tmux: its key ] inserts it")
+        yield ClipboardProgram(["tmux", "load-buffer", "-w", "-"], "to tmux: its key ] inserts it")
+        yield ClipboardProgram(["tmux", "load-buffer", "-"], "to tmux: its key ] inserts it")
 
 
 def copy(app: App[Any], text: str, what: str) -> None:

@@ -7,10 +7,10 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from edgellm.terminal.sanitize import sanitize
-from tui.lasting import LastingApp
+from tui.exit import ResilientApp
 
 
-class NoticingApp(LastingApp):
+class NoticingApp(ResilientApp):
     """An app with notices on all its screens."""
 
     def __init__(self) -> None:

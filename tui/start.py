@@ -3,14 +3,14 @@
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.system.folders import chats_file, log_file
-from tui.ahead import typed_ahead
 from tui.core.backend import EdgeBackend
-from tui.core.given import NOTHING, Given
+from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.store import Store
-from tui.output import logged, recorded
+from tui.early_input import early_input
+from tui.log_output import errors_to_log, output_to_log
 
 
-def start(model: str | None, plain: bool, resume: bool, given: Given = NOTHING) -> None:
+def start(model: str | None, plain: bool, resume: bool, given: RunOptions = NO_RUN_OPTIONS) -> None:
     """Run the chat until the person leaves. Raises EdgeLLMError where the stored chats cannot be opened."""
     store = Store(chats_file())
     last = store.chats()[:1] if resume else []
@@ -18,23 +18,23 @@ def start(model: str | None, plain: bool, resume: bool, given: Given = NOTHING) 
     own = store.load(chat) if chat else None
     wanted = model or (own and (own.path or own.model)) or str(store.preference("model", "builtin"))
     if plain:
-        from tui.plain import Plain
+        from tui.plain.chat import PlainChat
 
-        with recorded(log_file()):
-            Plain(store, EdgeBackend(), given).run(wanted, chat)
+        with errors_to_log(log_file()):
+            PlainChat(store, EdgeBackend(), given).run(wanted, chat)
         return
     _show(store, wanted, chat, given)
 
 
-def _show(store: Store, model: str, chat: int | None, given: Given) -> None:
+def _show(store: Store, model: str, chat: int | None, given: RunOptions) -> None:
     """The chat on the whole screen; the terminal is its person's again before the model has ended."""
-    with typed_ahead() as typed:
+    with early_input() as typed:
         from tui.app import ChatApp
         from tui.composer.terminal import use_terminal_input
 
         use_terminal_input(typed)
         app = ChatApp(store, EdgeBackend(), model, chat, given)
-    with logged(log_file()):
+    with output_to_log(log_file()):
         try:
             app.run()
         finally:

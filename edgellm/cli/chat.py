@@ -51,12 +51,12 @@ def command(
     if not plain:
         _check_terminal()
     options = _checked(given) | _template(template)
-    from tui.core.given import Given
+    from tui.core.run_options import RunOptions
     from tui.start import start  # the screen's modules take a while
 
     if model and model.lower().endswith(".gguf") and not Path(model).exists():
         raise _missing(model)
-    start(model, plain, resume, Given(options, template_arg, system, prompt or ""))
+    start(model, plain, resume, RunOptions(options, template_arg, system, prompt or ""))
 
 
 def _missing(model: str) -> ModelFileError:

@@ -40,7 +40,7 @@ class PulledRepository:
     repository: str
     folder: Path
     files: Mapping[str, FileRecord]
-    come: int
+    present_bytes: int
 
     @property
     def total(self) -> int:

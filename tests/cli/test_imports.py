@@ -35,7 +35,7 @@ def test_the_package_alone_loads_nothing_heavy() -> None:
     assert not loaded("import edgellm, edgellm.errors, edgellm.options, kquants") & HEAVY
 
 
-@pytest.mark.parametrize("front", ["tui.app", "tui.plain"])
+@pytest.mark.parametrize("front", ["tui.app", "tui.plain.chat"])
 def test_the_chat_stands_before_the_engine_is_loaded(front: str) -> None:
     modules = loaded(f"import edgellm.cli.chat, tui.start, {front}")
     assert front in modules

@@ -29,7 +29,7 @@ from support.gpus import TINY, adapter, some_ids
 from support.model_file import ModelFile
 from tui.core.backend import EdgeBackend
 from tui.core.events import ModelOpened
-from tui.core.worker import Request, Worker
+from tui.core.worker import ReplyRequest, Worker
 
 CELL = 2 * 2 * 1 * 32 * 2
 """Bytes of a token of a chat model: keys and values of 2 layers, one head of 32, f16."""
@@ -140,11 +140,11 @@ def test_the_chat_stays_open(path: Path) -> None:
     try:
         worker.open(str(path), lambda name, path: {"kv_memory": EIGHT_PAGES})
         assert isinstance(told.get(timeout=60), ModelOpened)
-        worker.reply(Request(1, ASKED, {"temp": 0.0}))
+        worker.reply(ReplyRequest(1, ASKED, {"temp": 0.0}))
         ended = told.get(timeout=60)
         assert (ended.finish_reason, bool(ended.text)) == ("error", True)
         assert "--kv-memory" in ended.problem
-        worker.reply(Request(2, ASKED, {"max_tokens": 5}))
+        worker.reply(ReplyRequest(2, ASKED, {"max_tokens": 5}))
         assert told.get(timeout=60).finish_reason == "length"
     finally:
         worker.close()

@@ -28,7 +28,7 @@ from support.gpus import TINY, adapter
 from support.model_file import ModelFile
 from tui.core.backend import EdgeBackend
 from tui.core.events import ModelOpened, ReplyEnded
-from tui.core.worker import Request, Worker
+from tui.core.worker import ReplyRequest, Worker
 
 GREEDY: dict[str, Any] = {"max_tokens": 60, "temp": 0}
 ASKED = [{"role": "user", "content": "hello"}]
@@ -162,7 +162,7 @@ def test_the_chat_stays_open(path: Path) -> None:
     try:
         worker.open(str(path), lambda name, path: {})
         assert isinstance(told.get(timeout=60), ModelOpened)
-        worker.reply(Request(1, ASKED, {"temp": 0.0}, save=lambda message, text: os.truncate(path, 1000)))
+        worker.reply(ReplyRequest(1, ASKED, {"temp": 0.0}, save=lambda message, text: os.truncate(path, 1000)))
         ended = told.get(timeout=60)
         assert isinstance(ended, ReplyEnded)
         assert (ended.finish_reason, bool(ended.text)) == ("error", True)
@@ -171,7 +171,7 @@ def test_the_chat_stays_open(path: Path) -> None:
         path.write_bytes(content)
         worker.open(str(path), lambda name, path: {})
         assert isinstance(told.get(timeout=60), ModelOpened)
-        worker.reply(Request(2, ASKED, {"max_tokens": 5}))
+        worker.reply(ReplyRequest(2, ASKED, {"max_tokens": 5}))
         assert told.get(timeout=60).finish_reason == "length"
     finally:
         worker.close()

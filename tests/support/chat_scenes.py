@@ -13,7 +13,7 @@ from support.chat_app import Driven, driving
 from support.chat_fakes import FakeModel, stats
 from support.instrument_readings import MEMORY
 from support.tui_models_app import settled
-from tui.core.store import Chat, ChatRow, Store
+from tui.core.store import ChatRow, SavedChat, Store
 from tui.core.tree import Message, Tree
 from tui.models.row import ModelRow
 from tui.models.screen import ModelsScreen
@@ -145,7 +145,7 @@ async def at_rest(chat: Driven) -> None:
         seen, same = (shown, 0) if (shown := chat.shown()) != seen else (seen, same + 1)
 
 
-def conversation() -> Chat:
+def conversation() -> SavedChat:
     """Two turns; the first reply has another version, and the last one was stopped."""
     told = replace(stats(212), cached_tokens=0, prompt_tokens=24)
     turns = [
@@ -155,4 +155,4 @@ def conversation() -> Chat:
         Message(4, 3, "user", "And with eight people at once?\nIs it then eight times slower?", _WHEN),
         Message(5, 4, "assistant", "No: the weights are read once for", _WHEN, MODEL, "cancelled", asdict(stats(8))),
     ]
-    return Chat(0, turns[0].text, "Be brief, and give numbers.", MODEL, Tree(turns, 5))
+    return SavedChat(0, turns[0].text, "Be brief, and give numbers.", MODEL, Tree(turns, 5))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from support.chat_app import chatting, run
-from tui.chat.entries import Entries
-from tui.core.store.checked import ROLES
+from tui.chat.transcript_entries import TranscriptEntries
+from tui.core.store.validation import ROLES
 
 
 def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
             await chat.say("two")
-            entries = Entries(chat.app.desk)
+            entries = TranscriptEntries(chat.app.desk)
             before = entries.shown()
             assert [entry.text for entry in before] == ["one", "You said: one", "two", "You said: two"]
             assert all(new is old for new, old in zip(entries.shown(), before, strict=True))
@@ -38,7 +38,7 @@ def test_a_reply_that_the_program_was_killed_over_says_so(tmp_path: Path) -> Non
         async with chatting(tmp_path) as chat:
             await chat.say("one")
             chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], finish_reason=None, stats=None))
-            assert Entries(chat.app.desk).shown()[-1].figures == "not finished"
+            assert TranscriptEntries(chat.app.desk).shown()[-1].figures == "not finished"
 
     run(test())
 
@@ -51,7 +51,7 @@ def test_a_reply_that_waits_for_a_stopped_one_is_not_over(tmp_path: Path) -> Non
             desk.send("two")
             desk.stop()
             desk.send("three")
-            shown = Entries(desk).shown()
+            shown = TranscriptEntries(desk).shown()
             assert (shown[-1].role, shown[-1].figures) == ("assistant", "")
             await chat.until(lambda: desk.running is None)
 
@@ -65,7 +65,7 @@ def test_all_roles_of_an_imported_chat_are_shown(tmp_path: Path, role: str) -> N
             await chat.say("one")
             desk = chat.app.desk
             desk.chat.tree.put(replace(desk.path[-1], role=role, text="what they said"))
-            chat.transcript.show(Entries(desk).shown())
+            chat.transcript.show(TranscriptEntries(desk).shown())
             await chat.pilot.pause()
             assert "what they said" in chat.shown()
 
@@ -77,6 +77,6 @@ def test_what_tools_said_in_an_imported_chat_has_no_end(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
             chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], role="tool", finish_reason=None, stats=None))
-            assert Entries(chat.app.desk).shown()[-1].figures == ""
+            assert TranscriptEntries(chat.app.desk).shown()[-1].figures == ""
 
     run(test())

@@ -7,7 +7,7 @@ import pytest
 
 from support.chat_app import Driven, chatting, driving, run
 from support.chat_fakes import FakeModel
-from support.desk_front import MakeFront
+from support.headless_chat import MakeFrontend
 from support.tui_models_app import settled
 from tui.core.store import Store
 from tui.core.titles import one_line, with_joiners
@@ -72,11 +72,11 @@ def test_chats_models_and_files_around_the_conversation(tmp_path: Path) -> None:
 FAMILY = "👨‍👩‍👧 and ❤️ 👍🏽"
 
 
-def test_titles_keep_what_joins_emoji(make_front: MakeFront) -> None:
-    front = make_front()
-    front.open()
-    front.say(f"{FAMILY} in   a\nphoto")
-    assert front.desk.chat.title == f"{FAMILY} in a photo"
-    assert one_line(front.desk.chat.title) == f"{FAMILY} in a photo"
+def test_titles_keep_what_joins_emoji(make_frontend: MakeFrontend) -> None:
+    frontend = make_frontend()
+    frontend.open()
+    frontend.say(f"{FAMILY} in   a\nphoto")
+    assert frontend.desk.chat.title == f"{FAMILY} in a photo"
+    assert one_line(frontend.desk.chat.title) == f"{FAMILY} in a photo"
     assert with_joiners(f"{FAMILY}\x1b\u202e") == f"{FAMILY}␛"
     assert one_line("👨‍👩‍👧" * 9, 3) == "👨…"

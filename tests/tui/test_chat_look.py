@@ -11,7 +11,7 @@ from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeBackend, FakeModel
 from support.make_screenshot import screenshot
 from tui.app import ChatApp
-from tui.chat.keys import Keys
+from tui.chat.key_bar import KeyBar
 from tui.chat.welcome import Welcome
 from tui.core.store import Store
 from tui.sidebar import Sidebar
@@ -148,7 +148,7 @@ def test_keys_below_are_whole_and_a_click_presses_one(tmp_path: Path) -> None:
             below = chat.shown().split("\n")[-1]
             assert below.split()[::2][:3] == ["^n", "chat", "Again"]
             assert below.split()[-1] in {"Settings", "Models", "Figures", "Help", "Quit"}
-            await chat.pilot.click(Keys, offset=(below.index("Chats"), 0))
+            await chat.pilot.click(KeyBar, offset=(below.index("Chats"), 0))
             await chat.until(lambda: chat.screen.query_one(Sidebar).display)
 
     run(test())

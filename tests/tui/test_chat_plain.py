@@ -19,7 +19,7 @@ from support.chat_model import write_chat_model
 from support.terminal import chat_in_terminal
 from tui.commands import COMMANDS
 from tui.core.store import Store
-from tui.plain import Plain
+from tui.plain.chat import PlainChat
 
 
 @dataclass
@@ -43,7 +43,7 @@ def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
         code = 0
         try:
-            Plain(Store(tmp_path / "chats.db"), FakeBackend(model or FakeModel())).run(name, chat)
+            PlainChat(Store(tmp_path / "chats.db"), FakeBackend(model or FakeModel())).run(name, chat)
         except SystemExit as stop:
             code = int(str(stop.code))
         return Said(code, *capsys.readouterr())
@@ -142,7 +142,7 @@ def test_inspect_shows_text_tokens_and_warnings(talk: Talk, monkeypatch: pytest.
 
 
 def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
-    """None is unknown to this front, whatever it is given; the wrong ones say what is meant."""
+    """None is unknown to this frontend, whatever it is given; the wrong ones say what is meant."""
     for name in COMMANDS:
         said = talk(f"hello\n/{name}\n")
         assert "Traceback" not in said.err

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError
 from support.imports import HEAVY, loaded
-from tui.core.store import Chat, Store
+from tui.core.store import SavedChat, Store
 from tui.core.store.export import from_json, to_json, to_markdown
 from tui.core.tree import Message, Tree
 
@@ -29,8 +29,8 @@ def chats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     store.close()
 
 
-def chat(*messages: Message, leaf: int | None = None, **fields: Any) -> Chat:
-    return Chat(0, tree=Tree(messages, leaf or (messages[-1].id if messages else None)), **fields)
+def chat(*messages: Message, leaf: int | None = None, **fields: Any) -> SavedChat:
+    return SavedChat(0, tree=Tree(messages, leaf or (messages[-1].id if messages else None)), **fields)
 
 
 def test_markdown_of_the_shown_path() -> None:
@@ -73,7 +73,7 @@ def test_files_do_nothing_to_a_terminal_that_shows_them(chats: Store) -> None:
     ],
 )
 def test_what_follows_a_message_is_never_part_of_its_code(text: str, closed: str) -> None:
-    assert to_markdown(chat(Message(1, None, "user", text, 0.0))) == f"# Chat\n\n## User\n\n{text}{closed}\n"
+    assert to_markdown(chat(Message(1, None, "user", text, 0.0))) == f"# SavedChat\n\n## User\n\n{text}{closed}\n"
     thinking = to_markdown(chat(Message(1, None, "assistant", f"<think>{text}", 0.0)))
     assert f"\n\n{text}{closed}\n\n</details>" in thinking
 
@@ -108,7 +108,7 @@ def trees(draw: st.DrawFn) -> Tree:
     return tree
 
 
-def shape(chat: Chat) -> Any:
+def shape(chat: SavedChat) -> Any:
     """All of a chat but its ids: those of messages are counted through."""
     places = {message: place for place, message in enumerate(chat.tree.messages)}
     messages = [
@@ -121,7 +121,7 @@ def shape(chat: Chat) -> Any:
 @settings(max_examples=50, deadline=None)
 @given(tree=trees(), system=st.none() | TEXTS, model=st.none() | TEXTS)
 def test_json_brings_everything_back(chats: Store, tree: Tree, system: str | None, model: str | None) -> None:
-    sent = Chat(5, "title", system, model, tree, "a draft is not exported")
+    sent = SavedChat(5, "title", system, model, tree, "a draft is not exported")
     back = chats.load(from_json(chats, to_json(sent))[0])
     assert shape(back) == shape(sent)
     assert (back.title, back.draft) == ("title", "")

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from support import with_support
-from support.desk_front import Front
+from support.headless_chat import Frontend
 from tui.core.events import Notice
 
 _OTHER = """
 import sys
 from pathlib import Path
 from support.chat_fakes import FakeBackend
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 from tui.core.store import Store
-desk = Desk(Store(Path(sys.argv[1])), FakeBackend(), lambda event: None)
+desk = ChatController(Store(Path(sys.argv[1])), FakeBackend(), lambda event: None)
 if chat := int(sys.argv[2]):
     desk.open_chat(chat)
 desk.save_draft(sys.argv[3])
@@ -53,66 +53,66 @@ def other(path: Path) -> Iterator[Other]:
 
 
 @pytest.fixture
-def make(path: Path) -> Iterator[Callable[[], Front]]:
-    made: list[Front] = []
+def make(path: Path) -> Iterator[Callable[[], Frontend]]:
+    made: list[Frontend] = []
 
-    def build() -> Front:
-        made.append(Front(path))
+    def build() -> Frontend:
+        made.append(Frontend(path))
         return made[-1]
 
     yield build
-    for front in made:
-        front.desk.close()
+    for frontend in made:
+        frontend.desk.close()
 
 
-def told(front: Front) -> list[str]:
+def told(frontend: Frontend) -> list[str]:
     """The notices that wait."""
-    events = [front.told.get() for _ in range(front.told.qsize())]
+    events = [frontend.told.get() for _ in range(frontend.told.qsize())]
     return [event.text for event in events if isinstance(event, Notice)]
 
 
 def test_a_chat_that_is_open_elsewhere_says_so_until_that_program_is_gone(
-    make: Callable[[], Front], other: Other
+    make: Callable[[], Frontend], other: Other
 ) -> None:
-    front = make()
-    front.open()
-    front.say("one")
-    chat = front.desk.chat.id
-    front.desk.new_chat()
+    frontend = make()
+    frontend.open()
+    frontend.say("one")
+    chat = frontend.desk.chat.id
+    frontend.desk.new_chat()
     elsewhere = other(chat, "theirs")
-    told(front)
-    front.desk.open_chat(chat)
-    assert ["open elsewhere" in line for line in told(front)] == [True]
-    assert front.desk.draft().text == ""
-    front.desk.save_draft("mine")
-    assert front.desk.store.load(chat).draft == "theirs"
-    front.desk.new_chat()
-    assert front.desk.draft().text == "mine"
+    told(frontend)
+    frontend.desk.open_chat(chat)
+    assert ["open elsewhere" in line for line in told(frontend)] == [True]
+    assert frontend.desk.draft().text == ""
+    frontend.desk.save_draft("mine")
+    assert frontend.desk.store.load(chat).draft == "theirs"
+    frontend.desk.new_chat()
+    assert frontend.desk.draft().text == "mine"
     elsewhere.kill()
     elsewhere.wait()
-    front.desk.open_chat(chat)
-    assert told(front) == []
-    assert front.desk.draft().text == "theirs"
+    frontend.desk.open_chat(chat)
+    assert told(frontend) == []
+    assert frontend.desk.draft().text == "theirs"
 
 
 def test_each_program_has_its_own_draft_and_finds_those_of_programs_that_are_gone(
-    make: Callable[[], Front], other: Other
+    make: Callable[[], Frontend], other: Other
 ) -> None:
     elsewhere = other(0, "theirs")
-    front = make()
-    assert front.desk.draft().text == ""
-    front.desk.save_draft("mine")
+    frontend = make()
+    assert frontend.desk.draft().text == ""
+    frontend.desk.save_draft("mine")
     assert make().desk.draft().text == "mine"
     elsewhere.kill()
     elsewhere.wait()
-    front.desk.save_draft("")
+    frontend.desk.save_draft("")
     assert make().desk.draft().text == "theirs"
 
 
-def test_what_another_program_says_in_a_chat_becomes_other_versions(make: Callable[[], Front]) -> None:
+def test_what_another_program_says_in_a_chat_becomes_other_versions(make: Callable[[], Frontend]) -> None:
     one, two = make(), make()
-    for front in (one, two):
-        front.open()
+    for frontend in (one, two):
+        frontend.open()
     one.say("hello")
     two.desk.open_chat(one.desk.chat.id)
     one.say("from one")
@@ -126,10 +126,10 @@ def test_what_another_program_says_in_a_chat_becomes_other_versions(make: Callab
     assert len({message.id for message in two.desk.chat.tree.messages.values()}) == 10
 
 
-def test_settings_of_one_model_from_two_programs_are_all_kept(make: Callable[[], Front]) -> None:
+def test_settings_of_one_model_from_two_programs_are_all_kept(make: Callable[[], Frontend]) -> None:
     one, two = make(), make()
-    for front in (one, two):
-        front.open()
+    for frontend in (one, two):
+        frontend.open()
     one.desk.set("temp", "0.5")
     two.desk.set("top_k", "30")
     two.desk.think(False)

@@ -15,10 +15,10 @@ from edgellm import EdgeLLMError
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
 from tui.core.activity import Phase
+from tui.core.autosave import Autosave
 from tui.core.backend import EdgeBackend, EdgeModel, NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
-from tui.core.saving import Saving
-from tui.core.worker import Request, Worker
+from tui.core.worker import ReplyRequest, Worker
 
 ASKED = [{"role": "user", "content": "hello"}]
 
@@ -27,7 +27,7 @@ def no_options(name: str, path: str) -> dict[str, object]:
     return {}
 
 
-class Desk:
+class ChatController:
     """A worker, and what it told."""
 
     def __init__(self, backend: FakeBackend) -> None:
@@ -39,18 +39,18 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    desk = Desk(FakeBackend())
+def desk() -> Iterator[ChatController]:
+    desk = ChatController(FakeBackend())
     yield desk
     desk.worker.close()
     assert desk.backend.model.closed or not desk.backend.opened
 
 
-def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
+def test_a_reply_is_what_the_model_writes(desk: ChatController) -> None:
     desk.worker.open("fake", lambda name, path: {"ctx": 512} if name == "fake" else {})
     assert desk.next() == ModelOpened("fake", 4096, True, asked="fake", path="fake")
     assert desk.backend.opened == [("fake", {"ctx": 512})]
-    desk.worker.reply(Request(7, ASKED, {"temp": 0.0}))
+    desk.worker.reply(ReplyRequest(7, ASKED, {"temp": 0.0}))
     ended = desk.next()
     assert isinstance(ended, ReplyEnded)
     assert (ended.message, ended.text, ended.finish_reason) == (7, "You said: hello", "eog")
@@ -61,10 +61,10 @@ def test_a_reply_is_what_the_model_writes(desk: Desk) -> None:
     assert reading.live and reading.live.gaps_ms
 
 
-def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: Desk) -> None:
+def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: ChatController) -> None:
     desk.backend.wait = Flag()
     desk.worker.open("slow", no_options)
-    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
     while desk.worker.reading().progress != "opening slow":
         pass
     assert desk.worker.reading().phase is Phase.LOADING
@@ -93,11 +93,11 @@ def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() ->
     assert told == [(ModelFailed, Phase.LOADING), (ModelOpened, Phase.READY)]
 
 
-def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
+def test_stop_ends_a_reply_and_keeps_what_came(desk: ChatController) -> None:
     model = desk.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
     assert model.held.wait(20)
     written = desk.worker.written(1)
     assert written
@@ -108,7 +108,7 @@ def test_stop_ends_a_reply_and_keeps_what_came(desk: Desk) -> None:
     assert (ended.text, ended.finish_reason) == ("one two ", "cancelled")
 
 
-def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: ChatController, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, cancelled = Flag(), Flag()
 
     def reply(messages: Any, options: Any, written: str) -> FakeReply:
@@ -120,19 +120,19 @@ def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: Desk, monkeypatch: p
     monkeypatch.setattr(desk.backend.model, "cancel", cancelled.set)
     desk.worker.open("fake", no_options)
     assert isinstance(desk.next(), ModelOpened)
-    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
     assert begun.wait(20)
     desk.worker.stop(1)
     assert desk.next() == ReplyEnded(1, "", "cancelled")
     assert desk.worker.reading().phase is Phase.READY
 
 
-def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
+def test_a_reply_stopped_before_its_turn_is_never_begun(desk: ChatController) -> None:
     model = desk.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED))
-    desk.worker.reply(Request(2, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
+    desk.worker.reply(ReplyRequest(2, ASKED))
     assert model.held.wait(20)
     desk.worker.stop(2)
     model.go.set()
@@ -141,7 +141,9 @@ def test_a_reply_stopped_before_its_turn_is_never_begun(desk: Desk) -> None:
     assert len(model.asked) == 1
 
 
-def test_want_of_memory_is_told_in_the_words_of_the_commands(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_want_of_memory_is_told_in_the_words_of_the_commands(
+    desk: ChatController, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*given: object) -> None:
         raise MemoryError
 
@@ -152,12 +154,12 @@ def test_want_of_memory_is_told_in_the_words_of_the_commands(desk: Desk, monkeyp
     assert failed.problem.startswith("there is not enough memory: ")
 
 
-def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None:
+def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: ChatController) -> None:
     desk.backend.model.replies = [["some ", "BREAK"], ["fine"]]
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED))
-    desk.worker.reply(Request(2, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
+    desk.worker.reply(ReplyRequest(2, ASKED))
     broken, fine = desk.next(), desk.next()
     assert isinstance(broken, ReplyEnded)
     assert isinstance(fine, ReplyEnded)
@@ -166,7 +168,7 @@ def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: Desk) -> None
     assert fine.text == "fine"
 
 
-def test_blocks_on_the_gpu_are_those_of_now(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_on_the_gpu_are_those_of_now(desk: ChatController, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU that fails in the middle of a reply leaves them to the CPU."""
     on_gpu = [{"name": "CPU", "blocks": 3, "bytes": 30}, {"name": "GPU", "blocks": 30, "bytes": 300}]
     on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
@@ -205,12 +207,12 @@ def test_a_file_that_cannot_chat_is_closed_again(model_file: ModelFile) -> None:
     assert active_count() == before
 
 
-def test_without_a_model_a_reply_says_so(desk: Desk) -> None:
+def test_without_a_model_a_reply_says_so(desk: ChatController) -> None:
     desk.worker.open("missing", no_options)
     failed = desk.next()
     assert isinstance(failed, ModelFailed)
     assert "edgellm list" in failed.problem
-    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
     ended = desk.next()
     assert isinstance(ended, ReplyEnded)
     assert ended.finish_reason == "error"
@@ -234,7 +236,7 @@ def test_a_template_that_is_set_lets_any_model_talk(model_file: ModelFile, tmp_p
         model.close()
 
 
-def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
+def test_another_model_takes_the_place_of_the_first(desk: ChatController) -> None:
     first = desk.backend.model
     desk.worker.open("first", no_options)
     desk.next()
@@ -244,12 +246,12 @@ def test_another_model_takes_the_place_of_the_first(desk: Desk) -> None:
     assert first.closed
 
 
-def test_what_has_come_is_saved_also_while_no_further_token_comes(desk: Desk) -> None:
+def test_what_has_come_is_saved_also_while_no_further_token_comes(desk: ChatController) -> None:
     saved: Queue[str] = Queue()
     desk.backend.model.replies, desk.backend.model.hold = [["a", "b", "c"]], 2
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED, save=lambda _, text: saved.put(text)))
+    desk.worker.reply(ReplyRequest(1, ASKED, save=lambda _, text: saved.put(text)))
     assert desk.backend.model.held.wait(20)
     assert saved.get(timeout=20) == "ab"
     desk.backend.model.go.set()
@@ -267,14 +269,14 @@ def test_a_text_is_not_saved_any_more_once_its_end_is() -> None:
         assert go_on.wait(20)
         saved.append(text)
 
-    with Saving(reply, save):
+    with Autosave(reply, save):
         next(iter(reply))
         assert saving.wait(20)
         go_on.set()
     assert saved == ["a"]
 
 
-def test_a_save_that_fails_does_not_end_the_reply(desk: Desk) -> None:
+def test_a_save_that_fails_does_not_end_the_reply(desk: ChatController) -> None:
     failed = Flag()
 
     def fail(message: int, text: str) -> None:
@@ -284,21 +286,21 @@ def test_a_save_that_fails_does_not_end_the_reply(desk: Desk) -> None:
     desk.backend.model.replies, desk.backend.model.hold = [["a", "b"]], 1
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED, save=fail))
+    desk.worker.reply(ReplyRequest(1, ASKED, save=fail))
     assert failed.wait(20)
     desk.backend.model.go.set()
     assert isinstance(ended := desk.next(), ReplyEnded)
     assert (ended.text, ended.finish_reason) == ("ab", "eog")
 
 
-def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: Desk) -> None:
+def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: ChatController) -> None:
     desk.backend.wait = Flag()
     desk.worker.open("first", no_options)
     while desk.worker.reading().progress != "opening first":
         pass
     desk.worker.open("second", no_options)
     desk.worker.open("third", no_options)
-    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
     desk.backend.wait.set()
     while not isinstance(ended := desk.next(), ReplyEnded):
         pass
@@ -306,10 +308,10 @@ def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: Desk)
     assert [name for name, _ in desk.backend.opened] == ["first", "third"]
 
 
-def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(desk: Desk) -> None:
+def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(desk: ChatController) -> None:
     desk.backend.wait = Flag()
     desk.worker.open("first", no_options)
-    desk.worker.reply(Request(1, ASKED))
+    desk.worker.reply(ReplyRequest(1, ASKED))
     while desk.worker.reading().progress != "opening first":
         pass
     desk.worker.open("second", no_options)
@@ -333,20 +335,22 @@ def test_closing_opens_nothing_more() -> None:
     assert backend.model.closed
 
 
-def test_whatever_fails_around_a_reply_the_next_one_is_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_fails_around_a_reply_the_next_one_is_written(
+    desk: ChatController, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("broken")
 
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED, end=fails))
+    desk.worker.reply(ReplyRequest(1, ASKED, end=fails))
     assert isinstance(notice := desk.next(), Notice)
     assert "not saved" in notice.text
     assert isinstance(ended := desk.next(), ReplyEnded)
     assert ended.message == 1
     with monkeypatch.context() as broken:
         broken.setattr(desk.worker, "_tell", fails)
-        desk.worker.reply(Request(2, ASKED))
+        desk.worker.reply(ReplyRequest(2, ASKED))
         while desk.worker.running is not None or not desk.worker._jobs.empty():
             pass
     with monkeypatch.context() as broken:
@@ -355,7 +359,7 @@ def test_whatever_fails_around_a_reply_the_next_one_is_written(desk: Desk, monke
         while not isinstance(opened := desk.next(), ModelOpened):
             pass
     assert opened.name == "other"
-    desk.worker.reply(Request(3, ASKED))
+    desk.worker.reply(ReplyRequest(3, ASKED))
     assert isinstance(ended := desk.next(), ReplyEnded)
     assert (ended.message, ended.text) == (3, "You said: hello")
 
@@ -364,14 +368,14 @@ def test_whatever_fails_around_a_reply_the_next_one_is_written(desk: Desk, monke
     ("ctx", "overflow", "told"), [(2059, "stop", True), (2059, "window", False), (2060, "stop", False)]
 )
 def test_a_reply_that_fills_the_context_says_so(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
+    desk: ChatController, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
 ) -> None:
     """The figures of the fake model: 2048 tokens of prompt, and of 12 that are written the last is never read."""
     desk.backend.model.ctx = ctx
     monkeypatch.setattr(FakeReply, "finish_reason", property(lambda _: "length", lambda *_: None), raising=False)
     desk.worker.open("fake", no_options)
     desk.next()
-    desk.worker.reply(Request(1, ASKED, {"overflow": overflow}))
+    desk.worker.reply(ReplyRequest(1, ASKED, {"overflow": overflow}))
     assert isinstance(ended := desk.next(), ReplyEnded)
     assert (ended.finish_reason, ended.text) == ("length", "You said: hello")
     assert ("context of 2,059 tokens is full" in (ended.problem or "")) is told

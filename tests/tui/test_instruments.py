@@ -18,7 +18,7 @@ from support.instrument_readings import (
     READING_PROMPT,
     WRITING_REPLY,
 )
-from tui.core.activity import Phase, Reading
+from tui.core.activity import Activity, Phase
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.metric_row import BarValue, SparklineValue, TextValue
 from tui.instruments.metric_values import metric_values
@@ -156,7 +156,7 @@ def test_what_fits_is_taken_by_importance_and_grows_where_there_is_room() -> Non
 
 
 @pytest.mark.parametrize("reading", ALL, ids=lambda reading: reading.phase.name)
-def test_the_line_is_never_wider_than_its_place(reading: Reading) -> None:
+def test_the_line_is_never_wider_than_its_place(reading: Activity) -> None:
     for width in range(201):
         assert columns(status(reading, MEMORY, width)) == width
 
@@ -175,7 +175,7 @@ def test_the_line_is_never_wider_than_its_place(reading: Reading) -> None:
         (DROPPING, 78, "▼ writing  TTFT 0.21 s   45.3 t/s    dropped 1,204 (drop oldest)  context  53%"),
     ],
 )
-def test_narrow_lines_say_what_matters_most(reading: Reading, width: int, said: str) -> None:
+def test_narrow_lines_say_what_matters_most(reading: Activity, width: int, said: str) -> None:
     assert plain(status(reading, MEMORY, width)) == said
 
 

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from support.instrument_readings import DECODE, DONE, FRESH, LOADING, MEMORY, PREFILL, WRITING_REPLY
-from tui.core.activity import Reading
+from tui.core.activity import Activity
 from tui.instruments.metric_row import MetricRow
 from tui.instruments.panel import Panel
 from tui.instruments.status_line import StatusLine
@@ -30,7 +30,7 @@ class Screenful(App[None]):
             yield Panel()
         yield StatusLine()
 
-    def show(self, reading: Reading) -> None:
+    def show(self, reading: Activity) -> None:
         self.query_one(Panel).show(reading, MEMORY)
         self.query_one(StatusLine).show(reading, MEMORY)
 
@@ -66,7 +66,7 @@ def drawn(widget: Widget) -> list[str]:
         ),
     ],
 )
-def test_the_status_line_is_one_line(width: int, reading: Reading, line: str) -> None:
+def test_the_status_line_is_one_line(width: int, reading: Activity, line: str) -> None:
     async def check(app: Screenful, pilot: Pilot[None]) -> None:
         app.show(reading)
         await pilot.pause()

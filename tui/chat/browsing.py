@@ -3,7 +3,7 @@
 from textual import events, on
 
 from tui.chat.chats import ChatsScreen
-from tui.chat.keys import key_of
+from tui.chat.key_bar import key_of
 from tui.composer import Composer
 from tui.transcript import Transcript
 

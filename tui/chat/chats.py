@@ -4,7 +4,7 @@ from textual import on
 
 from tui.chat.front import FrontScreen
 from tui.composer import Composer
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 from tui.instruments import Panel
 from tui.sidebar import Sidebar
 
@@ -15,7 +15,7 @@ ROOM_FOR_ALL = 110
 class ChatsScreen(FrontScreen):
     """A screen with a list of chats."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ChatController) -> None:
         super().__init__(desk)
         self._searched = ""
         self._deleted: list[int] = []

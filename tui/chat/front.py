@@ -6,24 +6,24 @@ from textual.screen import Screen
 
 from edgellm.errors import EdgeLLMError
 from tui.chat.views import VIEWS, view
-from tui.commands import COMMANDS, run
+from tui.commands import COMMANDS, run_command
 from tui.composer import Attachment, Composer
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 from tui.instruments import Panel
 from tui.transcript import Transcript
 
 
 class FrontScreen(Screen[None]):
-    """A screen with an input box and a panel, as the commands' `Front`."""
+    """A screen with an input box and a panel, as the commands' `Frontend`."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ChatController) -> None:
         super().__init__()
         self.desk = desk
         self._warned = False
 
     def command(self, line: str) -> bool:
         """Run a slash command. False if it could not be done."""
-        return self.move(lambda: run(COMMANDS, self, line))
+        return self.move(lambda: run_command(COMMANDS, self, line))
 
     def begin(self, line: str) -> None:
         """Put the beginning of a command into the input box, unless something is typed there."""

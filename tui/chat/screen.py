@@ -15,17 +15,18 @@ from edgellm.errors import EdgeLLMError
 from tui.chat.bindings import BINDINGS
 from tui.chat.browsing import BrowsingScreen
 from tui.chat.chats import ROOM_FOR_ALL
-from tui.chat.entries import Entries
-from tui.chat.keys import Keys
-from tui.chat.pace import SHORTEST_S, Pace
-from tui.chat.sizes import Sizes
+from tui.chat.key_bar import KeyBar
+from tui.chat.refresh_rate import SHORTEST_S, RefreshRate
+from tui.chat.resizing import ResizeNotifier
+from tui.chat.transcript_entries import TranscriptEntries
 from tui.chat.welcome import Welcome
 from tui.commands import COMMANDS
-from tui.commands.completing import complete
+from tui.commands.completion import complete
 from tui.composer import Attachment, Composer
-from tui.core.activity import Phase, Reading
-from tui.core.controller import Desk
+from tui.core.activity import Activity, Phase
+from tui.core.controller import ChatController
 from tui.core.events import (
+    AttachmentCounted,
     ChatsChanged,
     Event,
     ModelFailed,
@@ -34,10 +35,9 @@ from tui.core.events import (
     PathChanged,
     ReplyEnded,
     SettingsChanged,
-    Weighed,
 )
 from tui.core.files import with_files
-from tui.core.machine import Memory, memory
+from tui.core.memory import Memory, memory
 from tui.instruments import Panel, StatusLine
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript
@@ -54,16 +54,16 @@ class ChatScreen(BrowsingScreen):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ChatController) -> None:
         super().__init__(desk)
         self._memory: Memory | None = None
-        self._pace, self._due = Pace(), 0.0
+        self._pace, self._due = RefreshRate(), 0.0
         self._ticker: Timer | None = None
         self._phase, self._figures_at = Phase.CLOSED, 0.0
         self._unsaved = ""
         self._dropped = 0
         self._ran: int | None = None
-        self._entries = Entries(self.desk)
+        self._entries = TranscriptEntries(self.desk)
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -76,11 +76,11 @@ class ChatScreen(BrowsingScreen):
                 yield Composer(self._hint())
                 yield StatusLine()
             yield Panel()
-        yield Keys()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Fill it, and begin to look at the model."""
-        sizes = Sizes(list(self.query(Widget).filter(_FITTED)))
+        sizes = ResizeNotifier(list(self.query(Widget).filter(_FITTED)))
         self.screen_layout_refresh_signal.subscribe(self, sizes.laid_out)
         composer = self.query_one(Composer)
         self.attempt(lambda: composer.form.set_history(self.desk.store.history()))
@@ -111,7 +111,7 @@ class ChatScreen(BrowsingScreen):
             self._go_on(event)
         elif isinstance(event, ModelOpened):
             self._weigh(self.query_one(Composer).form.attachments)
-        elif isinstance(event, Weighed):
+        elif isinstance(event, AttachmentCounted):
             self._weighed(event)
         self.query_one(Composer).form.set_placeholder(self._hint())
         self._look()
@@ -155,7 +155,7 @@ class ChatScreen(BrowsingScreen):
         if monotonic() >= self._due:
             self._look()
 
-    def _show_figures(self, reading: Reading) -> None:
+    def _show_figures(self, reading: Activity) -> None:
         """Show the figures: a few times a second while text comes, as they cost as much as the text; else at once."""
         now, phases = monotonic(), {self._phase, reading.phase}
         if phases != {Phase.DECODE} or now - self._figures_at >= _FIGURES_S:
@@ -214,7 +214,7 @@ class ChatScreen(BrowsingScreen):
         for each in attachments:
             self.desk.weigh(each.name, each.text)
 
-    def _weighed(self, event: Weighed) -> None:
+    def _weighed(self, event: AttachmentCounted) -> None:
         """Say how much a text weighs; a file that no conversation has room for is taken away again."""
         composer = self.query_one(Composer)
         composer.form.attachment_bar.set_tokens(event.text, event.tokens)

@@ -5,12 +5,12 @@ from typing import Any
 from textual.screen import Screen
 
 from edgellm.system.folders import config_file, log_file
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 
 VIEWS = ("models", "settings", "inspector", "log", "help")
 
 
-def view(name: str, desk: Desk) -> Screen[Any]:
+def view(name: str, desk: ChatController) -> Screen[Any]:
     """The screen of one of these names."""
     match name:
         case "models":

@@ -10,9 +10,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from edgellm.fmt import printable
-from tui.chat.keys import key_of
-from tui.core.activity import Phase, Reading
-from tui.core.naming import called
+from tui.chat.key_bar import key_of
+from tui.core.activity import Activity, Phase
+from tui.core.display_names import display_name
 from tui.instruments.metric_values import state
 
 _KEYS = (
@@ -32,7 +32,7 @@ class Welcome(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._reading, self._refused = Reading(), ""
+        self._reading, self._refused = Activity(), ""
         self._shown = Content()
         self._named: dict[str, str] = {}
 
@@ -44,7 +44,7 @@ class Welcome(Widget):
         """Know what the keys of the input box are called before it loses the focus."""
         self.screen.bindings_updated_signal.subscribe(self, self._learn)
 
-    def show(self, reading: Reading, refused: str = "") -> None:
+    def show(self, reading: Activity, refused: str = "") -> None:
         """Say which model is open, or what it waits for; `refused` says why there is none."""
         self._reading, self._refused = reading, refused
         card = Content("\n").join(self._lines())
@@ -72,7 +72,7 @@ class Welcome(Widget):
             if self._refused:
                 yield Content.styled(self._refused, "$text-error")
             return
-        yield Content.assemble(mark, (called(reading.model, 44), "bold"))
+        yield Content.assemble(mark, (display_name(reading.model, 44), "bold"))
         about = f"{reading.context:,} tokens of context" if reading.context else printable(reading.progress, 44)
         yield Content.styled(f"  {about}", _QUIET)
 

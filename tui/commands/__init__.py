@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 
-from tui.commands import conversation, keeping, looking, model
-from tui.commands.command import Command, Front, Problem, run
+from tui.commands import chat_commands, message_commands, model_commands, view_commands
+from tui.commands.command import Frontend, SlashCommand, run_command
 
-COMMANDS: Mapping[str, Command] = {
-    command.name: command for command in (*model.COMMANDS, *conversation.COMMANDS, *keeping.COMMANDS, *looking.COMMANDS)
-}
-"""By name, in the order in which /help shows them."""
+_ALL = (
+    *model_commands.COMMANDS,
+    *message_commands.COMMANDS,
+    *chat_commands.COMMANDS,
+    *view_commands.COMMANDS,
+)
 
-__all__ = ["COMMANDS", "Command", "Front", "Problem", "run"]
+COMMANDS: Mapping[str, SlashCommand] = {command.name: command for command in _ALL}
+"""Every command by its name, in the order in which /help shows them."""
+
+__all__ = ["COMMANDS", "Frontend", "SlashCommand", "run_command"]

@@ -1,4 +1,4 @@
-"""What a slash command is, and what it may ask of the front that runs it."""
+"""What a slash command is, and what it may ask of the frontend that runs it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 from tui.core.settings import is_setting
 
 _ALSO = {
@@ -45,14 +45,11 @@ _ELSEWHERE = {
 _LIKENESS = 0.7
 """Of a command that is suggested: a slip of the pen has it, another word seldom."""
 
-Problem = EdgeLLMError
-"""What a command raises that cannot be run: one line, which says what to do instead."""
 
-
-class Front(Protocol):
+class Frontend(Protocol):
     """The screen, or the lines of `--plain`."""
 
-    desk: Desk
+    desk: ChatController
 
     def say(self, text: str, severity: str = "information") -> None:
         """Show a line, or several."""
@@ -74,28 +71,28 @@ class Front(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SlashCommand:
     """`/name argument`: what it takes, one line of help, and what it does with the argument."""
 
     name: str
     argument: str
     help: str
-    run: Callable[[Front, str], None]
+    run: Callable[[Frontend, str], None]
 
 
-def run(commands: Mapping[str, Command], front: Front, line: str) -> None:
+def run_command(commands: Mapping[str, SlashCommand], frontend: Frontend, line: str) -> None:
     """Run a line that begins with a slash. Raises EdgeLLMError for what cannot be done."""
     name, _, argument = line.removeprefix("/").partition(" ")
     name = _ALSO.get(name.casefold(), name)
     if command := commands.get(name.casefold()):
-        command.run(front, argument.strip())
+        command.run(frontend, argument.strip())
     elif is_setting(name):
-        commands["set"].run(front, f"{name} {argument.strip()}")
+        commands["set"].run(frontend, f"{name} {argument.strip()}")
     else:
-        raise Problem(f"there is no command /{printable(name)}; {_advice(name, commands)}")
+        raise EdgeLLMError(f"there is no command /{printable(name)}; {_advice(name, commands)}")
 
 
-def _advice(name: str, commands: Mapping[str, Command]) -> str:
+def _advice(name: str, commands: Mapping[str, SlashCommand]) -> str:
     if told := _ELSEWHERE.get(name.casefold()):
         return told
     near = get_close_matches(name.casefold(), commands, n=1, cutoff=_LIKENESS)

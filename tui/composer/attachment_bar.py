@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.chat.keys import key_of
+from tui.chat.key_bar import key_of
 from tui.composer.attachment import Attachment
 
 

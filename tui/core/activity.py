@@ -17,7 +17,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Activity:
     """One look at the worker. Figures of a reply are those of its session (`live`), kept until the next one begins.
 
     `progress` says what is being loaded or compiled. `context` is the most tokens that a conversation may have,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgellm.errors import EdgeLLMError
-from tui.core.continued import Continued
+from tui.core.continued_reply import ContinuedReply
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ class NoTemplateError(EdgeLLMError):
     """A model has no chat template; once one is set for it, it opens."""
 
 
-class Reply(Protocol):
+class ReplyStream(Protocol):
     """A reply being written: iterate over it to write it. `edgellm.generate.generation.Generation` is one."""
 
     @property
@@ -79,7 +79,7 @@ class OpenModel(Protocol):
     def devices(self) -> list[dict[str, Any]]:
         """What computes, as in `edgellm.generate.stats.Stats`."""
 
-    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> Reply:
+    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply, or go on with one that has `begun` so. Raises EdgeLLMError."""
 
     def cancel(self) -> None:
@@ -126,10 +126,10 @@ class EdgeModel:
         """What computes now: a GPU may fail in mid-reply."""
         return self._model.engine.devices
 
-    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> Reply:
+    def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply, or go on with one that has `begun` so. Raises EdgeLLMError."""
         reply = self._chat.reply(messages, begun=begun, logprobs=False, **options)
-        return Continued(begun, reply) if begun else reply
+        return ContinuedReply(begun, reply) if begun else reply
 
     def cancel(self) -> None:
         """Stop making a prompt, and the reply."""

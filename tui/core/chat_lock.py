@@ -18,7 +18,7 @@ else:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB if take else fcntl.LOCK_UN, 1, place)
 
 
-class Presence:
+class ChatLocks:
     """A byte of a file for each place. Where there can be no such file, or no locks in it, nobody meets anybody."""
 
     def __init__(self, path: Path) -> None:

@@ -5,22 +5,24 @@ from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
+from tui.core.chat_search import ChatSearch, SearchHit
 from tui.core.events import ChatsChanged, Event, Notice, PathChanged, SettingsChanged
 from tui.core.files import write_new
-from tui.core.finding import Finder, Found
-from tui.core.given import NOTHING, Given
-from tui.core.status import Looks
+from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
+from tui.core.status import ChatStatus
 from tui.core.store import ChatRow, Store
 
 _ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
 
 
-class Chats(Looks):
+class Chats(ChatStatus):
     """The conversation, and all others that it may give way to."""
 
-    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None], given: Given = NOTHING) -> None:
+    def __init__(
+        self, store: Store, backend: Backend, tell: Callable[[Event], None], given: RunOptions = NO_RUN_OPTIONS
+    ) -> None:
         super().__init__(store, backend, tell, given)
-        self._finder = Finder()
+        self._finder = ChatSearch()
 
     def chats(self, search: str = "") -> Sequence[ChatRow]:
         """The stored chats, the one used last first."""
@@ -93,7 +95,7 @@ class Chats(Looks):
         Chats.open_chat(self, chats[-1])  # the model goes on that is open: no file may choose another
         return len(chats)
 
-    def find(self, words: str) -> Found:
+    def find(self, words: str) -> SearchHit:
         """Show the last message with all these words, and each time after that the one before it.
 
         Raises EdgeLLMError if there is none.

@@ -1,4 +1,4 @@
-"""The one object that a front calls: conversations, the model, settings. What changes it tells as events."""
+"""The one object that a frontend calls: conversations, the model, settings. What changes it tells as events."""
 
 import os
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from typing import Any
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
 from tui.core.chats import Chats
+from tui.core.display_names import display_name
 from tui.core.events import (
-    Counted,
+    ConversationCounted,
     Event,
     ModelFailed,
     ModelOpened,
@@ -17,26 +18,27 @@ from tui.core.events import (
     ReplyEnded,
     SettingsChanged,
 )
-from tui.core.given import NOTHING, Given
-from tui.core.model_names import Known
-from tui.core.naming import called
+from tui.core.model_names import ModelNames
+from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
+from tui.core.setting_values import words
 from tui.core.settings import Setting, setting
 from tui.core.store import Store
-from tui.core.values import words
 
 
-class Desk(Chats):
+class ChatController(Chats):
     """Everything but the screen. Call it from one thread; `tell` gets events from there and from the worker's.
 
-    Events of the worker come back through `heard`, in the thread of the front: it changes what is shown. Methods raise
+    Events of the worker come back through `heard`, in the thread of the frontend: it changes what is shown. Methods raise
     EdgeLLMError, in one line, for what cannot be done.
     """
 
-    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None], given: Given = NOTHING) -> None:
+    def __init__(
+        self, store: Store, backend: Backend, tell: Callable[[Event], None], given: RunOptions = NO_RUN_OPTIONS
+    ) -> None:
         super().__init__(store, backend, tell, given)
         self.first: str | None = None
         self.refused: str | None = None  # why no model is open, if one was wanted last that could not be opened
-        self.known = Known(backend.names)
+        self.known = ModelNames(backend.names)
         self._last: ModelOpened | None = None
         self._loaded = self.tuning.state()
 
@@ -132,11 +134,11 @@ class Desk(Chats):
             self.open_model(self.place)
 
     def heard(self, event: Event) -> None:
-        """Take note of what the worker told. The front passes each event on, in its own thread."""
+        """Take note of what the worker told. The frontend passes each event on, in its own thread."""
         if isinstance(event, ReplyEnded):
             self._note_end(event)
             self.note_figures(event)
-        elif isinstance(event, Counted):
+        elif isinstance(event, ConversationCounted):
             self.note_count(event)
         elif isinstance(event, ModelOpened) and event.asked == self.place:  # and no other is wanted by now
             self._note_model(event)
@@ -151,7 +153,7 @@ class Desk(Chats):
             self._keep(lambda: self.tuning.recall(before.path))
             self._keep(lambda: self.tuning.go_back(self._loaded))
             self._tell(SettingsChanged())
-            stays = f"; {called(before.name)} stays open{', and what is set here is for that' if event.to_set else ''}"
+            stays = f"; {display_name(before.name)} stays open{', and what is set here is for that' if event.to_set else ''}"
         if not event.kept and event.name == self.place:
             self.refused = event.problem
         self._tell(Notice(event.problem + stays, "error"))

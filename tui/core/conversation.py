@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
-from tui.core.drafts import Draft, Drafts
+from tui.core.drafts import Drafts, SavedDraft
 from tui.core.events import ChatsChanged, Event, ModelOpened, Notice, PathChanged, ReplyEnded
-from tui.core.given import NOTHING, Given
-from tui.core.model_settings import Tuning
-from tui.core.store import Chat, Files, Store
+from tui.core.model_settings import ModelSettings
+from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
+from tui.core.store import Files, SavedChat, Store
 from tui.core.titles import cut
 from tui.core.tree import Message
-from tui.core.worker import Request, Worker
+from tui.core.worker import ReplyRequest, Worker
 
 _TITLE = 48
 
@@ -20,10 +20,12 @@ _TITLE = 48
 class Conversation:
     """One chat at a time, the worker that replies in it, and what replies are asked for with."""
 
-    def __init__(self, store: Store, backend: Backend, tell: Callable[[Event], None], given: Given = NOTHING) -> None:
+    def __init__(
+        self, store: Store, backend: Backend, tell: Callable[[Event], None], given: RunOptions = NO_RUN_OPTIONS
+    ) -> None:
         self.store, self._tell, self.given = store, tell, given
         self.worker = Worker(backend, tell)
-        self.tuning, self.drafts = Tuning(store, given), Drafts(store)
+        self.tuning, self.drafts = ModelSettings(store, given), Drafts(store)
         self.model: str | None = None  # what it is called; until it is open, what was asked for
         self.place: str | None = None  # what opens it again, from any folder
         self.opened: ModelOpened | None = None
@@ -33,8 +35,8 @@ class Conversation:
         self._continued: dict[int, int] = {}  # from which reply one that is pending goes on
         self.problems: dict[int, str] = {}
 
-    def _new(self) -> Chat:
-        return Chat(0, system=self.given.system or None)
+    def _new(self) -> SavedChat:
+        return SavedChat(0, system=self.given.system or None)
 
     @property
     def path(self) -> list[Message]:
@@ -181,7 +183,7 @@ class Conversation:
         self.chat.tree.show(reply.id)
         self._show_leaf()
         self.worker.reply(
-            Request(reply.id, self.messages(to), self.tuning.for_replies(), begun, self._save_text, self._save_end)
+            ReplyRequest(reply.id, self.messages(to), self.tuning.for_replies(), begun, self._save_text, self._save_end)
         )
         self._tell(ChatsChanged())
         return reply.id
@@ -265,15 +267,15 @@ class Conversation:
         """Keep a choice of the person's."""
         self._keep(lambda: self.store.set_preference(name, value))
 
-    def draft(self) -> Draft:
+    def draft(self) -> SavedDraft:
         """What was typed in this chat and not sent."""
-        kept: list[Draft] = []
+        kept: list[SavedDraft] = []
         self._keep(lambda: kept.append(self.drafts.read(self.chat)))
-        return kept[0] if kept else Draft()
+        return kept[0] if kept else SavedDraft()
 
     def save_draft(self, text: str, files: Files = ()) -> None:
         """Keep what is typed and not yet sent, with the files that go with it."""
-        self.drafts.save(Draft(text, files))
+        self.drafts.save(SavedDraft(text, files))
 
     def _retitle(self, title: str) -> None:
         self.store.rename(self.chat.id, title)

@@ -2,14 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from tui.core.chat_lock import Presence
-from tui.core.store import Chat, Files, Store
-from tui.core.store.checked import InvalidError, files
+from tui.core.chat_lock import ChatLocks
+from tui.core.store import Files, SavedChat, Store
+from tui.core.store.validation import InvalidError, files
 
 _PLACES = 8
 
 
-class Draft(NamedTuple):
+class SavedDraft(NamedTuple):
     """A text, and the files that go with it: their names and texts."""
 
     text: str = ""
@@ -24,7 +24,7 @@ class Drafts:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._presence = store, Presence(store.path.with_suffix(".lock"))
+        self._store, self._presence = store, ChatLocks(store.path.with_suffix(".lock"))
         self._chat = 0
         self._own = ""
         self._files: tuple[int, Files] | None = None  # those of which chat are saved
@@ -37,14 +37,14 @@ class Drafts:
         self._chat, self._files = chat if alone else 0, None
         return alone
 
-    def read(self, chat: Chat) -> Draft:
+    def read(self, chat: SavedChat) -> SavedDraft:
         """What was typed; `chat` is the one that is open."""
         if self._chat:
-            return Draft(chat.draft, chat.files)
+            return SavedDraft(chat.draft, chat.files)
         place = self._place()
-        return Draft(str(self._store.preference(place, "")), _attached(self._store.preference(_files(place), [])))
+        return SavedDraft(str(self._store.preference(place, "")), _attached(self._store.preference(_files(place), [])))
 
-    def save(self, draft: Draft) -> None:
+    def save(self, draft: SavedDraft) -> None:
         """Keep what is typed; files, which may be large, only where they are others than before."""
         if self._chat:
             self._store.set_draft(self._chat, draft.text)
@@ -60,7 +60,7 @@ class Drafts:
         Where nobody has looked at it, as in a pipe, it was another message, and stays.
         """
         if self._own:
-            self.save(Draft())
+            self.save(SavedDraft())
 
     def _save_files(self, attached: Files) -> None:
         if self._chat:

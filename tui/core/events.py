@@ -59,7 +59,7 @@ class ReplyEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted(Event):
+class ConversationCounted(Event):
     """The conversation that ends with the message `leaf` has so many tokens."""
 
     leaf: int | None
@@ -67,7 +67,7 @@ class Counted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed(Event):
+class AttachmentCounted(Event):
     """A file that may go with a message, or a text without a name, has so many tokens."""
 
     name: str

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 
 
-class Known:
+class ModelNames:
     """`names`, found by `find` in a thread that ends with the process: a folder on a network may never answer."""
 
     def __init__(self, find: Callable[[], Sequence[str]]) -> None:

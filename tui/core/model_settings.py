@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tui.core import settings as known
-from tui.core.given import NOTHING, Given
+from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.settings import OPENING, Group, Setting
 from tui.core.store import Store
 
@@ -13,7 +13,7 @@ _OF_ONE_MODEL = ("template", "tokenizer_pre")
 """Options that mean one model, and do another no good."""
 
 
-class State(NamedTuple):
+class SettingsSnapshot(NamedTuple):
     """What a model was opened with, to go back to: what is kept of it, and what holds for this run."""
 
     kept: Mapping[str, Any]
@@ -21,14 +21,14 @@ class State(NamedTuple):
     said: Mapping[str, Any]
 
 
-class Tuning:
+class ModelSettings:
     """The settings of one model at a time.
 
     Over what is kept for it lies what the command line `given`, and over both what was `said` for this run alone. In
     these None takes back what is kept. What is set is kept for good if `keeps`; else `keep` does that later.
     """
 
-    def __init__(self, store: Store, given: Given = NOTHING) -> None:
+    def __init__(self, store: Store, given: RunOptions = NO_RUN_OPTIONS) -> None:
         self._store, self._model = store, ""
         self._kept: dict[str, Any] = {}
         self._given, self._said = dict(given.options), dict[str, Any]()
@@ -122,11 +122,11 @@ class Tuning:
         """The same for any model, as it is kept; from any thread."""
         return known.chosen({**_valid(self._stored(asked, name, path)), **self._given, **self._said}, *OPENING)
 
-    def state(self) -> State:
+    def state(self) -> SettingsSnapshot:
         """What the model is opened with now."""
-        return State(known.chosen(self._kept, *OPENING), dict(self._given), dict(self._said))
+        return SettingsSnapshot(known.chosen(self._kept, *OPENING), dict(self._given), dict(self._said))
 
-    def go_back(self, state: State) -> None:
+    def go_back(self, state: SettingsSnapshot) -> None:
         """Have what a model is opened with be as it was, and all else as it is."""
         now = known.chosen(self._kept, *OPENING)
         self._given = {**self._given, **known.chosen(state.given, *OPENING)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgellm.errors import OptionError
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
-from tui.core.values import number_or_text, read_stops, read_template
+from tui.core.setting_values import number_or_text, read_stops, read_template
 
 
 class Group(Enum):

@@ -5,21 +5,21 @@ from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import counted
-from tui.core.activity import Reading
+from tui.core.activity import Activity
 from tui.core.backend import OpenModel
 from tui.core.conversation import Conversation
-from tui.core.events import Counted, Event, Inspected, Notice, ReplyEnded, Weighed
+from tui.core.events import AttachmentCounted, ConversationCounted, Event, Inspected, Notice, ReplyEnded
 from tui.core.files import with_files
-from tui.core.past import past, used
+from tui.core.past_stats import context_used, past_live
 from tui.core.tree import Message
 
 
-class Looks(Conversation):
+class ChatStatus(Conversation):
     """The conversation, with what instruments show of it."""
 
     _counted = 0
 
-    def reading(self) -> Reading:
+    def reading(self) -> Activity:
         """What the model is doing now; the figures are those of what is shown, if it wrote in that last."""
         reading = replace(self.worker.reading(), overflow=self.tuning.overflow, counted=self._counted)
         if reading.live and any(self.worker.written(message.id) for message in reversed(self.path)):
@@ -28,7 +28,7 @@ class Looks(Conversation):
         tokens, messages = (last.dropped_tokens, last.dropped_messages) if last else (0, 0)
         if last and self._has_room(last, reading.context):
             reading, tokens, messages = replace(reading, counted=self._counted + tokens), 0, 0
-        live = past(last.stats, min(reading.counted, reading.context)) if last and last.stats else None
+        live = past_live(last.stats, min(reading.counted, reading.context)) if last and last.stats else None
         return replace(reading, live=live, dropped_tokens=tokens, dropped_messages=messages)
 
     def _has_room(self, reply: Message, context: int) -> bool:
@@ -70,13 +70,13 @@ class Looks(Conversation):
         self.worker.ask(told)
 
     def weigh(self, name: str, text: str) -> None:
-        """Count the tokens of a file that may go with a message, or of a text without a name; Weighed follows.
+        """Count the tokens of a file that may go with a message, or of a text without a name; AttachmentCounted follows.
 
         Nothing does where no model is open.
         """
         sent = with_files("", [(name, text)]) if name else text
         if self.opened:
-            self.worker.ask(lambda model: Weighed(name, text, model.count_text(sent)))
+            self.worker.ask(lambda model: AttachmentCounted(name, text, model.count_text(sent)))
 
     def too_long(self, tokens: int) -> str:
         """Why texts of so many tokens cannot be sent here, and what to do; nothing if they can, or no model is open."""
@@ -92,11 +92,11 @@ class Looks(Conversation):
     def recount(self) -> None:
         """Find out the tokens of what is shown: as they are known of its last reply, if this model wrote that.
 
-        Else they are counted, and Counted follows.
+        Else they are counted, and ConversationCounted follows.
         """
         last = self.path[-1] if self.path else None
         if self.opened and last and last.stats and last.model == self.model:
-            self._counted = used(last.stats)
+            self._counted = context_used(last.stats)
         else:
             self._count_anew()
 
@@ -105,9 +105,9 @@ class Looks(Conversation):
 
         def told(model: OpenModel) -> Event:
             try:
-                return Counted(leaf, model.count(messages, options))
+                return ConversationCounted(leaf, model.count(messages, options))
             except EdgeLLMError:  # that a template cannot is told where it matters
-                return Counted(leaf, 0)
+                return ConversationCounted(leaf, 0)
 
         if messages and self.opened:
             self.worker.ask(told)
@@ -119,9 +119,9 @@ class Looks(Conversation):
         if event.stats is None:
             self.recount()
         elif event.message == self.chat.tree.leaf:
-            self._counted = used(event.stats)
+            self._counted = context_used(event.stats)
 
-    def note_count(self, event: Counted) -> None:
+    def note_count(self, event: ConversationCounted) -> None:
         """Take note of a count, unless something else is shown by now."""
         if event.leaf == self.chat.tree.leaf:
             last = self._last_reply()

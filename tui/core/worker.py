@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgellm.errors import EdgeLLMError, PromptError
 from edgellm.system.os_errors import explain_error
-from tui.core.activity import Phase, Reading
+from tui.core.activity import Activity, Phase
+from tui.core.autosave import Autosave
 from tui.core.backend import NoTemplateError
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
-from tui.core.past import figures
-from tui.core.saving import Saving
+from tui.core.past_stats import stats_record
 
 if TYPE_CHECKING:
-    from tui.core.backend import Backend, Messages, OpenModel, Options, Reply
+    from tui.core.backend import Backend, Messages, OpenModel, Options, ReplyStream
 
-Tell = Callable[[Event], None]
+Emit = Callable[[Event], None]
 _PATIENCE_S = 3.0
 _WORDS = {"ctx": "/set ctx", "overflow": "/set overflow drop or window", "prompt": "some text"}
 """What errors about prompts call that which can be set."""
@@ -32,7 +32,7 @@ class _NotWantedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReplyRequest:
     """A reply that is wanted: `message` is where it goes, `begun` what is there of it already.
 
     `save` gets that and the text a few times a second while it grows, in a thread of its own. `end` gets what there is
@@ -51,14 +51,14 @@ class _Begun(NamedTuple):
     """The reply that was begun last: where it goes, what writes it as long as its model is open, and how it ended."""
 
     message: int
-    reply: Reply | None = None
+    reply: ReplyStream | None = None
     ended: ReplyEnded | None = None
 
 
 class Worker:
     """Opens models and writes replies. Its methods return at once, from any thread; `tell` is called in its own."""
 
-    def __init__(self, backend: Backend, tell: Tell) -> None:
+    def __init__(self, backend: Backend, tell: Emit) -> None:
         self._backend, self._tell = backend, tell
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._model: OpenModel | None = None
@@ -81,7 +81,7 @@ class Worker:
         self._jobs.put(lambda: self._open(model, options, opening))
         self._stop_running()
 
-    def reply(self, request: Request) -> None:
+    def reply(self, request: ReplyRequest) -> None:
         """Write a reply. ReplyEnded follows; until it begins, the reply is among those `waiting`."""
         self.waiting.add(request.message)
         self._jobs.put(lambda: self._write(request))
@@ -118,18 +118,18 @@ class Worker:
         begun = self._begun
         return begun.message if begun and not begun.ended else None
 
-    def written(self, message: int) -> Reply | ReplyEnded | None:
+    def written(self, message: int) -> ReplyStream | ReplyEnded | None:
         """What has come of a reply, or came until its end; None but for the one that was begun last."""
         begun = self._begun
         return (begun.ended or begun.reply) if begun and begun.message == message else None
 
-    def reading(self) -> Reading:
+    def reading(self) -> Activity:
         """What is being done now."""
         reply, model = self._begun and self._begun.reply, self._model
         devices = model.devices if model else []
         blocks = sum(device["blocks"] for device in devices)
         to_come = self._phase is Phase.CLOSED and not self.empty
-        return Reading(
+        return Activity(
             phase=Phase.LOADING if to_come else self._phase,
             model=self._name,
             progress=self._progress,
@@ -202,9 +202,9 @@ class Worker:
             if model:
                 model.close()
         except Exception as error:
-            self._tell(Notice(line(error), "error"))
+            self._tell(Notice(error_line(error), "error"))
 
-    def _write(self, request: Request) -> None:
+    def _write(self, request: ReplyRequest) -> None:
         if self._waits(request):
             self._jobs.put(lambda: self._write(request))
             return
@@ -220,23 +220,23 @@ class Worker:
         try:
             request.end(ended)
         except Exception as error:
-            self._tell(Notice(f"this reply is not saved: {line(error)}", "error"))
+            self._tell(Notice(f"this reply is not saved: {error_line(error)}", "error"))
         self._tell(ended)
 
-    def _broken_off(self, request: Request, error: Exception) -> ReplyEnded:
+    def _broken_off(self, request: ReplyRequest, error: Exception) -> ReplyEnded:
         """How a reply ended that raised an error: one may be what was asked for, while its prompt was made."""
         reply = self._begun and self._begun.reply
         if not reply and request.message in self._unwanted:
             return ReplyEnded(request.message, request.begun, "cancelled")
         ctx = self._model.ctx if self._model else 0
-        text, stats = (reply.text, figures(reply.stats, reply.live(), ctx)) if reply else (request.begun, None)
-        return ReplyEnded(request.message, text, "error", stats, problem=line(error))
+        text, stats = (reply.text, stats_record(reply.stats, reply.live(), ctx)) if reply else (request.begun, None)
+        return ReplyEnded(request.message, text, "error", stats, problem=error_line(error))
 
-    def _waits(self, request: Request) -> bool:
+    def _waits(self, request: ReplyRequest) -> bool:
         """Whether a model is to be opened before a reply that is still wanted; the job for that stands in the queue."""
         return self._opened != self._opening and not self._closing and request.message not in self._unwanted
 
-    def _reply_to(self, request: Request) -> ReplyEnded:
+    def _reply_to(self, request: ReplyRequest) -> ReplyEnded:
         if request.message in self._unwanted:
             return ReplyEnded(request.message, request.begun, "cancelled")
         model = self._ready()
@@ -246,21 +246,21 @@ class Worker:
         # In this order here, and the other way round in `stop`, so that no wish is missed.
         if request.message in self._unwanted:
             reply.cancel()
-        with Saving(reply, lambda text: request.save(request.message, text)):
+        with Autosave(reply, lambda text: request.save(request.message, text)):
             for _ in reply:
                 self._phase = Phase.DECODE
         return ReplyEnded(
             request.message,
             reply.text,
             reply.finish_reason or "cancelled",
-            figures(reply.stats, reply.live(), model.ctx),
+            stats_record(reply.stats, reply.live(), model.ctx),
             reply.dropped_tokens,
             reply.dropped_messages,
             self._cut_off(model, reply, request.options.get("overflow")),
         )
 
     @staticmethod
-    def _cut_off(model: OpenModel, reply: Reply, overflow: object) -> str | None:
+    def _cut_off(model: OpenModel, reply: ReplyStream, overflow: object) -> str | None:
         """That the context ended a reply, and not the limit that was set for it."""
         held = reply.stats.prompt_tokens + reply.stats.generated_tokens - 1  # the last one is never computed with
         if reply.finish_reason != "length" or overflow == "window" or held < model.ctx:
@@ -271,7 +271,7 @@ class Worker:
         try:
             self._tell(question(self._ready()))
         except Exception as error:
-            self._tell(Notice(line(error), "error"))
+            self._tell(Notice(error_line(error), "error"))
 
     def _ready(self) -> OpenModel:
         if not self._model:
@@ -280,10 +280,10 @@ class Worker:
 
 
 def _failed(name: str, error: Exception, kept: bool = False) -> ModelFailed:
-    return ModelFailed(name, line(error), kept, to_set=isinstance(error, NoTemplateError))
+    return ModelFailed(name, error_line(error), kept, to_set=isinstance(error, NoTemplateError))
 
 
-def line(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """An error in one line: ours say what to do; of others, which kind it was."""
     if isinstance(error, PromptError):
         return error.said(_WORDS)

@@ -2,9 +2,9 @@
 
 from edgellm.fmt import printable, size
 from edgellm.generate.stats import Live
-from tui.core.activity import Phase, Reading
-from tui.core.machine import Memory
-from tui.core.naming import called
+from tui.core.activity import Activity, Phase
+from tui.core.display_names import display_name
+from tui.core.memory import Memory
 from tui.instruments.bars import level, share
 from tui.instruments.metric_row import BarValue, MetricValue, SparklineValue, TextValue
 from tui.instruments.metrics import SECTIONS
@@ -24,7 +24,7 @@ _NOTHING: dict[str, MetricValue] = {entry.name: TextValue() for entries in SECTI
 _NOTHING |= {"progress": BarValue(), "around": TextValue(""), "spark": SparklineValue()}
 
 
-def metric_values(reading: Reading, memory: Memory | None) -> dict[str, MetricValue]:
+def metric_values(reading: Activity, memory: Memory | None) -> dict[str, MetricValue]:
     """What each row says, by the names of the entries."""
     known = _NOTHING | _of_model(reading) | _of_machine(memory)
     if reading.live is not None:
@@ -32,7 +32,7 @@ def metric_values(reading: Reading, memory: Memory | None) -> dict[str, MetricVa
     return known
 
 
-def state(reading: Reading) -> TextValue:
+def state(reading: Activity) -> TextValue:
     """What the model does, in a word after a sign."""
     mark, style = _MARKS[reading.phase]
     return TextValue(f"{mark} {reading.phase.value}", style)
@@ -56,18 +56,18 @@ def ttft(live: Live, phase: Phase) -> TextValue:
     return TextValue(seconds(live.stats.ttft_s))
 
 
-def _phase_or_progress(reading: Reading) -> TextValue:
+def _phase_or_progress(reading: Activity) -> TextValue:
     now = state(reading)
     if reading.phase is not Phase.LOADING or not reading.progress:
         return now
     return TextValue(f"{now.text[0]} {printable(reading.progress, 28)}", now.style)
 
 
-def _of_model(reading: Reading) -> dict[str, MetricValue]:
+def _of_model(reading: Activity) -> dict[str, MetricValue]:
     used, dropped = reading.used, reading.dropped_tokens
     filled = share(used, reading.context)
     return {
-        "model": TextValue(called(reading.model, 30), "bold"),
+        "model": TextValue(display_name(reading.model, 30), "bold"),
         "phase": _phase_or_progress(reading),
         "gauge": BarValue(filled, level(filled)),
         "context": TextValue(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),

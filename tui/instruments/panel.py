@@ -6,8 +6,8 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Label
 
-from tui.core.activity import Reading
-from tui.core.machine import Memory
+from tui.core.activity import Activity
+from tui.core.memory import Memory
 from tui.instruments.metric_row import MetricRow
 from tui.instruments.metric_values import metric_values
 from tui.instruments.metrics import SECTIONS
@@ -37,7 +37,7 @@ class Panel(VerticalScroll):
         """On a short screen the space between the sections goes first."""
         self.set_class(self.size.height < _ROOMY, "-short")
 
-    def show(self, reading: Reading, memory: Memory | None) -> None:
+    def show(self, reading: Activity, memory: Memory | None) -> None:
         """Say how it is now."""
         for name, value in metric_values(reading, memory).items():
             self._rows[name].show(value)

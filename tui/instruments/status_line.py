@@ -5,8 +5,8 @@ from pathlib import Path
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.core.activity import Reading
-from tui.core.machine import Memory
+from tui.core.activity import Activity
+from tui.core.memory import Memory
 from tui.instruments.metrics import glossary
 from tui.instruments.numbers import Words
 from tui.instruments.status_text import status
@@ -20,10 +20,10 @@ class StatusLine(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.tooltip = glossary("ttft", "itl", "mbu")
-        self._shown: tuple[Reading, Memory | None] = (Reading(), None)
+        self._shown: tuple[Activity, Memory | None] = (Activity(), None)
         self._line: Words = ()
 
-    def show(self, reading: Reading, memory: Memory | None) -> None:
+    def show(self, reading: Activity, memory: Memory | None) -> None:
         """Say how it is now."""
         self._shown = reading, memory
         line = status(reading, memory, self.content_size.width)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from edgellm.fmt import printable, size
 from edgellm.generate.stats import Live
-from tui.core.activity import Phase, Reading
-from tui.core.machine import Memory
-from tui.core.naming import called
+from tui.core.activity import Activity, Phase
+from tui.core.display_names import display_name
+from tui.core.memory import Memory
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.metric_values import POLICIES, prompt_read, state, ttft
 from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaining, speed
@@ -27,13 +27,13 @@ _ORDER = {
 """What is important in each phase, as `fit_segments` reads it: named again, a part takes its next longer form."""
 
 
-def status(reading: Reading, memory: Memory | None, width: int) -> Words:
+def status(reading: Activity, memory: Memory | None, width: int) -> Words:
     """The status line, exactly `width` columns where anything fits at all."""
     chosen = fit_segments(_forms(reading, memory), _ORDER[reading.phase].split(), width)
     return join(chosen, _LEFT, _RIGHT, width)
 
 
-def _forms(reading: Reading, memory: Memory | None) -> SegmentForms:
+def _forms(reading: Activity, memory: Memory | None) -> SegmentForms:
     now = state(reading)
     forms: dict[str, Sequence[Words]] = {"phase": [((now.text.ljust(9), now.style),)]}
     forms |= _of_model(reading)
@@ -45,12 +45,12 @@ def _forms(reading: Reading, memory: Memory | None) -> SegmentForms:
     return forms
 
 
-def _of_model(reading: Reading) -> SegmentForms:
+def _of_model(reading: Activity) -> SegmentForms:
     forms: dict[str, Sequence[Words]] = {}
     if reading.progress:
         forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
     if reading.model:
-        forms["model"] = [((called(reading.model, limit), "bold"),) for limit in (12, 28)]
+        forms["model"] = [((display_name(reading.model, limit), "bold"),) for limit in (12, 28)]
     if reading.threads:
         forms["threads"] = [((f"{reading.threads}", ""), (" thread" if reading.threads == 1 else " threads", _QUIET))]
     if reading.gpu_blocks:
@@ -62,7 +62,7 @@ def _of_model(reading: Reading) -> SegmentForms:
     return forms
 
 
-def _dropped(reading: Reading) -> Sequence[Words]:
+def _dropped(reading: Activity) -> Sequence[Words]:
     count = f"dropped {reading.dropped_tokens:,}"
     policy = "" if reading.overflow == "stop" else f" ({POLICIES[reading.overflow]})"  # it was another one then
     said = count, f"{count}{policy}", f"context full: {count} tokens{policy}"

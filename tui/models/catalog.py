@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
-from tui.core.worker import line
+from tui.core.worker import error_line
 from tui.models.row import ModelRow, fit
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _all_rows() -> Iterator[ModelRow]:
         yield from offered_rows()
         yield from local_rows()
     except Exception as error:  # what is known by then can still be chosen
-        yield ModelRow("other models", "", problem=line(error))
+        yield ModelRow("other models", "", problem=error_line(error))
 
 
 def local_rows() -> Iterator[ModelRow]:
@@ -105,7 +105,7 @@ def _planned(found: "LocalModel") -> ModelRow:
     except EdgeLLMError as error:
         return replace(known, problem=str(error).removeprefix(f"{printable(found.path, 400)}: "))
     except Exception as error:  # a damaged file that nobody has thought of is one bad row, not the end of the list
-        return replace(known, problem=line(error))
+        return replace(known, problem=error_line(error))
     note = _note(plan) if chats else f"{_NO_TEMPLATE}; {_note(plan)}"
     return replace(known, parameters=parameters, fit=fit(plan), note=note, chats=chats)
 

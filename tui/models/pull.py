@@ -7,7 +7,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from edgellm.fmt import printable
-from tui.core.worker import line
+from tui.core.worker import error_line
 
 if TYPE_CHECKING:
     from edgellm.hub import PullProgress
@@ -70,5 +70,5 @@ class Pull:
         except StoppedError:
             pass
         except Exception as error:
-            self.problem = line(error)
+            self.problem = error_line(error)
         self._ended(self)

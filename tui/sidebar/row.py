@@ -4,15 +4,15 @@ from datetime import datetime, timedelta
 
 from textual.content import Content
 
-from tui.core.naming import called
-from tui.core.store.rows import ChatRow
+from tui.core.display_names import display_name
+from tui.core.store.records import ChatRow
 from tui.core.titles import one_line
 
 
 def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:
     """The title, and below it when it was used and its model, or the words that were found."""
     used = when(chat.updated, now or datetime.now())
-    about = chat.snippet or " · ".join(filter(None, (used, called(chat.model or "", 20))))
+    about = chat.snippet or " · ".join(filter(None, (used, display_name(chat.model or "", 20))))
     title = Content.styled(one_line(chat.title) or "untitled", "bold" if open else "")
     return Content("\n").join([title, Content.styled(f"  {one_line(about, 28)}", "$foreground-muted")])
 

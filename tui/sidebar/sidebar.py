@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.binding import bind
-from tui.core.store.rows import ChatRow
+from tui.core.store.records import ChatRow
 from tui.core.titles import with_joiners
 from tui.sidebar.row import row
 

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from tui.binding import bind
 from tui.clipboard import copy
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
 from tui.core.events import Event, Inspected, Notice
 from tui.views.lines import Lines
 from tui.views.prompt_tokens import PromptTokens
@@ -32,7 +32,7 @@ class InspectorScreen(View):
         bind("inspector.copy", "c", "copy", "Copy all", "Copy the text, or the ids of its tokens"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ChatController) -> None:
         super().__init__()
         self._desk = desk
         self._seen: Inspection | None = None

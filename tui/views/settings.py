@@ -10,11 +10,11 @@ from textual.markup import escape
 from textual.widgets import Label, Static, TextArea
 
 from tui.binding import bind
-from tui.core.controller import Desk
+from tui.core.controller import ChatController
+from tui.core.display_names import display_name
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
-from tui.core.naming import called
+from tui.core.setting_values import words
 from tui.core.settings import SETTINGS, Setting
-from tui.core.values import words
 from tui.views.setting_row import SettingRow
 from tui.views.view import View
 
@@ -37,7 +37,7 @@ class SettingsScreen(View):
         bind("settings.reset_all", "ctrl+t", "reset_all", "All defaults", "All settings of this model as they come"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ChatController) -> None:
         super().__init__()
         self._desk, self._loaded = desk, desk.tuning.for_loading()
         self._system = TextArea(desk.chat.system or "", tab_behavior="focus", compact=True)
@@ -65,7 +65,7 @@ class SettingsScreen(View):
 
     def _show(self) -> None:
         desk = self._desk
-        self.query_one("#frame").border_title = escape(f"Settings of {called(desk.model or 'no model', 40)}")
+        self.query_one("#frame").border_title = escape(f"Settings of {display_name(desk.model or 'no model', 40)}")
         self._thinking.display = bool(desk.opened and desk.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():

@@ -1,6 +1,6 @@
 """Conversations kept in SQLite: saved as they grow, searched, exported and imported."""
 
-from tui.core.store.rows import Chat, ChatRow, Files
+from tui.core.store.records import ChatRow, Files, SavedChat
 from tui.core.store.store import Store
 
-__all__ = ["Chat", "ChatRow", "Files", "Store"]
+__all__ = ["ChatRow", "Files", "SavedChat", "Store"]

@@ -13,9 +13,9 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.store import search
-from tui.core.store.checked import InvalidError
 from tui.core.store.schema import migrate
 from tui.core.store.search import Run
+from tui.core.store.validation import InvalidError
 
 _PATIENCE_S = 5.0
 """How long another program may keep the file locked; its changes, like ours, take milliseconds."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.terminal.sanitize import escape_json, sanitize_for_file
-from tui.core.store import checked
+from tui.core.store import validation
 from tui.core.store.database import storable
-from tui.core.store.foreign import chats_of, lines_of
+from tui.core.store.import_formats import chats_of, lines_of
 from tui.core.store.messages import FIELDS
-from tui.core.store.rows import Chat
+from tui.core.store.records import SavedChat
 from tui.core.store.store import Store
 from tui.core.tree import Message, Tree
 
@@ -26,23 +26,23 @@ _LARGEST = 100_000_000
 
 _TITLE = 200
 
-_HEAD = checked.having(
-    format=checked.among([FORMAT]),
-    version=checked.COUNT,
-    title=checked.TEXT,
-    system=checked.optional(checked.TEXT),
-    model=checked.optional(checked.TEXT),
-    leaf=checked.optional(checked.COUNT),
-    messages=checked.of(list, "a list"),
+_HEAD = validation.having(
+    format=validation.among([FORMAT]),
+    version=validation.COUNT,
+    title=validation.TEXT,
+    system=validation.optional(validation.TEXT),
+    model=validation.optional(validation.TEXT),
+    leaf=validation.optional(validation.COUNT),
+    messages=validation.of(list, "a list"),
 )
 
 _THINKING = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)
 
 
-def to_markdown(chat: Chat) -> str:
+def to_markdown(chat: SavedChat) -> str:
     """The messages that are shown, to read: roles are headings, thinking is folded, figures are a small line."""
-    parts = [f"# {' '.join(chat.title.split()) or 'Chat'}"]
+    parts = [f"# {' '.join(chat.title.split()) or 'SavedChat'}"]
     if chat.system:
         parts += ["## System", _closed(chat.system)]
     for message in chat.tree.path():
@@ -83,7 +83,7 @@ def _line(message: Message) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def to_json(chat: Chat) -> str:
+def to_json(chat: SavedChat) -> str:
     """Everything, all versions of all messages; the leaf is the last message shown."""
     head = {"format": FORMAT, "version": VERSION, "title": chat.title, "system": chat.system, "model": chat.model}
     messages = [{name: getattr(message, name) for name in FIELDS} for message in chat.tree.messages.values()]
@@ -98,36 +98,38 @@ def from_json(store: Store, text: str) -> list[int]:
     """
     try:
         return store.put_all(_chats(text))
-    except checked.InvalidError as error:
+    except validation.InvalidError as error:
         kinds = "a chat that edgellm exported, messages as OpenAI has them, or ChatGPT's conversations.json"
         raise EdgeLLMError(f"this is no file to import: {error}; give {kinds}") from None
 
 
-def _chats(text: str) -> list[Chat]:
+def _chats(text: str) -> list[SavedChat]:
     if len(text) > _LARGEST:
-        raise checked.InvalidError(f"more than {_LARGEST:,} characters")
+        raise validation.InvalidError(f"more than {_LARGEST:,} characters")
     lines = lines_of(text) if text.lstrip().startswith("{") and "\n{" in text.strip() else None
     value = _parsed(text) if lines is None else lines
     return chats_of(value) or [_chat(value)]
 
 
-def _chat(value: Any) -> Chat:
+def _chat(value: Any) -> SavedChat:
     found = _HEAD(value)
     if found["version"] > VERSION:
         raise EdgeLLMError(
             f"this chat has version {found['version']}, and this edgellm knows {VERSION}; update edgellm"
         )
-    messages = checked.messages(found["messages"])
+    messages = validation.messages(found["messages"])
     leaf = found["leaf"]
     if leaf not in {message.id for message in messages} and (messages or leaf is not None):
-        raise checked.InvalidError(f"leaf {leaf} is not among the messages")
-    return Chat(0, " ".join(found["title"].split())[:_TITLE], found["system"], found["model"], Tree(messages, leaf))
+        raise validation.InvalidError(f"leaf {leaf} is not among the messages")
+    return SavedChat(
+        0, " ".join(found["title"].split())[:_TITLE], found["system"], found["model"], Tree(messages, leaf)
+    )
 
 
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise checked.InvalidError(f"no JSON at line {error.lineno}, column {error.colno}") from None
+        raise validation.InvalidError(f"no JSON at line {error.lineno}, column {error.colno}") from None
     except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
-        raise checked.InvalidError("no JSON of a chat") from None
+        raise validation.InvalidError("no JSON of a chat") from None

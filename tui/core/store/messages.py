@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 from time import time
 from typing import Any
 
-from tui.core.store.checked import STATS, InvalidError
-from tui.core.store.kept import decoded
-from tui.core.store.rows import Chat
+from tui.core.store.preferences import decoded
+from tui.core.store.records import SavedChat
 from tui.core.store.search import Run
+from tui.core.store.validation import STATS, InvalidError
 from tui.core.tree import Message
 
 FIELDS = tuple(field.name for field in fields(Message))
@@ -16,7 +16,7 @@ _COLUMNS = [name for name in FIELDS if name != "id"]
 _GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens", "dropped_messages")
 
 
-def insert_chat(run: Run, chat: Chat) -> int:
+def insert_chat(run: Run, chat: SavedChat) -> int:
     """Store a chat with all its messages under new ids; its own."""
     values = (chat.title, chat.system, chat.model, chat.path, chat.draft, time())
     statement = "INSERT INTO chats (title, system, model, path, draft, updated) VALUES (?, ?, ?, ?, ?, ?)"

@@ -8,10 +8,10 @@ from time import time
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from tui.core.store import checked
-from tui.core.store.kept import Kept, decoded
+from tui.core.store import validation
 from tui.core.store.messages import insert_chat, insert_row, replace_row, select_rows
-from tui.core.store.rows import Chat, ChatRow, Files
+from tui.core.store.preferences import Preferences, decoded
+from tui.core.store.records import ChatRow, Files, SavedChat
 from tui.core.store.search import catch_up, find, forget, forget_message
 from tui.core.tree import Message, Tree
 
@@ -19,7 +19,7 @@ _KEPT_DAYS = 30
 _TEXTS = ("title", "system", "model", "draft", "path", "files")
 
 
-class Store(Kept):
+class Store(Preferences):
     """All that the chat keeps, in one SQLite file. Its methods raise EdgeLLMError, in one line, if the file fails them.
 
     Threads and programs may use it at once: each method is one transaction of a few milliseconds. A deleted chat is
@@ -49,20 +49,20 @@ class Store(Kept):
 
     def new_chat(self, title: str, system: str | None, model: str | None, path: str | None = None) -> int:
         """Begin a chat; its id."""
-        return self.put(Chat(0, title, system, model, path=path))
+        return self.put(SavedChat(0, title, system, model, path=path))
 
-    def put(self, chat: Chat) -> int:
+    def put(self, chat: SavedChat) -> int:
         """Store a chat from elsewhere, all of it or nothing; its new id. Its messages get new ids, too."""
         return self.put_all([chat])[0]
 
-    def put_all(self, chats: Iterable[Chat]) -> list[int]:
+    def put_all(self, chats: Iterable[SavedChat]) -> list[int]:
         """Store chats from elsewhere, all of them or none; their new ids."""
         with self._change() as run:
             new = [insert_chat(run, chat) for chat in chats]
             catch_up(run)
             return new
 
-    def load(self, chat: int) -> Chat:
+    def load(self, chat: int) -> SavedChat:
         """A chat with all its messages; deleted ones, too."""
         with self._look() as run:
             texts = ", ".join(f"CAST({name} AS TEXT)" for name in _TEXTS)
@@ -70,10 +70,10 @@ class Store(Kept):
             if not found:
                 raise self._gone()
             title, system, model, draft, path, files, leaf = found
-            messages, attached = checked.messages(select_rows(run, chat)), checked.files(decoded(files))
+            messages, attached = validation.messages(select_rows(run, chat)), validation.files(decoded(files))
         if messages and leaf not in {message.id for message in messages}:
             leaf = messages[-1].id  # the program was killed before it showed its first message
-        return Chat(chat, title, system, model, Tree(messages, leaf), draft, path, attached)
+        return SavedChat(chat, title, system, model, Tree(messages, leaf), draft, path, attached)
 
     def add(self, chat: int, parent: int | None, role: str, text: str, model: str | None = None) -> Message:
         """A new message after `parent`. A reply begins empty and grows by `update`."""

@@ -1,0 +1,105 @@
+"""What the command line says for one run: it holds over what is kept, and is not kept itself."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.chat_model import write_chat_model
+from support.headless_chat import Frontend
+from tui.core.events import ModelFailed, ReplyEnded
+from tui.core.run_options import RunOptions
+from tui.core.store import Store
+
+
+def test_options_hold_over_what_is_kept_and_are_not_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "chats.db")
+    store.save_settings("fake", {"temp": 0.5, "top_k": 5})
+    frontend = Frontend(
+        tmp_path / "chats.db", given=RunOptions({"temp": 0.1, "ctx": 256, "special": True}, {"tools": "x"})
+    )
+    frontend.open()
+    frontend.say("hello")
+    assert frontend.backend.opened == [("fake", {"ctx": 256})]
+    assert frontend.backend.model.options == [
+        {"temp": 0.1, "top_k": 5, "special": True, "template_args": {"tools": "x"}}
+    ]
+    frontend.desk.set("top_k", "7")
+    assert store.settings("fake") == {"temp": 0.5, "top_k": 7}
+    frontend.desk.set("temp", "0.3")  # said in the chat, it is meant to stay
+    assert store.settings("fake") == {"temp": 0.3, "top_k": 7}
+    frontend.desk.set("ctx", "99999")
+    frontend.until(ModelFailed)
+    assert frontend.desk.value("ctx") == "256"
+    assert store.settings("fake") == {"temp": 0.3, "top_k": 7}
+    frontend.desk.close()
+    store.close()
+
+
+def test_a_template_is_for_the_model_that_it_was_given_with(tmp_path: Path) -> None:
+    frontend = Frontend(tmp_path / "chats.db", given=RunOptions({"template": "chatml", "threads": 1}))
+    frontend.open()
+    frontend.open("other")
+    assert frontend.backend.opened == [("fake", {"template": "chatml", "threads": 1}), ("other", {"threads": 1})]
+    frontend.desk.close()
+
+
+def test_a_message_is_said_first_under_the_system_prompt(tmp_path: Path) -> None:
+    frontend = Frontend(tmp_path / "chats.db", given=RunOptions(system="Be brief.", message="hello"))
+    frontend.desk.first = "fake"
+    frontend.desk.begin()
+    frontend.until(ReplyEnded)
+    frontend.desk.begin()  # once alone
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
+    assert frontend.backend.model.asked == [said]
+    chat = frontend.desk.chat.id
+    frontend.desk.new_chat()
+    assert frontend.desk.chat.system == "Be brief."
+    frontend.desk.close()
+    again = Frontend(tmp_path / "chats.db", given=RunOptions(system="Be long."))
+    again.desk.go_on_with(chat)
+    assert again.desk.messages()[0]["content"] == "Be long."
+    assert again.desk.store.load(chat).system == "Be brief."
+    again.desk.close()
+
+
+def edgellm(home: Path, *arguments: object, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "edgellm", "chat", "--plain", *map(str, arguments)],
+        input=typed,
+        env={**os.environ, "EDGELLM_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_the_command_takes_the_options_of_generate(tmp_path: Path) -> None:
+    model = write_chat_model(tmp_path / "one.gguf")
+    done = edgellm(
+        tmp_path, model, "-p", "hello", "-n", 3, "--temp", 0, "--ctx", 64, "--kv-type", "f32", typed="/set\n"
+    )
+    assert (done.returncode, len(done.stdout.split())) == (0, 3)
+    for line in ("max_tokens 3", "temp 0.0", "ctx 64", "kv_type f32"):
+        assert line in " ".join(done.stderr.split())
+    with_store = Store(tmp_path / "chats.db")
+    assert with_store.settings(str(model)) == {}
+    with_store.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("--temp", "-1"), "--temp cannot be -1.0"), (("--engine", "x"), "--engine cannot be 'x'"),
+     (("--overflow", "x"), "--overflow cannot be 'x'"), (("--template", "nope"), "--template: nope is no built-in")],
+)  # fmt: skip
+def test_a_wrong_option_is_told_before_anything_is_opened(
+    tmp_path: Path, arguments: tuple[str, str], told: str
+) -> None:
+    done = edgellm(tmp_path, "builtin", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert not (tmp_path / "chats.db").exists()

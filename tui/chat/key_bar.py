@@ -1,0 +1,71 @@
+"""The keys below the conversation, on one line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from textual.binding import Binding
+from textual.content import Content
+from textual.events import Click
+from textual.screen import Screen
+from textual.style import Style
+from textual.widget import Widget
+
+
+class KeyBar(Widget):
+    """Names what keys do here, as many as there is room for; a click presses one.
+
+    Textual's Footer has a widget for each key, and makes them all anew whenever one comes or goes.
+    """
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
+    ALLOW_SELECT = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[tuple[str, str, str], ...] = ()
+
+    def on_mount(self) -> None:
+        """Follow the focus and what runs."""
+        self.screen.bindings_updated_signal.subscribe(self, self._look)
+
+    def on_click(self, event: Click) -> None:
+        """Press the key that was clicked."""
+        if key := event.style.meta.get("key"):
+            self.app.simulate_key(key)
+
+    def _look(self, screen: Screen[None]) -> None:
+        shown = tuple(self._entries(screen))
+        if shown != self._shown:
+            self._shown = shown
+            self.refresh()
+
+    def _entries(self, screen: Screen[None]) -> Iterator[tuple[str, str, str]]:
+        shown: dict[str, Binding] = {}
+        for active in screen.active_bindings.values():
+            if active.binding.show and active.enabled:
+                shown.setdefault(active.binding.action, active.binding)  # one key of those that do the same
+        for binding in shown.values():
+            yield binding.key, self.app.get_key_display(binding), binding.description
+
+    def render(self) -> Content:
+        """The line; with more space between the keys where all have room then."""
+        entries = [
+            Content.assemble((display, "bold $footer-key-foreground"), f" {description}").stylize(
+                Style.from_meta({"key": key})
+            )
+            for key, display, description in self._shown
+        ]
+        wide = sum(entry.cell_length + 2 for entry in entries) <= self.size.width
+        line, room = Content(), self.size.width
+        for entry in entries:
+            if entry.cell_length <= room:
+                line += entry + Content("  " if wide else " ")
+                room -= entry.cell_length + 1
+        return line
+
+
+def key_of(screen: Screen[Any], id: str) -> str:
+    """How the key of a binding is called that does something now, or else nothing."""
+    bindings = (active.binding for active in screen.active_bindings.values())
+    return next((screen.app.get_key_display(each) for each in bindings if each.id == id), "")

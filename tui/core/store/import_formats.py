@@ -1,0 +1,174 @@
+"""Conversations that other programs wrote: OpenAI's lists of messages, and what ChatGPT exports.
+
+Everything in them is checked before it is used, and bounded. What is no text, such as an image, is left out with a
+word in its place; messages without a text are left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from time import time
+from typing import Any
+
+from tui.core.store.records import SavedChat
+from tui.core.store.validation import InvalidError
+from tui.core.tree import Message, Tree
+
+_MOST_CHATS, _MOST_MESSAGES, _MOST_PARTS = 10_000, 100_000, 1000
+_TITLE = 48
+_ROLES = {"user": "user", "assistant": "assistant", "tool": "tool", "function": "tool"}
+_SYSTEM = ("system", "developer")
+_LATEST = 4_102_444_800.0  # the year 2100
+_UNSEEN = ("model_editable_context", "user_editable_context")
+
+
+def chats_of(value: Any) -> list[SavedChat] | None:
+    """The chats in a JSON value, the oldest first; None where it looks like nothing that is known here.
+
+    Raises InvalidError for what is damaged, or larger than anyone's conversations.
+    """
+    found = _conversations(value)
+    if found is None:
+        return None
+    if len(found) > _MOST_CHATS:
+        raise InvalidError(f"more than {_MOST_CHATS:,} conversations")
+    chats = [_exported(one) if "mapping" in one else _listed(one["messages"], one.get("title")) for one in found]
+    if not (chats := [chat for chat in chats if chat.tree.messages]):
+        raise InvalidError("no message in it has a text")
+    return chats
+
+
+def lines_of(text: str) -> Any:
+    """The values of JSONL, one on each line; None where a line is none."""
+    lines = [line for line in text.split("\n") if line.strip()]  # a JSON text may hold other separators as they are
+    try:
+        return [json.loads(line) for line in lines[: _MOST_MESSAGES + 1]]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _conversations(value: Any) -> list[Mapping[str, Any]] | None:
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(isinstance(one, dict) for one in values):
+        return None
+    if all("role" in one for one in values):
+        return [{"messages": values}]
+    known = all(isinstance(one.get("mapping"), dict) or isinstance(one.get("messages"), list) for one in values)
+    return values if known and not any("format" in one for one in values) else None
+
+
+def _listed(messages: list[Any], title: Any) -> SavedChat:
+    """A chat of one message after the other; the first one of the system is its system prompt."""
+    system, kept = None, list[Message]()
+    for place, message in enumerate(_bounded(messages), 1):
+        role, text = _role(message, place), _text(message.get("content"))
+        if role == "system" and not kept and system is None:
+            system = text or None
+        elif text:
+            parent = kept[-1].id if kept else None
+            kept.append(Message(place, parent, role, text, time(), finish_reason=_reason(role)))
+    return SavedChat(0, _title(title, kept), system, tree=Tree(kept, kept[-1].id if kept else None))
+
+
+def _bounded(messages: list[Any]) -> list[Any]:
+    if len(messages) > _MOST_MESSAGES:
+        raise InvalidError(f"more than {_MOST_MESSAGES:,} messages in one conversation")
+    return messages
+
+
+def _role(message: Any, place: int) -> str:
+    role = message.get("role") if isinstance(message, dict) else None
+    if not isinstance(role, str) or role not in (*_ROLES, *_SYSTEM):
+        raise InvalidError(f"message {place} has no role of user, assistant, system, developer or tool")
+    return _ROLES.get(role, "system")
+
+
+def _text(content: Any) -> str:
+    """A text, or the texts of several parts below each other."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n\n".join(filter(None, map(_part, parts[:_MOST_PARTS])))
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return ""
+    if isinstance(text := part.get("text"), str):
+        return text
+    kind = part.get("type") or part.get("content_type")
+    return f"[{kind[:40]}]" if isinstance(kind, str) else ""
+
+
+def _reason(role: str) -> str | None:
+    return "eog" if role == "assistant" else None
+
+
+def _title(title: Any, messages: list[Message]) -> str:
+    first = next((message.text for message in messages if message.role == "user"), "")
+    words = " ".join(title.split())[:200] if isinstance(title, str) else ""
+    return words or " ".join(first[:1000].split())[:_TITLE]
+
+
+# ChatGPT: a tree of nodes by their ids, some of them without a message
+
+
+def _exported(conversation: Mapping[str, Any]) -> SavedChat:
+    nodes = {name: node for name, node in conversation["mapping"].items() if isinstance(node, dict)}
+    _bounded(list(nodes))
+    tree, places, system = Tree(), dict[str, int | None](), None
+    for name in _from_the_roots(nodes):
+        parent = places.get(_parent(nodes[name]) or "")
+        message = _message(nodes[name].get("message"), len(tree.messages) + 1, parent)
+        places[name] = parent
+        if message and message.role == "system":
+            system = system or message.text
+        elif message:
+            tree.put(message)
+            places[name] = message.id
+    current = conversation.get("current_node")
+    leaf = places.get(current) if isinstance(current, str) else None
+    tree.show(leaf or max(tree.messages, default=None))
+    return SavedChat(0, _title(conversation.get("title"), list(tree.messages.values())), system, tree=tree)
+
+
+def _parent(node: Mapping[str, Any]) -> str | None:
+    parent = node.get("parent")
+    return parent if isinstance(parent, str) else None
+
+
+def _from_the_roots(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The names of the nodes, each after its parent; those in a circle, which no root leads to, are left out."""
+    children: dict[str | None, list[str]] = {}
+    for name, node in nodes.items():
+        parent = _parent(node)
+        children.setdefault(parent if parent in nodes else None, []).append(name)
+    waiting = children.get(None, [])[::-1]
+    while waiting:
+        name = waiting.pop()
+        yield name
+        waiting += children.get(name, [])[::-1]
+
+
+def _message(value: Any, number: int, parent: int | None) -> Message | None:
+    """A message of a node; None for one without a text, or that is not for the person."""
+    if not isinstance(value, dict) or not isinstance(author := value.get("author"), dict):
+        return None
+    content, about = value.get("content"), value.get("metadata")
+    about = about if isinstance(about, dict) else {}
+    role = author.get("role")
+    if not isinstance(content, dict) or not isinstance(role, str) or role not in (*_ROLES, *_SYSTEM):
+        return None
+    text = _text(content.get("parts") or content.get("text"))
+    if not text.strip() or content.get("content_type") in _UNSEEN or about.get("is_visually_hidden_from_conversation"):
+        return None
+    role = _ROLES.get(role, "system")
+    model = about.get("model_slug")
+    name = model[:200] if role == "assistant" and isinstance(model, str) else None
+    return Message(number, parent, role, text, _time(value.get("create_time")), name, _reason(role))
+
+
+def _time(seconds: Any) -> float:
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _LATEST
+    return float(seconds) if known else time()

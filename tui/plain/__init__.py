@@ -1,0 +1,1 @@
+"""The chat in lines, `edgellm chat --plain`: for pipes and screen readers."""

@@ -1,0 +1,100 @@
+"""What the views of the screen show, as lines for `--plain`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgellm.fmt import printable, size, table
+from tui.commands import COMMANDS
+from tui.core.controller import ChatController
+from tui.core.display_names import display_name
+from tui.core.memory import memory
+from tui.core.settings import SETTINGS
+from tui.core.titles import one_line
+from tui.core.tree import Message
+from tui.instruments.metric_row import TextValue
+from tui.instruments.metric_values import metric_values
+from tui.instruments.metrics import SECTIONS
+from tui.instruments.numbers import UNKNOWN
+from tui.instruments.reply_stats import reply_stats_line
+
+if TYPE_CHECKING:
+    from edgellm.text.inspection import Inspection
+
+
+def _help(_: ChatController) -> Iterator[str]:
+    """The commands, and how messages are written."""
+    yield from table(("command", ""), ((f"/{c.name} {c.argument}".rstrip(), c.help) for c in COMMANDS.values()))
+    yield ""
+    yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, or'
+    yield "drops what you have typed; where nothing is typed it leaves, as Ctrl-D does."
+
+
+def _settings(desk: ChatController) -> Iterator[str]:
+    """The settings of the model in use."""
+    yield from table(("setting", "value", ""), ((s.name, desk.value(s.name), s.help) for s in SETTINGS))
+
+
+def _chats(desk: ChatController) -> Iterator[str]:
+    """The stored chats, with the number by which /chats opens one."""
+    rows = (
+        (str(row.id), f"{datetime.fromtimestamp(row.updated):%Y-%m-%d %H:%M}", str(row.messages), one_line(row.title))
+        for row in desk.chats()
+    )
+    yield from table(("number", "last used", "messages", "title"), rows)
+
+
+def _models(_: ChatController) -> Iterator[str]:
+    """The models on this machine."""
+    from edgellm.models import find_models
+
+    rows = (
+        (printable(m.name), size(m.bytes or 0), m.quantization or "", printable(m.problem or "", 200))
+        for m in find_models()
+    )
+    yield from table(("name", "size", "type", ""), rows)
+
+
+def _stats(desk: ChatController) -> Iterator[str]:
+    """The line of the last reply, and below it all that the panel of the screen knows."""
+    last = next((m for m in reversed(desk.path) if m.stats), None)
+    yield reply_stats_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
+    known = metric_values(desk.reading(), memory())
+    labels = {entry.name: entry.label for entries in SECTIONS.values() for entry in entries if entry.label}
+    figures = (
+        (label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], TextValue)
+    )
+    yield from table(("figure", ""), (figure for figure in figures if figure[1] != UNKNOWN))
+
+
+def place_lines(desk: ChatController) -> Iterator[str]:
+    """Where in a conversation one is: its title, and what was said last."""
+    path = desk.path
+    yield f"{desk.chat.title or 'an empty chat'}, {len(path)} messages" if path else "a new chat"
+    for message in path[-2:]:
+        yield from message_lines(desk, message)
+
+
+def message_lines(desk: ChatController, message: Message) -> Iterator[str]:
+    """Who said something, in which of several versions, and what."""
+    versions = desk.chat.tree.versions(message.id)
+    number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
+    yield f"{'you' if message.role == 'user' else display_name(message.model or message.role)}{number}: {message.text}"
+
+
+def inspection_lines(inspection: "Inspection") -> Iterator[str]:
+    """What the model gets: the text, its tokens, and what is odd about it."""
+    yield inspection.text
+    yield ""
+    yield f"{len(inspection.ids):,} tokens: {' '.join(map(str, inspection.ids))}"
+    yield from (f"warning: {warning}" for warning in inspection.warnings)
+
+
+VIEWS: Mapping[str, Callable[[ChatController], Iterator[str]]] = {
+    "help": _help,
+    "settings": _settings,
+    "chats": _chats,
+    "models": _models,
+    "stats": _stats,
+}
+"""The views that are lists, by the names that commands have for them."""
