@@ -13,7 +13,7 @@ from numba import types
 from kquants.compiler.cpu import lowering
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import PEAK_PRODUCTS
-from kquants.records import Int8Peak, ReadSum
+from kquants.records import Int8PeakOp, ReadSumOp
 from kquants.simd import I8_64, I32, as_tuple, define, fold, of_tuple, pointer, prefetch_once, store_i32
 from kquants.simd.dot4 import start_dot4
 from kquants.threadpool.interpreter import arguments_of
@@ -31,7 +31,7 @@ peak is more than all of it."""
 
 _LONG = ir.IntType(64)
 
-_read_sum_of, _int8_peak_of = arguments_of(ReadSum), arguments_of(Int8Peak)
+_read_sum_of, _int8_peak_of = arguments_of(ReadSumOp), arguments_of(Int8PeakOp)
 
 
 @define(I32)
@@ -80,10 +80,10 @@ def _read(address: int, nbytes: int) -> int:
 
 @kernel("read_sum")
 def read_sum(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ReadSum; a piece of memory a unit."""
+    """Arguments: ReadSumOp; a piece of memory a unit."""
     given = _read_sum_of(op)
     for unit in range(first, last):
-        store_i32(given.sums + 4 * unit, _read(given.address + unit * given.piece_bytes, given.piece_bytes))
+        store_i32(given.sums + 4 * unit, _read(given.address + unit * given.section_bytes, given.section_bytes))
 
 
 _ALL = types.UniTuple(I32, _SUMS)
@@ -128,7 +128,7 @@ def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
 def int8_peak(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Multiply int8 as fast as it goes; a unit is so many rounds of PEAK_PRODUCTS products of 64.
 
-    Arguments: Int8Peak, with factors for `_SUMS` sums.
+    Arguments: Int8PeakOp, with factors for `_SUMS` sums.
     """
     given = _int8_peak_of(op)
     factors = _load_factors(given.factors)

@@ -1,7 +1,7 @@
 """Attention over KV pages (their layout is in `kquants.attention.pages`).
 
-The softmax of a span, SPAN_PAGES pages, is a partial result; a query merges its spans in order, and its result
-depends on itself and the cells it sees alone: the same bits, whatever the batch. Up to ATTENTION_QUERIES queries go
+The softmax of a span, KV_BLOCK_PAGES pages, is a partial result; a query merges its spans in order, and its result
+depends on itself and the cells it sees alone: the same bits, whatever the batch. Up to QUERY_TILE queries go
 through the pages together, the heads that share a KV head and the same heads of the next rows, so that each key
 and value is read once for all of them; some at a time, in bundles, share registers. Where rows are few, their spans are
 shared out among threads, and `attention_merge` merges them afterwards.
@@ -22,7 +22,7 @@ from kquants.attention.querytile import (
 from kquants.attention.readers import READERS
 from kquants.attention.softmax import begin, finish, merge
 from kquants.compiler.decorators import inline, kernel
-from kquants.layout import ATTENTION_QUERIES, MOST_PARTS, MOST_SHARED_ROWS, MOST_SHARES, PAGE_SIZES, SPAN_PAGES
+from kquants.kv_layout import KV_BLOCK_PAGES, MAX_KV_SPLITS, MAX_PARTIALS, MAX_SPLIT_ROWS, PAGE_SIZES, QUERY_TILE
 from kquants.simd import copy, load_i64
 from kquants.threadpool.interpreter import batch_of, batch_row, row_count
 
@@ -36,10 +36,10 @@ def _spans(cells: int) -> int:
 def _shared_spans(op: int, batch: int) -> int:
     """Spans of the row that has most, if rows share them out; else 0."""
     rows, most = row_count(op, batch), 0
-    if rows <= MOST_SHARED_ROWS:
+    if rows <= MAX_SPLIT_ROWS:
         for t in range(rows):
             most = max(most, _spans(visible_cells(op, batch, t)))
-    return most if most > 1 and most * rows <= MOST_PARTS else 0
+    return most if most > 1 and most * rows <= MAX_PARTIALS else 0
 
 
 @inline
@@ -52,13 +52,13 @@ def _out_at(op: int, t: int, h: int) -> int:
 def _shared_part(op: int, t: int, most: int, s: int, h: int) -> int:
     """Address of the partial result of head h of row t of span s."""
     given = attention_of(op)
-    return given.parts + ((t * most + s) * given.heads + h) * part_length(head_width(given.head_dim))
+    return given.partials + ((t * most + s) * given.heads + h) * part_length(head_width(given.head_dim))
 
 
 @inline
 def _consecutive(op: int, batch: int, t: int, stop: int) -> int:
     """How many rows from t on, before `stop`, are consecutive tokens of one sequence."""
-    tables, first = batch_of(batch).tables, batch_row(op, batch, t)
+    tables, first = batch_of(batch).page_tables, batch_row(op, batch, t)
     table, visible, rows = load_i64(tables + 8 * first), visible_cells(op, batch, t), 1
     while (
         t + rows < stop
@@ -107,7 +107,7 @@ def _define(name: str) -> None:
     def begins_at(op: int, batch: int, t: int, g: int, share: int, shares: int) -> int:
         """About where the first keys are that a share of a tile wants, whose first row is t: its last may see more."""
         span = _spans(visible_cells(op, batch, t)) * share // shares
-        return keys_at(op, batch, t, g, span * SPAN_PAGES)
+        return keys_at(op, batch, t, g, span * KV_BLOCK_PAGES)
 
     @inline
     def attend(op: int, batch: int, tile: QueryTile, share: int, shares: int, most: int, ahead: int) -> None:
@@ -118,7 +118,7 @@ def _define(name: str) -> None:
         for i in range(tile.rows * tile.heads):
             begin(merged_at(tile, width, i), width)
         for s in range(first, last):
-            more = keys_at(op, batch, tile.t, tile.g, (s + 1) * SPAN_PAGES) if s + 1 < last else ahead
+            more = keys_at(op, batch, tile.t, tile.g, (s + 1) * KV_BLOCK_PAGES) if s + 1 < last else ahead
             attend_span(op, batch, tile, s, more)
             _deliver(op, tile, s, most)
         if not most:
@@ -134,8 +134,8 @@ def _define(name: str) -> None:
         while t < stop:
             rows, visible = _consecutive(op, batch, t, stop), visible_cells(op, batch, t)
             after = begins_at(op, batch, t + rows, g, share, shares) if t + rows < stop else ahead
-            for h in range(0, group, ATTENTION_QUERIES):
-                heads = min(ATTENTION_QUERIES, group - h)
+            for h in range(0, group, QUERY_TILE):
+                heads = min(QUERY_TILE, group - h)
                 tile = QueryTile(t, rows, visible, g, g * group + h, heads, scratch)
                 attend(op, batch, tile, share, shares, most, after)
             t += rows
@@ -144,14 +144,14 @@ def _define(name: str) -> None:
     def attention(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         """Attention; a unit is a share of the spans of a KV head's query heads in a few rows, or no work.
 
-        Arguments: Attention. Units: kv heads · (rows of the op + MOST_SHARES).
+        Arguments: AttentionOp. Units: kv heads · (rows of the op + MAX_KV_SPLITS).
         """
         rows, given = row_count(op, batch), attention_of(op)
         kv_heads = given.kv_heads
-        together = max(1, ATTENTION_QUERIES // (given.heads // kv_heads))
+        together = max(1, QUERY_TILE // (given.heads // kv_heads))
         tiles, most = (rows + together - 1) // together, _shared_spans(op, batch)
-        shares = max(1, min(min(MOST_SHARES, most), (rows + MOST_SHARES) // tiles))
-        used, units = tiles * kv_heads * shares, kv_heads * (rows + MOST_SHARES)
+        shares = max(1, min(min(MAX_KV_SPLITS, most), (rows + MAX_KV_SPLITS) // tiles))
+        used, units = tiles * kv_heads * shares, kv_heads * (rows + MAX_KV_SPLITS)
         # Spread over all units, of which every thread has an equal share.
         for unit in range(first * used // units, last * used // units):
             share, tile, g = _place(unit, shares, tiles)
@@ -166,12 +166,12 @@ def _define(name: str) -> None:
 def attention_merge(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Merge the spans that rows shared out; a unit is the heads of a KV head in a row, or no work.
 
-    Arguments: Attention. Units: kv heads · MOST_SHARED_ROWS.
+    Arguments: AttentionOp. Units: kv heads · MAX_SPLIT_ROWS.
     """
     rows, given, most = row_count(op, batch), attention_of(op), _shared_spans(op, batch)
     kv_heads, head_dim = given.kv_heads, given.head_dim
     group, width = given.heads // kv_heads, head_width(head_dim)
-    used, units = rows * kv_heads if most else 0, kv_heads * MOST_SHARED_ROWS
+    used, units = rows * kv_heads if most else 0, kv_heads * MAX_SPLIT_ROWS
     for unit in range(first * used // units, last * used // units):
         t, g = unit // kv_heads, unit % kv_heads
         for h in range(g * group, (g + 1) * group):

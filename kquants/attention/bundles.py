@@ -10,10 +10,10 @@ from typing import Any
 
 from kquants.attention.lanes import QUERIES, WIDE, Operations, operations
 from kquants.compiler.decorators import inline
-from kquants.layout import PAGE, SPAN_PAGES
+from kquants.kv_layout import KV_BLOCK_PAGES, PAGE
 from kquants.simd import copy, fetch_lines, load_f16x16, prefetch, store_f32x16
 
-WEIGHTS_BYTES = 4 * PAGE * SPAN_PAGES
+WEIGHTS_BYTES = 4 * PAGE * KV_BLOCK_PAGES
 """Bytes from the scores or weights of one query to those of the next."""
 
 Load = Callable[[Operations], Any]

@@ -10,7 +10,8 @@ from kquants.attention.bundles import WEIGHTS_BYTES, define_gather, fetch
 from kquants.attention.key_blocks import KEYS, add_key_block
 from kquants.attention.lanes import Operations, operations
 from kquants.compiler.decorators import inline
-from kquants.layout import PAGE, X_BLOCK_BYTES
+from kquants.kv_layout import PAGE
+from kquants.layout import X_BLOCK_BYTES
 from kquants.simd import prefetch, store_f32x16
 
 _add_32, _add_16 = add_key_block(8), add_key_block(4)

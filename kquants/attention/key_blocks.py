@@ -8,7 +8,7 @@ from numba import types
 from kquants.activations.quantized import MINUS_OFFSET_SUM
 from kquants.attention.lanes import QUERIES, broadcasts
 from kquants.compiler.cpu import has
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 from kquants.simd import F32, I8_64, I32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer
 from kquants.simd.dot4 import SIGNED_OFFSET, start_dot4
 

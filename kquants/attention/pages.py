@@ -22,8 +22,9 @@ import numba as nb
 from kquants.activations.quantized import quantize_row
 from kquants.attention.rope import rotate
 from kquants.compiler.decorators import inline, kernel
-from kquants.layout import PAGE, PAGE_SIZES, X_BLOCK_BYTES, padded
-from kquants.records import RopeStore
+from kquants.kv_layout import PAGE, PAGE_SIZES, padded_head_dim
+from kquants.layout import X_BLOCK_BYTES
+from kquants.records import RopeStoreOp
 from kquants.simd import (
     copy,
     fetch_lines,
@@ -43,8 +44,8 @@ from kquants.simd import (
 from kquants.simd.dot4 import SIGNED_OFFSET
 from kquants.threadpool.interpreter import arguments_of, batch_of
 
-head_width = inline(padded)
-_stored_of = arguments_of(RopeStore)
+head_width = inline(padded_head_dim)
+_stored_of = arguments_of(RopeStoreOp)
 
 
 @inline
@@ -56,7 +57,7 @@ def own_cell(batch: int, t: int) -> int:
 @inline
 def page_address(batch: int, t: int, index: int) -> int:
     """Address of the index-th page of row t's sequence."""
-    table = load_i64(batch_of(batch).tables + 8 * t)
+    table = load_i64(batch_of(batch).page_tables + 8 * t)
     return load_i64(batch_of(batch).pages + 8 * load_i32(table + 4 * index))
 
 
@@ -147,9 +148,9 @@ def _define_store(name: str) -> None:
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        """Arguments: RopeStore; a KV head of a row a unit."""
+        """Arguments: RopeStoreOp; a KV head of a row a unit."""
         given = _stored_of(op)
-        kv_heads, head_dim, rope_dim, neox = given.kv_heads, given.head_dim, given.rope_dim, given.neox
+        kv_heads, head_dim, rope_dim, rope_type = given.kv_heads, given.head_dim, given.rope_dim, given.rope_type
         group = given.heads // kv_heads
         for unit in range(first, last):
             fetch_keys(op, batch, unit // kv_heads, unit % kv_heads)
@@ -158,10 +159,10 @@ def _define_store(name: str) -> None:
             cell = own_cell(batch, t)
             rotations = batch_of(batch).rotations + cell * rope_dim * 4
             for h in range(g * group, (g + 1) * group):
-                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, neox)
+                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, rope_type)
             at = t * given.kv_bytes + 4 * g * head_dim
             key, value = given.k + at, given.v + at
-            rotate(key, rotations, rope_dim, neox)
+            rotate(key, rotations, rope_dim, rope_type)
             write_key(key, cell % PAGE, head_dim, keys_at(op, batch, t, g, cell), scratch)
             write_value(value, cell % PAGE, head_dim, values_at(op, batch, t, g, cell), scratch)
 

@@ -1,6 +1,6 @@
 """A tile of queries: those that go through the pages of a KV head together, span by span.
 
-Scratch: for each of the ATTENTION_QUERIES queries
+Scratch: for each of the QUERY_TILE queries
 
     q [width] | weights [SPAN] | what was merged, a partial result | that of a span
 
@@ -18,19 +18,19 @@ from kquants.attention.pages import head_width, page_address
 from kquants.attention.readers import Bundles, Reader
 from kquants.attention.softmax import begin, find_top, weigh
 from kquants.compiler.decorators import inline
-from kquants.layout import ATTENTION_QUERIES, PAGE, SPAN_PAGES, PageSizes, part_bytes
-from kquants.records import Attention
+from kquants.kv_layout import KV_BLOCK_PAGES, PAGE, QUERY_TILE, PageSizes, partial_bytes
+from kquants.records import AttentionOp
 from kquants.simd import load_f32x16_part, load_i32, mul_f32, splat_f32, store_f32x16
 from kquants.threadpool.interpreter import arguments_of, batch_of, batch_row
 
-SPAN = SPAN_PAGES * PAGE
+SPAN = KV_BLOCK_PAGES * PAGE
 """Cells of a span."""
 
 _LOG2_E = nb.float32(math.log2(math.e))
 _WHOLE_BUNDLES = math.lcm(QUERIES, MANY_QUERIES)
-assert ATTENTION_QUERIES % _WHOLE_BUNDLES == 0, "scratch has no room for a bundle that is filled up"
-part_length = inline(part_bytes)
-attention_of = arguments_of(Attention)
+assert QUERY_TILE % _WHOLE_BUNDLES == 0, "scratch has no room for a bundle that is filled up"
+part_length = inline(partial_bytes)
+attention_of = arguments_of(AttentionOp)
 
 
 class QueryTile(NamedTuple):
@@ -76,24 +76,24 @@ def _filled_up(queries: int) -> int:
 
 @inline
 def _weights_at(tile: QueryTile, width: int, i: int) -> int:
-    return tile.scratch + ATTENTION_QUERIES * 4 * width + WEIGHTS_BYTES * i
+    return tile.scratch + QUERY_TILE * 4 * width + WEIGHTS_BYTES * i
 
 
 @inline
 def merged_at(tile: QueryTile, width: int, i: int) -> int:
     """Address of query i's partial result of the spans so far."""
-    return _weights_at(tile, width, ATTENTION_QUERIES) + part_length(width) * i
+    return _weights_at(tile, width, QUERY_TILE) + part_length(width) * i
 
 
 @inline
 def part_at(tile: QueryTile, width: int, i: int) -> int:
     """Address of query i's partial result of the last span."""
-    return merged_at(tile, width, ATTENTION_QUERIES + i)
+    return merged_at(tile, width, QUERY_TILE + i)
 
 
 @inline
 def _room(tile: QueryTile, width: int) -> int:
-    return merged_at(tile, width, 2 * ATTENTION_QUERIES)
+    return merged_at(tile, width, 2 * QUERY_TILE)
 
 
 class TileWork(NamedTuple):
@@ -197,7 +197,7 @@ def tile_work(reader: Reader, sizes: PageSizes) -> TileWork:
     @inline
     def attend_span(op: int, batch: int, tile: QueryTile, s: int, ahead: int) -> None:
         """The partial results of span s; `ahead` is what will be wanted after it."""
-        queries, first, start = tile.rows * tile.heads, s * SPAN_PAGES, s * SPAN
+        queries, first, start = tile.rows * tile.heads, s * KV_BLOCK_PAGES, s * SPAN
         cells = own_cells(tile, queries - 1, start, SPAN)
         pages = (cells + PAGE - 1) // PAGE
         for j in range(pages):

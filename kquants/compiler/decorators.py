@@ -26,7 +26,8 @@ def kernel(name: str, arguments: int = 5) -> Decorated:
 
     With the default five it is an op of a program, called as `kernel(op, batch, first, last, scratch)`: the
     address of its record, the address of the batch, the range of its units to work on, and this thread's own
-    scratch memory. What the records hold is in `kquants.records`, what scratch does in `kquants.threadpool.interpreter`.
+    scratch memory. What the records hold is in `kquants.records`, what scratch holds in
+    `kquants.threadpool.interpreter`.
     """
 
     def register(function: Callable[..., Any]) -> Any:

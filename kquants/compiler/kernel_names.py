@@ -1,7 +1,7 @@
 """Names of all kernels, and the module that registers each. Imports no compiler."""
 
 from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS
-from kquants.layout import PAGE_SIZES
+from kquants.kv_layout import PAGE_SIZES
 
 
 def _each(*operations: str, of: tuple[str, ...]) -> list[str]:
@@ -20,7 +20,7 @@ REGISTERED: dict[str, list[str]] = {
     "kquants.formats.rows": _each("embed", "dequantize", of=FORMATS),
     "kquants.matmul.floats": _each("matmul", of=FLOAT_FORMATS),
     "kquants.matmul.tiled": _each("matmul", of=QUANTIZED_FORMATS),
-    "kquants.threadpool.jobs": ["post", "take_part", "serve"],
+    "kquants.threadpool.jobs": ["submit_job", "run_caller", "run_worker"],
 }
 """The kernels that importing a module registers, by the module's name."""
 

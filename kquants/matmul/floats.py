@@ -13,7 +13,7 @@ Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each oth
 multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
 float32 of float16 beside products costs nothing; of BF16 it costs a fifth of the speed.
 
-Op arguments: Product. One unit is one tile of 16 rows of W.
+Op arguments: MatmulOp. One unit is one tile of 16 rows of W.
 """
 
 from typing import Any

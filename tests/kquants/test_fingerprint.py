@@ -106,7 +106,7 @@ TILED = of_formats("matmul", formats=QUANTIZED_FORMATS)
         ("products/floats.py", FLOATS, MODULES.keys() - FLOATS),
         ("products/parts.py", TILED, {"attention_f16", "embed_q4_k", "quantize"}),
         ("formats/q4_k.py", {*TILED, "embed_q4_k", "encode_q4_k"}, {"encode_q6_k", "attention_f16", "quantize"}),
-        ("layout.py", {*TILED, *FLOATS, "attention_f16", "quantize", "serve"}, {"encode_f32"}),
+        ("layout.py", {*TILED, *FLOATS, "attention_f16", "quantize", "run_worker"}, {"encode_f32"}),
         ("simd/vectors.py", MODULES.keys(), set()),
         ("simd/__init__.py", MODULES.keys(), set()),
         ("compiler/compile.py", MODULES.keys(), set()),
@@ -196,7 +196,7 @@ def test_sources_that_changed_since_the_start_are_an_error(
     copy: Path, tmp_path: Path, unknown: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fingerprint.fingerprint()
-    replace(copy / "layout.py", "PAGE = ", "PAGE = 2 * ")
+    replace(copy / "kv_layout.py", "PAGE = ", "PAGE = 2 * ")
     monkeypatch.setattr(fingerprint, "_PACKAGE", copy)
     monkeypatch.setattr(jit, "_ADDRESSES", {})
     with pytest.raises(jit.KernelError, match=r"have changed since this process began.*start it again"):

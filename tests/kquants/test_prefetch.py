@@ -24,7 +24,7 @@ from kquants.matmul import floats, requests, tiled, tiled_decode, tiled_prefill
 from kquants.matmul.float_products import float_product
 from kquants.matmul.multiply import multiply_tile, sums_of
 from kquants.matmul.unpacked import store_tile
-from kquants.records import FIRST_ARGUMENT, FOLLOWING, OpHead, Product, record_of_op
+from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, record_of_op
 from kquants.simd import ask, define, memory, store_i64
 from support.kernels import made
 from support.model_file import ModelFile
@@ -259,8 +259,10 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
 
 def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
     """An op without a kernel, whose other arguments are 0."""
-    given = Product(**{**dict.fromkeys(Product._fields, 0), **arguments})
-    return np.array(record_of_op(OpHead(kernel=0, units=units, units_per_row=0, outputs=0, meet=0), given), np.int64)
+    given = MatmulOp(**{**dict.fromkeys(MatmulOp._fields, 0), **arguments})
+    return np.array(
+        record_of_op(OpHeader(kernel=0, units=units, units_per_row=0, outputs=0, barrier=0), given), np.int64
+    )
 
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
@@ -303,7 +305,7 @@ def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
     then = product_record(units=70, w=50_000_000, row_bytes=1152)
-    op = product_record(units=100, w=10_000_000, row_bytes=144, following=then.ctypes.data)
+    op = product_record(units=100, w=10_000_000, row_bytes=144, next_matmul=then.ctypes.data)
     header = np.array([66, 2, 3], np.int64)  # a chunk of the second of three shares, taken by the third thread
     end, onward = reads_on(op.ctypes.data, header.ctypes.data)
     assert end == 10_000_000 + 66 * 16 * 144
@@ -321,7 +323,7 @@ def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:
         op, order = cpu._ops[2], []  # after the embeddings and a norm
         for _ in range(16):
             order.append(weights[int(op[FIRST_ARGUMENT])].removesuffix(".weight"))
-            op = places[int(op[FOLLOWING])]
+            op = places[int(op[NEXT_MATMUL])]
         engine.close()
     layer = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
     head = [order[14]]
