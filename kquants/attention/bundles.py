@@ -11,7 +11,7 @@ from typing import Any
 from kquants.attention.lanes import QUERIES, WIDE, Operations, operations
 from kquants.compiler.decorators import inline
 from kquants.kv_layout import KV_BLOCK_PAGES, PAGE
-from kquants.simd import copy, fetch_lines, load_f16x16, prefetch, store_f32x16
+from kquants.simd import copy, load_f16x16, prefetch, prefetch_lines, store_f32x16
 
 WEIGHTS_BYTES = 4 * PAGE * KV_BLOCK_PAGES
 """Bytes from the scores or weights of one query to those of the next."""
@@ -23,7 +23,7 @@ Load = Callable[[Operations], Any]
 @inline
 def fetch(address: int, n: int) -> None:
     """Ask for n bytes."""
-    fetch_lines(address, (n + 63) // 64, 64)
+    prefetch_lines(address, (n + 63) // 64, 64)
 
 
 @inline

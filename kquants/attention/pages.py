@@ -27,12 +27,12 @@ from kquants.layout import X_BLOCK_BYTES
 from kquants.records import RopeStoreOp
 from kquants.simd import (
     copy,
-    fetch_lines,
     load_f32,
     load_f32x16,
     load_f32x16_part,
     load_i32,
     load_i64,
+    prefetch_lines,
     store_f16,
     store_f16_apart,
     store_f16x16,
@@ -144,7 +144,7 @@ def _define_store(name: str) -> None:
         cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
         step = element * PAGE
         count = (key_bytes(_stored_of(op).head_dim) + step - 1) // step
-        fetch_lines(keys + element * (cell % PAGE), count, step)
+        prefetch_lines(keys + element * (cell % PAGE), count, step)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:

@@ -49,9 +49,9 @@ from kquants.matmul.sums import (
 )
 from kquants.simd import (
     copy,
-    fetch_lines,
     load_f32x16_part,
     load_i64,
+    prefetch_lines,
     splat_f32,
     store_as_bf16,
     store_f32x16,
@@ -106,12 +106,12 @@ def _ask_ahead(step: int) -> Any:
     @inline
     def often(row: int, at: int, row_bytes: int) -> None:
         for _ in range(asked):
-            fetch_lines(row + at + 8 * row_bytes, 4, row_bytes)
+            prefetch_lines(row + at + 8 * row_bytes, 4, row_bytes)
 
     @inline
     def once(row: int, at: int, row_bytes: int) -> None:
         if at % 64 == 0:
-            fetch_lines(row + at + 4 * row_bytes, 8, row_bytes)
+            prefetch_lines(row + at + 4 * row_bytes, 8, row_bytes)
 
     return once if is_intel() else often
 

@@ -25,7 +25,7 @@ from kquants.matmul.float_products import float_product
 from kquants.matmul.multiply import multiply_tile, sums_of
 from kquants.matmul.unpacked import store_tile
 from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, record_of_op
-from kquants.simd import ask, define, memory, store_i64
+from kquants.simd import define, emit_prefetch, memory, store_i64
 from support.kernels import made
 from support.model_file import ModelFile
 
@@ -58,7 +58,7 @@ class Sums:
 @pytest.mark.parametrize(("size", "turns"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
 def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     turned: list[list[tuple[int, Level]]] = []
-    monkeypatch.setattr(requests, "ask", lambda b, address, level: turned[-1].append((address, level)))
+    monkeypatch.setattr(requests, "emit_prefetch", lambda b, address, level: turned[-1].append((address, level)))
     starts, rows, builder = [3_000_000, 5_000_032], [7_000_000, 9_000_002], Sums()
     given: Any = requests.Requests(builder, size, starts, Level.SECOND, turns, rows)  # type: ignore[arg-type]
     for _ in range(turns):
@@ -116,8 +116,8 @@ def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     for level in (cpu.level_soon(), cpu.level_once()):
-        ask(builder, function.args[0], level)
-    ask(builder, function.args[0], Level.FIRST, to_write=True)
+        emit_prefetch(builder, function.args[0], level)
+    emit_prefetch(builder, function.args[0], Level.FIRST, to_write=True)
     asked = re.findall(r"i32 (\d), i32 (\d), i32 1\)", str(function))  # LLVM: to write, how near (3 is nearest), data
     assert asked == [("0", str(read_soon)), ("0", str(read_once)), ("1", "3")]
 
@@ -151,7 +151,7 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Notes all requests."""
     found = Asked()
-    monkeypatch.setattr(requests, "ask", found.note)
+    monkeypatch.setattr(requests, "emit_prefetch", found.note)
     return found
 
 
@@ -283,8 +283,8 @@ def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
 ) -> None:
     monkeypatch.setattr(floats, "is_intel", lambda: intel)
     monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
-    fetch_lines = inline(memory.fetch_lines.py_func)
-    monkeypatch.setattr(floats, "fetch_lines", fetch_lines)
+    prefetch_lines = inline(memory.prefetch_lines.py_func)
+    monkeypatch.setattr(floats, "prefetch_lines", prefetch_lines)
     product = float_product(fmt)
     multiply = floats._multiply_four(fmt, product)
 
