@@ -84,7 +84,9 @@ def emit_prefetch(b: ir.IRBuilder, address: Any, level: Level, *, to_write: bool
     call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(int(to_write)), _INT(level), _INT(1))
 
 
-prefetch_to_write = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, Level.FIRST, to_write=True))
+prefetch_to_write = define(types.none, types.int64)(
+    lambda b, address: emit_prefetch(b, address, Level.FIRST, to_write=True)
+)
 prefetch = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, level_soon()))
 prefetch_once = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, level_once()))
 
@@ -103,7 +105,7 @@ def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
     call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.IntType(1)(0))
 
 
-# --- atomic operations -------------------------------------------------------------------------------------------
+# --- atomic operations ---------------------------------------------------------------------------------
 
 
 @define(types.int64, types.int64, types.int64)
