@@ -22,7 +22,8 @@ def add_key_block(fours: int) -> Any:
     """`(tile, keys, key scales, q, q scales, stride) -> tile`: add each query's dot products with a block of the keys.
 
     A block has 4 · `fours` values of each key; for every four of them it holds those of 16 · KEYS keys of the page.
-    Each key has a float16 scale. Queries are quantized rows (see `kquants.activations.quantized`), `stride` bytes apart.
+    Each key has a float16 scale. Queries are quantized rows (see `kquants.activations.quantized`), `stride` bytes
+    apart.
     """
     micro_tile = types.UniTuple(F32, QUERIES * KEYS)
 

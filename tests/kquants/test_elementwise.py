@@ -17,7 +17,7 @@ from kquants.layout import (
     quantized_bytes,
 )
 from kquants.records import KeepOutputsOp, RmsNormOp, SwiGLUOp
-from support.kernels import batch_record, guarded, made, op_record, padded_rows, run_op, same_bits
+from support.kernels import batch_record, compile_kernel, guarded, op_record, padded_rows, run_op, same_bits
 from support.quantized_rows import BlockRows, SuperRows
 from support.quantized_targets import Targets, quantize
 
@@ -199,7 +199,7 @@ def exp() -> Any:
     from kquants.activations.exponential import exp as exp_of_lanes
     from kquants.simd import load_f32x16, store_f32x16
 
-    @made
+    @compile_kernel
     def every_lane(x: int, n: int, y: int) -> None:
         for k in range(0, 4 * n, 64):
             store_f32x16(y + k, exp_of_lanes(load_f32x16(x + k)))

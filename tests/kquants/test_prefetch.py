@@ -26,11 +26,11 @@ from kquants.matmul.multiply import multiply_tile, sums_of
 from kquants.matmul.unpacked import store_tile
 from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, record_of_op
 from kquants.simd import define, emit_prefetch, memory, store_i64
-from support.kernels import made
+from support.kernels import compile_kernel
 from support.model_file import ModelFile
 
 
-@made
+@compile_kernel
 def reading(op: int, scratch: int, result: int) -> None:
     end, onward = tiled_decode.reads_on(op, scratch)
     store_i64(result, end)
@@ -172,7 +172,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, 1024 * parts)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
-    @made
+    @compile_kernel
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
@@ -227,7 +227,7 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
     weights = unpacked.ctypes.data
 
-    @made
+    @compile_kernel
     def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
         store(w, stride, near, weights, scales)
 
@@ -236,7 +236,7 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     assert asked.lines() == lines(fmt, *starts), "eight sequences decode faster so than with decode's level"
 
 
-@made
+@compile_kernel
 def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
     first, stop = tiled_prefill.rows_beside(t, some, rows, w_rows)
     store_i64(result, first)
@@ -270,7 +270,7 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiled, "prefetch_to_write", asked.in_place_of_prefetch())
-    claim_y = made(tiled.claim_y.py_func)
+    claim_y = compile_kernel(tiled.claim_y.py_func)
     op = product_record(y=10_000_000, y_bytes=300_032)
     claim_y(op.ctypes.data, rows, first, last)
     assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
@@ -288,7 +288,7 @@ def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
     product = float_product(fmt)
     multiply = floats._multiply_four(fmt, product)
 
-    @made
+    @compile_kernel
     def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
         multiply(op, row, last, x, sums)
 

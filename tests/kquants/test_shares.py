@@ -11,10 +11,10 @@ from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
 from kquants.simd import store_i64
 from kquants.threadpool import interpreter
 from kquants.threadpool.control_block import THREAD_COUNT, THREAD_STATES, control_bytes
-from support.kernels import addresses, batch_record, call, made
+from support.kernels import addresses, batch_record, call, compile_kernel
 
 
-@made
+@compile_kernel
 def chunk(left: int, share: int, rows: int, result: int) -> None:
     store_i64(result, interpreter._chunk_size(left, share, rows))
 

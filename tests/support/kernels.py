@@ -71,7 +71,7 @@ def call_address(address: int, *arguments: int) -> None:
     assert prototype(address)(ctypes.addressof(spare), None, *arguments) == 0
 
 
-def made(function: Callable[..., None]) -> Callable[..., None]:
+def compile_kernel(function: Callable[..., None]) -> Callable[..., None]:
     """A function of int64, compiled as a kernel that only its test has."""
     from kquants.compiler import compile, decorators  # here, as they take a second to import
 
