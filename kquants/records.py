@@ -17,7 +17,6 @@ bytes from a row of x to the next, and `y_bytes` and the others likewise. The la
 """
 
 import struct
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 Word = Any
@@ -64,11 +63,8 @@ class BatchRecord(NamedTuple):
     """int64[pages], address of each KV page, by page id."""
 
 
-class RopeType(IntEnum):
-    """Which values of a head RoPE rotates as pair i: NORM 2i and 2i + 1, NEOX i and i + rope_dim / 2."""
-
-    NORM = 0
-    NEOX = 1
+ROPE_NORM, ROPE_NEOX = 0, 1
+"""RoPE types: the values of a head that are rotated as pair i are 2i and 2i + 1, or i and i + rope_dim / 2."""
 
 
 class EmbedOp(NamedTuple):
@@ -188,7 +184,7 @@ class RopeStoreOp(NamedTuple):
     head_dim: Word
     rope_dim: Word
     rope_type: Word
-    """A RopeType."""
+    """ROPE_NORM or ROPE_NEOX."""
     page_offset: Word
 
 

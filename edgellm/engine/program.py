@@ -237,7 +237,7 @@ class _Builder:
             kv_heads=kv_heads,
             head_dim=head_dim,
             rope_dim=2 * len(rope.frequencies),
-            rope_type=records.RopeType.NEOX if rope.halves else records.RopeType.NORM,
+            rope_type=records.ROPE_NEOX if rope.halves else records.ROPE_NORM,
             page_offset=page_offset,
         )
         self.add(f"rope_store_{self.kv_type}", stored, per_row=kv_heads)

@@ -3,10 +3,8 @@
 from typing import Any
 
 from kquants.compiler.decorators import inline
-from kquants.records import RopeType
+from kquants.records import ROPE_NORM
 from kquants.simd import F32, add_f32, define, load_f32x16_part, mul_f32, pick, store_f32x16_part, sub_f32
-
-_NORM = int(RopeType.NORM)
 
 
 def _shuffle(*lanes: int) -> Any:
@@ -44,11 +42,11 @@ def _rotate_norm(head: int, rotations: int, rope_dim: int) -> None:
 
 @inline
 def rotate(head: int, rotations: int, rope_dim: int, rope_type: int) -> None:
-    """Rotate the pairs of a head in place; which values are a pair is the `kquants.records.RopeType`.
+    """Rotate the pairs of a head in place; `rope_type` (see `kquants.records`) tells which values are a pair.
 
     `rotations`: float32[rope_dim / 2, 2], cosine and sine of each pair's angle.
     """
-    if rope_type != _NORM:
+    if rope_type != ROPE_NORM:
         _rotate_neox(head, rotations, rope_dim // 2)
     else:
         _rotate_norm(head, rotations, rope_dim)

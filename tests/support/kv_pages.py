@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants.kv_layout import PAGE, layer_page_bytes, padded_head_dim
-from kquants.records import RopeStoreOp, RopeType
+from kquants.records import ROPE_NORM, RopeStoreOp
 from kquants.simd.dot4 import SIGNED_OFFSET
 from support.kernels import Array, batch_record, op_record
 
@@ -122,7 +122,7 @@ class Rows:
 
 
 def store_record(
-    shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, rope_type: RopeType = RopeType.NORM
+    shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, rope_type: int = ROPE_NORM
 ) -> NDArray[np.int64]:
     """The op that writes the cells of rows."""
     given = RopeStoreOp(
