@@ -1,4 +1,4 @@
-"""Weights back to float32, for anyone."""
+"""Decode the blocks of a tensor type to float32."""
 
 import ctypes
 from pathlib import Path
@@ -13,10 +13,10 @@ _Kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[c
 
 
 def dequantize(kind: GGMLType, data: NDArray[np.uint8], folder: Path) -> NDArray[np.float32]:
-    """The weights, float32 [n], that `data`, uint8 [bytes] of whole blocks, holds in tensor type `kind`.
+    """The weights, float32 [n], of the blocks `data`, uint8 [bytes], of tensor type `kind`.
 
-    `folder` keeps the compiled kernel (see `kquants.jit.load`). Raises ValueError for a type that is not in
-    FORMATS and for bytes that are no whole number of blocks, and KernelError.
+    `folder` is the cache of compiled kernels (see `kquants.jit.load`). Raises ValueError for a type that is not in
+    FORMATS and for bytes that are not a multiple of the block size, and KernelError.
     """
     if kind.name not in FORMATS:
         raise ValueError(f"{kind.name} cannot be dequantized; {', '.join(FORMATS)} can")

@@ -1,7 +1,7 @@
-"""Rows of weights to the blocks of a tensor type; `kquants.dequantize` is the way back.
+"""Encode rows of float32 weights to the blocks of a tensor type; `kquants.dequantize` is the way back.
 
-Calls release the GIL, keep no state, and may come from several threads at once. The same rows give the same bytes on
-every CPU, in whatever pieces they come.
+Calls release the GIL, keep no state, and may come from several threads at once. A row gives the same bytes on every
+CPU, whatever other rows are encoded in the same call.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ _Kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[c
 
 
 class NotEncodableError(ValueError):
-    """A weight is NaN or Inf, or so large that the type's float16 scale cannot hold it: `value`, at `index`.
+    """A weight is NaN or Inf, or too large for the type's float16 scale.
 
-    `index` counts in the rows that were given, row after row.
+    `value` is the weight, `index` its index in the flattened rows.
     """
 
     def __init__(self, kind: GGMLType, index: int, value: float) -> None:
@@ -32,15 +32,15 @@ class NotEncodableError(ValueError):
 
 
 class Encoded(NamedTuple):
-    """Blocks, uint8 [rows, row bytes]; sums over the weights, of their squared errors and of their squares."""
+    """Blocks, uint8 [rows, row bytes]; the sum of the squared errors, and of the squares, of all weights."""
 
     data: Bytes
     error: float
     squares: float
 
 
-class _Result(ctypes.Structure):
-    """What an encoder reports; see `kquants.encoders.results`."""
+class _EncodeResult(ctypes.Structure):
+    """The result record of an encoder, see `kquants.encoders.encode_result`."""
 
     _fields_ = (("first_bad", ctypes.c_int64), ("error", ctypes.c_double), ("squares", ctypes.c_double))
 
@@ -53,12 +53,12 @@ def kernel_of(kind: GGMLType) -> str:
 
 
 def encode(kind: GGMLType, values: Floats, folder: Path, importance: Floats | None = None) -> Encoded:
-    """The blocks for `values`, float32 [rows, columns] with columns a multiple of `kind.block`.
+    """The blocks for `values`, float32 [rows, columns], where columns is a multiple of `kind.block`.
 
-    `importance`, float32 [columns], finite and not negative, is the weight that the squared errors of each column
-    have where a type leaves a choice; the sums returned are plain ones. `folder` keeps the compiled kernel (see
-    `kquants.jit.load`). Raises NotEncodableError for the first weight that the type cannot hold, another ValueError
-    for a type or arrays that are not as said, and KernelError.
+    `importance`, float32 [columns], finite and not negative, weights the squared error of each column where the type
+    leaves a choice; the returned sums are not weighted. `folder` is the cache of compiled kernels (see
+    `kquants.jit.load`). Raises NotEncodableError for the first weight that the type cannot hold, another ValueError for
+    a type or arrays other than these, and KernelError.
     """
     _check_rows(kind, values)
     target = np.empty((len(values), kind.row_bytes(values.shape[1])), np.uint8)
@@ -75,7 +75,7 @@ def encode_into(
     if not target.flags.writeable:
         raise ValueError("target cannot be written")
     weights = 0 if importance is None else _checked_importance(importance, values.shape[1]).ctypes.data
-    result, spare = _Result(), ctypes.c_int64()
+    result, spare = _EncodeResult(), ctypes.c_int64()
     addresses = (weights, target.ctypes.data, ctypes.addressof(result))
     kernel = _Kernel(jit.load([name], folder)[name])
     kernel(ctypes.addressof(spare), None, values.ctypes.data, *values.shape, *addresses)
@@ -99,7 +99,7 @@ def _checked_importance(importance: Floats, columns: int) -> Floats:
 
 
 def _check(what: str, array: NDArray[Any], dtype: Any, shape: tuple[int, ...]) -> None:
-    """Compiled code trusts that an array is as it was told."""
+    """Raise ValueError unless the array is contiguous and of this type and shape: compiled code checks nothing."""
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         found = f"{array.dtype} {array.shape}" + ("" if array.flags.c_contiguous else ", not contiguous")
         raise ValueError(f"{what} must be contiguous {np.dtype(dtype)} {shape}, not {found}")

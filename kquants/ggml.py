@@ -1,16 +1,16 @@
 """The tensor types of GGUF: their numbers, names and block sizes.
 
-Numbers and sizes are those of ggml (`ggml.h`, enum ggml_type); numbers it has retired stay listed, so that
-an old file can be refused by name. Which of these types edgellm can compute with is `kquants.FORMATS`.
+Numbers and sizes are those of ggml (`ggml.h`, enum ggml_type). Numbers that ggml has retired are listed in
+REMOVED_TYPES, so that an old file can be refused by the name of its type. edgellm computes with `kquants.FORMATS`.
 """
 
 from typing import NamedTuple
 
 
 class GGMLType(NamedTuple):
-    """How one tensor type lays out a row: blocks of `block` weights in `nbytes` bytes each.
+    """A tensor type: a row is blocks of `block` weights in `nbytes` bytes each.
 
-    `scales` are the byte offsets of the float16 scales in a block: what `verify` looks at for NaN and Inf.
+    `scales` are the byte offsets of a block's float16 scales, which `verify` checks for NaN and Inf.
     """
 
     number: int

@@ -1,8 +1,5 @@
 """Sizes that kernels and whoever calls them agree on. Imports nothing, so callers need no compiler."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 TILE_ROWS = 16
 """Rows of W in one unit of a matrix product."""
 
@@ -65,48 +62,12 @@ LARGEST_SUM = 1023
 PIECE = 256
 """Columns of one unit of the ops that split rows: enough work to be worth taking, and eight blocks of 32."""
 
-PAGE = 64
-"""Tokens of a KV page."""
-
-SPAN_PAGES = 4
-"""Pages whose softmax is one partial result: see `kquants.attention.attention`."""
-
-ATTENTION_QUERIES = 72
-"""Queries that go through the pages together: whole bundles of four or of six, and so many that turning a page into
-float32 takes little of their time."""
-
-MOST_SHARES, MOST_SHARED_ROWS, MOST_PARTS = 8, 16, 256
-"""The spans of up to so many rows are shared out in so many parts, if they have so many partial results in all."""
-
 PEAK_PRODUCTS = 48
 """Products of 64 int8 in one round of the kernel that measures the peak."""
-
-ARRIVALS, GENERATION, STOP, STOPPED, WAITERS, JOB, TEAM, CLOCK, LINES = range(0, 9 * 64, 64)
-PROGRAM, BATCH, OPS = range(JOB + 8, JOB + 32, 8)
-GIVE_WAY, FUTEX, FUTEX_NUMBER = range(TEAM + 8, TEAM + 32, 8)
-CLOCK_ID, NOW, NOW_NS = range(CLOCK + 8, CLOCK + 32, 8)
-"""Byte offsets in the control block, which is described in `kquants.threadpool.jobs`."""
-
-JOB_NUMBER = 1 << 16
-"""The word of a job is its number times this, and how many threads it is for."""
-
-DONE, SLEEPS, PLACE = range(0, 3 * 8, 8)
-LINE_BYTES = 64
-"""Byte offsets in a thread's line there, and its size."""
 
 SHARE_END, THREAD, THREADS, PREPARED, SHARE_BYTES = range(0, 5 * 8, 8)
 """Byte offsets in a thread's scratch of int64 that a kernel finds there, and their size: see
 `kquants.threadpool.interpreter`."""
-
-
-def counters_bytes(ops: int) -> int:
-    """Bytes that a thread's counters for so many ops take there: whole lines."""
-    return (8 * ops + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
-
-
-def control_bytes(threads: int, ops: int) -> int:
-    """Bytes of the control block for programs of up to `ops` ops."""
-    return LINES + threads * (LINE_BYTES + counters_bytes(ops))
 
 
 def quantized_bytes(n: int) -> int:
@@ -144,43 +105,3 @@ def matmul_scratch(columns: int, name: str) -> int:
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
     x = (MOST_ROWS + MOST_TOKENS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)
-
-
-def padded(head_dim: int) -> int:
-    """Values that a head takes in V: head_dim up to a multiple of 16."""
-    return (head_dim + 15) & ~15
-
-
-class PageSizes(NamedTuple):
-    """Bytes that the keys of a KV head take in a page, by head_dim, and its values, by padded head_dim."""
-
-    key_bytes: Callable[[int], int]
-    value_bytes: Callable[[int], int]
-
-
-PAGE_SIZES = {
-    "f16": PageSizes(lambda head_dim: 2 * PAGE * head_dim, lambda width: 2 * PAGE * width),
-    "f32": PageSizes(lambda head_dim: 4 * PAGE * head_dim, lambda width: 4 * PAGE * width),
-    "q8_0": PageSizes(
-        lambda head_dim: PAGE * (((head_dim + 15) & ~15) + 2 * ((head_dim + 31) >> 5)),
-        lambda width: PAGE * (width + 2 * ((width + 31) >> 5)),
-    ),
-}
-"""The types of KV pages; their layout is in `kquants.attention.pages`."""
-
-
-def layer_page_bytes(kv_heads: int, head_dim: int, kv_type: str) -> int:
-    """Bytes of one layer's part of a page of a type."""
-    sizes = PAGE_SIZES[kv_type]
-    return kv_heads * (sizes.key_bytes(head_dim) + sizes.value_bytes(padded(head_dim)))
-
-
-def part_bytes(width: int) -> int:
-    """Bytes of a query's partial result: `width` values, padded, then a vector with its top and total."""
-    return 4 * width + 64
-
-
-def attention_scratch(head_dim: int) -> int:
-    """Bytes of scratch that attention needs; what for is in `kquants.attention.attention`."""
-    query = 4 * padded(head_dim) + 4 * PAGE * SPAN_PAGES + 2 * part_bytes(padded(head_dim))
-    return ATTENTION_QUERIES * query + PAGE * 4 * padded(head_dim)

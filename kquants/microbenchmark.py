@@ -1,7 +1,7 @@
-"""What this CPU can do at most: read memory, and multiply int8. Yardsticks for the kernels that compute.
+"""Microbenchmarks: kernels that read memory, or multiply int8, as fast as this CPU can.
 
-They run as ops of a program, so that the same threads are measured in the same way as a model's. What they compute
-is of no use; it is stored so that nothing of it can be left out.
+They run as ops of a program, on the same threads and in the same way as the ops of a model. Their results are stored
+only so that LLVM cannot leave out the computation.
 """
 
 from functools import reduce
@@ -13,25 +13,25 @@ from numba import types
 from kquants.compiler.cpu import lowering
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import PEAK_PRODUCTS
-from kquants.records import Int8Peak, ReadSum
+from kquants.records import Int8PeakOp, ReadSumOp
 from kquants.simd import I8_64, I32, as_tuple, define, fold, of_tuple, pointer, prefetch_once, store_i32
 from kquants.simd.dot4 import start_dot4
 from kquants.threadpool.interpreter import arguments_of
 
 _AHEAD = 1024
-"""Bytes that the prefetch runs ahead: 2048 were a little slower, 4096 by a tenth."""
+"""Bytes that the prefetch runs ahead. (2048: a little slower; 4096: a tenth slower.)"""
 
 _SUMS = {"AVX-512 VNNI": 12, "AVX-512": 3, "AVX2": 1, "SSSE3": 2, "Arm dot product": 3}.get(lowering(), 4)
-"""Sums of one thread: enough to hide the latency of the product, few enough for the registers. Where products pass
-through int16, so few that each sees whole chains of eight, as Q4_K's do."""
+"""Sums of one thread: enough to hide the latency of the product, and few enough for the registers. Where products pass
+through int16, so few that each sum gets whole chains of eight products, as in Q4_K."""
 
 _BITS = 4
-"""Of the factors: without VNNI the fewer bits they have, the faster they are multiplied. So no format's share of the
-peak is more than all of it."""
+"""Bits of the factors. Without VNNI, factors of fewer bits are multiplied faster; with these, no format exceeds the
+peak."""
 
 _LONG = ir.IntType(64)
 
-_read_sum_of, _int8_peak_of = arguments_of(ReadSum), arguments_of(Int8Peak)
+_read_sum_of, _int8_peak_of = arguments_of(ReadSumOp), arguments_of(Int8PeakOp)
 
 
 @define(I32)
@@ -39,16 +39,16 @@ def _zero(b: ir.IRBuilder) -> Any:
     return ir.Constant(I32.vector, None)
 
 
-def _forget_memory(b: ir.IRBuilder) -> None:
-    """For all LLVM knows, memory is changed here: what it reads stays on its side of this."""
+def _memory_barrier(b: ir.IRBuilder) -> None:
+    """A compiler barrier: LLVM moves no memory access across it."""
     b.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
 
 
 @define(I32, types.int64)
 def _load_line(b: ir.IRBuilder, address: Any) -> Any:
-    """The 64 bytes at an address, asked for before anything that follows."""
+    """The 64 bytes at an address, loaded before anything that follows."""
     line = b.load(pointer(b, address, I32.vector), align=1)
-    _forget_memory(b)
+    _memory_barrier(b)
     return line
 
 
@@ -58,10 +58,10 @@ _total = define(types.int32, I32)(lambda b, x: fold(b, x, b.add))
 
 @inline
 def _add_line(x: Vector, address: int) -> Vector:
-    """Add 64 bytes, and ask for those that are read a little later.
+    """Add 64 bytes, and prefetch the line that is read `_AHEAD` bytes later, as a line that is read once.
 
-    As lines that are read once: a Zen 5 reads 2 to 3 % faster so. (A Granite Rapids reads as fast if it is asked for
-    each line into two levels.)
+    Measured on Zen 5: 2 to 3 % faster than with a prefetch of a line that stays. (On Granite Rapids, prefetching each
+    line into two levels reads as fast.)
     """
     line = _load_line(address)  # before the prefetch 19.0 GB/s, after it 17.6 (one thread of a Sapphire Rapids)
     prefetch_once(address + _AHEAD)
@@ -80,10 +80,10 @@ def _read(address: int, nbytes: int) -> int:
 
 @kernel("read_sum")
 def read_sum(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ReadSum; a piece of memory a unit."""
+    """Sum the int32 of memory. Arguments: ReadSumOp; a unit is a section of the memory."""
     given = _read_sum_of(op)
     for unit in range(first, last):
-        store_i32(given.sums + 4 * unit, _read(given.address + unit * given.piece_bytes, given.piece_bytes))
+        store_i32(given.sums + 4 * unit, _read(given.address + unit * given.section_bytes, given.section_bytes))
 
 
 _ALL = types.UniTuple(I32, _SUMS)
@@ -106,14 +106,14 @@ def _zeros(b: ir.IRBuilder) -> Any:
 
 @define(_ALL, _ALL, _FACTORS, types.int64)
 def _products(b: ir.IRBuilder, sums: Any, factors: Any, address: Any) -> Any:
-    """PEAK_PRODUCTS products of 64 int8, in turn added to the sums."""
+    """PEAK_PRODUCTS products of 64 int8, added to the sums round-robin."""
     dots, unsigned = [start_dot4(b, total, _BITS) for total in of_tuple(b, sums)], of_tuple(b, factors)
     for i in range(PEAK_PRODUCTS):
         place = i % _SUMS
         if place == 0:
-            # Or else LLVM would keep products, or merge several. One load for each turn costs nothing; with one
-            # for each product the CPU was at a third of its peak.
-            _forget_memory(b)
+            # The barrier keeps LLVM from reusing or merging products. One load per turn over the sums costs nothing;
+            # with a load per product, the CPU reaches a third of its peak.
+            _memory_barrier(b)
             signed = _load(b, address, 0)
         dots[place].add(unsigned[place], signed)
     return as_tuple(b, [dot.total() for dot in dots])
@@ -126,9 +126,9 @@ def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
 
 @kernel("int8_peak")
 def int8_peak(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Multiply int8 as fast as it goes; a unit is so many rounds of PEAK_PRODUCTS products of 64.
+    """Multiply int8 as fast as the CPU can.
 
-    Arguments: Int8Peak, with factors for `_SUMS` sums.
+    Arguments: Int8PeakOp, with factors for `_SUMS` sums. A unit is `rounds` rounds of PEAK_PRODUCTS products of 64.
     """
     given = _int8_peak_of(op)
     factors = _load_factors(given.factors)

@@ -1,69 +1,85 @@
-"""The records that kernels find by address, word by word. Imports no compiler, so that callers need none.
+"""The records that kernels read from memory: what a batch is, and what each op of a program does.
 
-A word is an int64: a number, an address, or of a float the float32 bits. Rows of activations (x, y, h, k, v, …) are
-float32, padded with zeros to whole vectors; `x_bytes` are the bytes from a row of x to the next, and so for others.
-Quantized rows of them are described in `kquants.activations.quantized` (q8) and `super_quantized` (super_q8).
+A word is an int64: a number, an address, or the bits of a float32. Each NamedTuple names the words of a record in their
+order. An op's record has OP_WORDS words, and a program is an array of such records:
+
+    word  0      1     2             3       4       5 ...
+          kernel units units_per_row outputs barrier arguments of the kernel (a class below that ends in `Op`), zeros
+
+A batch's record has the words of BatchRecord:
+
+    word  0    1       2      3           4       5           6         7
+          rows outputs tokens page_tables visible output_rows rotations pages
+
+Rows of activations (x, y, h, q, k, v) are float32, padded with zeros to whole vectors of 16; `x_bytes` is the number of
+bytes from a row of x to the next, and `y_bytes` and the others likewise. The layout of quantized rows is in
+`kquants.activations.quantized` (q8) and `super_quantized` (super_q8). Imports no compiler, so that callers need none.
 """
 
 import struct
 from typing import Any, NamedTuple
 
 Word = Any
-"""An int64 in a kernel; in a program perhaps what a device makes an address of, or None for null."""
+"""An int64 in a kernel. In a program also what a device turns into an address, or None for null."""
 
 OP_WORDS = 16
-"""Words of the record of an op: OpHead, then the arguments of its kernel, then zeros."""
+"""Words of an op's record."""
 
 
-class OpHead(NamedTuple):
-    """How the record of an op begins; for its units see `kquants.threadpool.interpreter`."""
+class OpHeader(NamedTuple):
+    """The first words of an op's record; `kquants.threadpool.interpreter` says what a unit of work is."""
 
     kernel: Word
+    """Address of the kernel."""
     units: Word
     units_per_row: Word
     outputs: Word
-    """1 where the op works on the rows whose logits are wanted, 0 where on all."""
-    meet: Word
-    """1 where an op needs what the ops before it wrote, or writes what they read: all threads meet there first."""
+    """1: the op works on the rows whose logits are wanted; 0: on all rows."""
+    barrier: Word
+    """1: all threads wait for each other before the op, as it reads what earlier ops write or writes what they read."""
 
 
-FIRST_ARGUMENT = len(OpHead._fields)
+FIRST_ARGUMENT = len(OpHeader._fields)
 """Word of an op's record where its arguments begin."""
 
 
 class BatchRecord(NamedTuple):
-    """A batch: a row is one token of one sequence."""
+    """A batch of rows; a row is one token of one sequence."""
 
     rows: Word
     outputs: Word = 0
-    """How many rows' logits are wanted."""
+    """Number of rows whose logits are wanted."""
     tokens: Word = 0
     """int32[rows], token ids."""
-    tables: Word = 0
-    """int64[rows], the address of the int32 page table of the row's sequence."""
+    page_tables: Word = 0
+    """int64[rows], address of the page table (int32 page ids) of the row's sequence."""
     visible: Word = 0
-    """int32[rows], how many cells of its sequence the row sees, its own the last."""
+    """int32[rows], how many cells of its sequence the row attends to, its own the last."""
     output_rows: Word = 0
     """int32[outputs], the rows whose logits are wanted."""
     rotations: Word = 0
-    """float32[:, rope_dim / 2, 2], cosine and sine of each pair's angle at every position."""
+    """float32[positions, rope_dim / 2, 2], cosine and sine of each pair's angle."""
     pages: Word = 0
-    """int64[], the address of each KV page, by page id."""
+    """int64[pages], address of each KV page, by page id."""
 
 
-class Embed(NamedTuple):
-    """Row t of x = the row of the table for the token of row t."""
+ROPE_NORM, ROPE_NEOX = 0, 1
+"""RoPE types: the values of a head that are rotated as pair i are 2i and 2i + 1, or i and i + rope_dim / 2."""
+
+
+class EmbedOp(NamedTuple):
+    """Row t of x = the table's row for the token of row t."""
 
     table: Word
     row_bytes: Word
-    """Of the table."""
+    """Bytes of a row of the table."""
     columns: Word
     x: Word
     x_bytes: Word
 
 
-class Norm(NamedTuple):
-    """h = x / sqrt(mean(x²) + eps) · weight, over n values. Written as h, q8 and super_q8, where these are not null."""
+class RmsNormOp(NamedTuple):
+    """h = x / sqrt(mean(x²) + eps) · weight, over n values; written to each of h, q8 and super_q8 that is not null."""
 
     x: Word
     x_bytes: Word
@@ -77,8 +93,8 @@ class Norm(NamedTuple):
     super_q8: Word
 
 
-class NormHeads(NamedTuple):
-    """The same for each head of x by itself, in place."""
+class HeadNormOp(NamedTuple):
+    """RMSNorm of each head of x, in place."""
 
     x: Word
     x_bytes: Word
@@ -89,14 +105,14 @@ class NormHeads(NamedTuple):
     eps: float
 
 
-class KeepOutputs(NamedTuple):
-    """The rows of x whose logits are wanted become its first rows, in their order."""
+class KeepOutputsOp(NamedTuple):
+    """Move the rows of x whose logits are wanted to the front, in their order."""
 
     x: Word
     x_bytes: Word
 
 
-class AddBias(NamedTuple):
+class AddBiasOp(NamedTuple):
     """y = y + bias."""
 
     y: Word
@@ -106,8 +122,8 @@ class AddBias(NamedTuple):
     n: Word
 
 
-class Quantize(NamedTuple):
-    """q8 and super_q8 = x, of n values, quantized; where they are not null."""
+class QuantizeOp(NamedTuple):
+    """Quantize x, n values a row, to each of q8 and super_q8 that is not null."""
 
     x: Word
     x_bytes: Word
@@ -116,10 +132,11 @@ class Quantize(NamedTuple):
     super_q8: Word
 
 
-class SwiGLU(NamedTuple):
+class SwiGLUOp(NamedTuple):
     """gate = silu(gate) · up, with silu(z) = z / (1 + exp(-z)).
 
-    If q8 and super_q8 are not both null, the result goes there instead. `row_bytes` are those of gate and of up.
+    The result goes to gate, or, where q8 or super_q8 is not null, to these instead. Rows of gate and of up are
+    `row_bytes` apart.
     """
 
     gate: Word
@@ -130,10 +147,11 @@ class SwiGLU(NamedTuple):
     super_q8: Word
 
 
-class Product(NamedTuple):
-    """y = W x, or with `accumulate` 1 y = y + W x; `rows`, `columns` and `row_bytes` are W's.
+class MatmulOp(NamedTuple):
+    """y = W x, or y = y + W x with `accumulate` 1; `rows`, `columns` and `row_bytes` are those of W.
 
-    x is float32, or quantized as the format of W wants it: then `x_bytes` mean nothing, as its rows lie in groups.
+    x is float32, or quantized as W's format requires. The rows of quantized x are interleaved in groups, so that
+    `x_bytes` is not used.
     """
 
     w: Word
@@ -145,16 +163,16 @@ class Product(NamedTuple):
     y: Word
     y_bytes: Word
     accumulate: Word
-    following: Word = 0
-    """The record of the product that comes after this one, from the last on to the first; or null."""
+    next_matmul: Word = 0
+    """Address of the next MatmulOp record, whose weights are prefetched; the last one's next is the first. Or null."""
 
 
-FOLLOWING = FIRST_ARGUMENT + Product._fields.index("following")
-"""Word of a product's record that is known once all records have a place."""
+NEXT_MATMUL = FIRST_ARGUMENT + MatmulOp._fields.index("next_matmul")
+"""Word of a MatmulOp's record that is filled in when all records have addresses."""
 
 
-class RopeStore(NamedTuple):
-    """q and k rotated in place; k and v written to the row's own cell of its page, from `page_offset` on."""
+class RopeStoreOp(NamedTuple):
+    """Rotate q and k in place (RoPE), and write k and v to the row's own cell, `page_offset` bytes into its page."""
 
     q: Word
     q_bytes: Word
@@ -165,15 +183,15 @@ class RopeStore(NamedTuple):
     kv_heads: Word
     head_dim: Word
     rope_dim: Word
-    neox: Word
-    """1 where a pair is i and i + rope_dim / 2, 0 where it is 2i and 2i + 1."""
+    rope_type: Word
+    """ROPE_NORM or ROPE_NEOX."""
     page_offset: Word
 
 
-class Attention(NamedTuple):
-    """out = softmax(scale · q K) V, with K and V in pages from `page_offset` on.
+class AttentionOp(NamedTuple):
+    """out = softmax(scale · q K) V, with K and V `page_offset` bytes into their pages.
 
-    q has all rows of the batch, out those of the op.
+    q has all rows of the batch, out the rows that the op works on.
     """
 
     q: Word
@@ -185,56 +203,56 @@ class Attention(NamedTuple):
     head_dim: Word
     page_offset: Word
     scale: float
-    parts: Word
-    """Room for MOST_PARTS partial results of every head."""
+    partials: Word
+    """Room for MAX_PARTIALS partial results of every head, see `kquants.attention.attention`."""
 
 
-class ReadSum(NamedTuple):
-    """sums[i] = the sum of all int32 of the i-th piece of memory, without carry."""
+class ReadSumOp(NamedTuple):
+    """sums[i] = the sum of all int32 in section i of the memory, without carry."""
 
     address: Word
-    piece_bytes: Word
+    section_bytes: Word
     """A multiple of 256."""
     sums: Word
-    """int32, one for each piece."""
+    """int32, one for each section."""
 
 
-class Int8Peak(NamedTuple):
-    """sums[i] = what `rounds` rounds of PEAK_PRODUCTS products of 64 int8 add up to."""
+class Int8PeakOp(NamedTuple):
+    """sums[i] = the sum over `rounds` rounds of PEAK_PRODUCTS products of 64 int8."""
 
     rounds: Word
     factors: Word
-    """64 int8, then 64 for each sum that a thread keeps, those below 16: see `kquants.microbenchmark`."""
+    """64 int8, then 64 int8 below 16 for each sum that a thread keeps: see `kquants.microbenchmark`."""
     sums: Word
     """int32, one for each unit of work."""
 
 
 Arguments = (
-    Embed
-    | Norm
-    | NormHeads
-    | KeepOutputs
-    | AddBias
-    | Quantize
-    | SwiGLU
-    | Product
-    | RopeStore
-    | Attention
-    | ReadSum
-    | Int8Peak
+    EmbedOp
+    | RmsNormOp
+    | HeadNormOp
+    | KeepOutputsOp
+    | AddBiasOp
+    | QuantizeOp
+    | SwiGLUOp
+    | MatmulOp
+    | RopeStoreOp
+    | AttentionOp
+    | ReadSumOp
+    | Int8PeakOp
 )
-"""What a kernel is given."""
+"""The arguments of a kernel."""
 
 
 def are_floats(record: type[Any]) -> list[bool]:
-    """Of each field of a record, whether it is a float."""
+    """For each field of a record whether it is a float."""
     return [annotation is float for annotation in record.__annotations__.values()]
 
 
-def record_of_op(head: OpHead, arguments: Arguments) -> list[int]:
-    """The words of an op's record, of addresses and numbers."""
-    given = zip(arguments, are_floats(type(arguments)), strict=True)
-    words = [*head, *(_float32_bits(word) if is_float else word for word, is_float in given)]
+def record_of_op(header: OpHeader, arguments: Arguments) -> list[int]:
+    """The words of an op's record; all arguments are numbers by now."""
+    fields = zip(arguments, are_floats(type(arguments)), strict=True)
+    words = [*header, *(_float32_bits(word) if is_float else word for word, is_float in fields)]
     return words + [0] * (OP_WORDS - len(words))
 
 

@@ -78,7 +78,7 @@ class Batch:
             rows=n,
             outputs=self.outputs,
             tokens=tokens,
-            tables=table_of_row.buffer_info()[0],
+            page_tables=table_of_row.buffer_info()[0],
             visible=visible,
             output_rows=wanted,
             rotations=self._table.address,

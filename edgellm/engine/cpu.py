@@ -22,7 +22,7 @@ from edgellm.gguf import Tensor
 from kquants import jit
 from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import FEW_ROWS, MOST_TOKENS
-from kquants.records import FIRST_ARGUMENT, FOLLOWING, OP_WORDS, OpHead, record_of_op
+from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, OP_WORDS, OpHeader, record_of_op
 
 _ADVICE = "choose a smaller model or fewer threads, or close other programs"
 
@@ -71,7 +71,7 @@ class CPUDevice:
         self._program_at = int(self._ops.ctypes.data)
         products = program.products
         for i, following in zip(products, products[1:] + products[:1], strict=True):
-            self._ops[i, FOLLOWING] = self._ops[following].ctypes.data
+            self._ops[i, NEXT_MATMUL] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
         self._vocab, self._logits_at, self._used = vocab, None, tuple[object, ...]()
         if program.logits in program.buffers:  # the output head is the last op
@@ -128,7 +128,7 @@ class CPUDevice:
         return logits
 
     def _record(self, op: Op) -> Sequence[int]:
-        head = OpHead(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet))
+        head = OpHeader(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet))
         return record_of_op(head, type(op.arguments)(*map(self._address, op.arguments)))
 
     def _address(self, argument: float | Tensor | Buffer | None) -> float:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.memory import Placed, huge
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 CHUNK = 32 << 20
 """Bytes to ask the system for at a time. They cost nothing before they are used, and share huge pages."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence as Ids
 from typing import Protocol
 
 from edgellm.engine import protocol
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 
 class PageStore(Protocol):

@@ -10,19 +10,21 @@ from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS, records
+from kquants.kv_layout import (
+    MAX_KV_SPLITS,
+    MAX_PARTIALS,
+    MAX_SPLIT_ROWS,
+    attention_scratch,
+    layer_page_bytes,
+    padded_head_dim,
+    partial_bytes,
+)
 from kquants.layout import (
-    MOST_PARTS,
-    MOST_SHARED_ROWS,
-    MOST_SHARES,
     MOST_TOKENS,
     PIECE,
     TILE_ROWS,
-    attention_scratch,
     in_odd_lines,
-    layer_page_bytes,
     matmul_scratch,
-    padded,
-    part_bytes,
     quantized_bytes,
     shorts_bytes,
     super_quantized_bytes,
@@ -123,7 +125,7 @@ class Program:
     @property
     def products(self) -> list[int]:
         """Which ops are products with weights, in order."""
-        return [i for i, op in enumerate(self.ops) if isinstance(op.arguments, records.Product)]
+        return [i for i, op in enumerate(self.ops) if isinstance(op.arguments, records.MatmulOp)]
 
     @property
     def kernels(self) -> set[str]:
@@ -155,7 +157,7 @@ class _Builder:
         self.q = floats("q", model.heads * model.head_dim)
         self.k = floats("k", model.kv_heads * model.head_dim)
         self.v = floats("v", model.kv_heads * model.head_dim)
-        self.parts = Buffer("parts", model.heads * part_bytes(padded(model.head_dim)), MOST_PARTS)
+        self.parts = Buffer("parts", model.heads * partial_bytes(padded_head_dim(model.head_dim)), MAX_PARTIALS)
         self.mixed = Hidden.named("mixed", model.heads * model.head_dim)
         self.gate = Hidden.named("gate", model.ffn)
         self.up = floats("up", model.ffn)
@@ -204,11 +206,11 @@ class _Builder:
             self.outputs, row_bytes = True, self.x.row_bytes
             # Either it comes first, after another device, or the norm read x, and all threads have met since.
             pieces = -(-row_bytes // (4 * PIECE))
-            self.add("keep_outputs", records.KeepOutputs(self.x, row_bytes), units=pieces, meet=False)
+            self.add("keep_outputs", records.KeepOutputsOp(self.x, row_bytes), units=pieces, meet=False)
 
     def embed(self) -> None:
         table, x = self.model.embedding, self.x
-        arguments = records.Embed(
+        arguments = records.EmbedOp(
             table=table,
             row_bytes=table.type.row_bytes(self.model.width),
             columns=self.model.width,
@@ -225,7 +227,7 @@ class _Builder:
         if block.q_norm and block.k_norm:
             self.norm_heads(q, block.q_norm, heads)
             self.norm_heads(k, block.k_norm, kv_heads, meet=False)
-        stored = records.RopeStore(
+        stored = records.RopeStoreOp(
             q=q,
             q_bytes=q.row_bytes,
             k=k,
@@ -235,12 +237,12 @@ class _Builder:
             kv_heads=kv_heads,
             head_dim=head_dim,
             rope_dim=2 * len(rope.frequencies),
-            neox=int(rope.halves),
+            rope_type=records.ROPE_NEOX if rope.halves else records.ROPE_NORM,
             page_offset=page_offset,
         )
         self.add(f"rope_store_{self.kv_type}", stored, per_row=kv_heads)
         self.narrow()
-        attended = records.Attention(
+        attended = records.AttentionOp(
             q=q,
             q_bytes=q.row_bytes,
             out=mixed.f32,
@@ -250,13 +252,13 @@ class _Builder:
             head_dim=head_dim,
             page_offset=page_offset,
             scale=head_dim**-0.5,
-            parts=self.parts,
+            partials=self.parts,
         )
-        self.add(f"attention_{self.kv_type}", attended, units=kv_heads * MOST_SHARES, per_row=kv_heads)
-        self.add("attention_merge", attended, units=kv_heads * MOST_SHARED_ROWS)
+        self.add(f"attention_{self.kv_type}", attended, units=kv_heads * MAX_KV_SPLITS, per_row=kv_heads)
+        self.add("attention_merge", attended, units=kv_heads * MAX_SPLIT_ROWS)
         q8, super_q8 = mixed.quantized([block.output])
         if q8 or super_q8:
-            arguments = records.Quantize(
+            arguments = records.QuantizeOp(
                 x=mixed.f32, x_bytes=mixed.f32.row_bytes, n=mixed.width, q8=q8, super_q8=super_q8
             )
             self.add("quantize", arguments, per_row=-(-mixed.width // PIECE))
@@ -268,7 +270,9 @@ class _Builder:
         self.linear(self.normed, (block.gate, gate.f32), (block.up, up))
         q8, super_q8 = gate.quantized([block.down])
         self.need(4 * PIECE)
-        arguments = records.SwiGLU(gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q8=q8, super_q8=super_q8)
+        arguments = records.SwiGLUOp(
+            gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q8=q8, super_q8=super_q8
+        )
         self.add("swiglu", arguments, per_row=-(-gate.width // PIECE))
         self.linear(gate, (block.down, self.x), accumulate=True)
 
@@ -276,7 +280,7 @@ class _Builder:
         model, x, h = self.model, self.x, self.normed
         f32, q8, super_q8 = h.targets(feeds)
         self.need(h.f32.row_bytes)  # where nobody wants h as float32, it passes through scratch
-        arguments = records.Norm(
+        arguments = records.RmsNormOp(
             x=x,
             x_bytes=x.row_bytes,
             weight=weight,
@@ -290,7 +294,7 @@ class _Builder:
         self.add("rms_norm", arguments, per_row=1)
 
     def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
-        arguments = records.NormHeads(
+        arguments = records.HeadNormOp(
             x=x, x_bytes=x.row_bytes, weight=weight, head_dim=self.model.head_dim, heads=heads, eps=self.model.eps
         )
         self.add("norm_heads", arguments, per_row=1, meet=meet)
@@ -302,13 +306,13 @@ class _Builder:
         biases = [(w.bias, y) for w, y in products if w.bias]
         for i, (bias, y) in enumerate(biases):
             (n,) = bias.shape
-            arguments = records.AddBias(y=y, y_bytes=y.row_bytes, bias=bias, n=n)
+            arguments = records.AddBiasOp(y=y, y_bytes=y.row_bytes, bias=bias, n=n)
             self.add("add_bias", arguments, per_row=-(-n // PIECE), meet=i == 0)
 
     def matmul(self, w: Tensor, x: Hidden, y: Buffer, accumulate: bool = False, meet: bool = True) -> None:
         rows, columns = w.shape
         given = x.wanted(w)
-        arguments = records.Product(
+        arguments = records.MatmulOp(
             w=w,
             rows=rows,
             columns=columns,

@@ -6,7 +6,7 @@ from edgellm.arch.description import Rope
 from edgellm.engine.budget import check_memory
 from edgellm.engine.memory import Placed
 from edgellm.errors import EdgeLLMError
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 
 def table_bytes(rope: Rope, ctx: int) -> int:

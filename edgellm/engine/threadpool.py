@@ -19,23 +19,23 @@ import numpy as np
 from edgellm.engine.memory import Placed, aligned
 from edgellm.errors import EdgeLLMError
 from edgellm.system.fork import ForkGuard
-from kquants.layout import (
+from kquants.threadpool.control_block import (
     CLOCK,
     CLOCK_ID,
-    DONE,
+    DONE_JOB,
     FUTEX_NUMBER,
     JOB,
-    JOB_NUMBER,
-    LINE_BYTES,
-    LINES,
-    SLEEPS,
+    MAX_JOB_THREADS,
+    SLEEPING,
     STOP,
     STOPPED,
-    TEAM,
+    THREAD_COUNT,
+    THREAD_STATE_BYTES,
+    THREAD_STATES,
     control_bytes,
 )
 
-TEAM_KERNELS = ("post", "take_part", "serve")
+TEAM_KERNELS = ("submit_job", "run_caller", "run_worker")
 """The kernels that a team needs beside those of its programs: see `kquants.threadpool.jobs`."""
 
 LONGEST_MS = 30
@@ -77,21 +77,22 @@ def _function(address: int, arguments: int) -> Callable[..., int]:
 class ThreadPool:
     """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
 
-    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of TEAM_KERNELS at least.
+    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of
+    TEAM_KERNELS at least.
 
     Raises EdgeLLMError where so many threads cannot be had.
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
         self._origin = ForkGuard()
-        self._post = _function(kernels["post"], 5)
-        self._take_part, self._serve = (_function(kernels[name], 3) for name in ("take_part", "serve"))
+        self._post = _function(kernels["submit_job"], 5)
+        self._take_part, self._serve = (_function(kernels[name], 3) for name in ("run_caller", "run_worker"))
         words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
-        words[TEAM // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
+        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
         words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
         self._control = words.ctypes.data
         self._words: memoryview[int] = words.data  # quicker for a word than an array
-        self._sleeps = self._words[(LINES + SLEEPS) // 8 :: LINE_BYTES // 8][:count]
+        self._sleeps = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]
         for me in range(1, count):
             self._sleeps[me] = 1
         self._scratch = [Placed.of(aligned(1, scratch_bytes)) for _ in range(count)]
@@ -165,11 +166,11 @@ class ThreadPool:
     def _is_done(self) -> bool:
         # As those who take part meet at the end, none of them works when the caller is done; who has not left that
         # meeting yet looks at the control block alone.
-        return self._words[(LINES + DONE) // 8] == self._words[JOB // 8]
+        return self._words[(THREAD_STATES + DONE_JOB) // 8] == self._words[JOB // 8]
 
     def _work(self) -> None:
         """Work on the job that was posted, with those who sleep woken, to its end."""
-        for me in range(1, self._words[JOB // 8] % JOB_NUMBER):
+        for me in range(1, self._words[JOB // 8] % MAX_JOB_THREADS):
             if self._sleeps[me]:
                 self._calls[me].put(True)
         longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.generate.prompt_lookup import LENGTHS, PromptLookup
 from edgellm.generate.session import Cancel, Session
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 MOST = 7
 """Tokens of a draft at most: steps of 2, 4, 8 and 9 rows take a 1.2B model on a Zen 4 1.0 to 1.2, 1.2 to 1.5, 1.6 to

@@ -14,7 +14,7 @@ from edgellm.system.folders import cache_folder
 from kquants import jit
 from kquants.ggml import NAMED_TYPES
 from kquants.layout import PEAK_PRODUCTS, TILE_ROWS, matmul_scratch
-from kquants.records import Arguments, BatchRecord, Int8Peak, OpHead, Product, ReadSum, record_of_op
+from kquants.records import Arguments, BatchRecord, Int8PeakOp, MatmulOp, OpHeader, ReadSumOp, record_of_op
 
 PIECE = 4 << 20
 """Bytes that a thread reads at once: with 1 MiB a tenth of the time went into beginning anew."""
@@ -61,14 +61,14 @@ class Yardstick:
         """With `read_sum`: bytes a second at which memory is read once, a last part of less than PIECE left out."""
         pieces = nbytes // PIECE
         sums = np.zeros(pieces, np.int32)
-        return pieces * PIECE / self._seconds("read_sum", pieces, ReadSum(address, PIECE, sums.ctypes.data))
+        return pieces * PIECE / self._seconds("read_sum", pieces, ReadSumOp(address, PIECE, sums.ctypes.data))
 
     def int8_peak(self) -> float:
         """With `int8_peak`: products of two int8 a second, over some hundredths of a second."""
         factors, sums = aligned(1, (PEAK_PRODUCTS + 2) * 64), np.zeros(_PEAK_UNITS, np.int32)
         factors.fill(1)
         products = _PEAK_UNITS * _PEAK_ROUNDS * PEAK_PRODUCTS * 64
-        given = Int8Peak(_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
+        given = Int8PeakOp(_PEAK_ROUNDS, factors.ctypes.data, sums.ctypes.data)
         return products / self._seconds("int8_peak", _PEAK_UNITS, given)
 
     def product(self, name: str) -> Callable[[], float]:
@@ -88,7 +88,7 @@ class Yardstick:
         w.fill(60)
 
         def multiply() -> float:
-            given = Product(
+            given = MatmulOp(
                 w=w.ctypes.data,
                 rows=len(w),
                 columns=_COLUMNS,
@@ -108,7 +108,7 @@ class Yardstick:
 
         Threads do not meet between them: of ops as short as products with weights in the caches that would be a tenth.
         """
-        head = OpHead(self._kernels[kernel], units, units_per_row=0, outputs=0, meet=0)
+        head = OpHeader(self._kernels[kernel], units, units_per_row=0, outputs=0, barrier=0)
         ops = np.array([record_of_op(head, arguments)] * times, np.int64)
         batch = np.array(BatchRecord(rows), np.int64)
         started = perf_counter()

@@ -20,7 +20,7 @@ from edgellm.options import LoadOptions
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Traffic, decode_tps
 from edgellm.system.machine import available_memory, default_threads
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 PARTS = ("weights", "kv_cache", "activations", "scratch")
 """What memory is taken for; the names of these figures of a plan."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from edgellm.arch.description import Description, tensors_in
 from edgellm.engine.program import build
 from edgellm.perf.machine_profile import MEMORY
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 LAYER_S, LAYER_ALONE_S = 20e-6, 6e-6
 """Seconds that a layer takes beside reading: barriers, norms, activations; with one thread the latter."""

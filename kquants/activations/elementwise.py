@@ -13,7 +13,7 @@ from kquants.activations.super_quantized import quantize_super_block, shorts_pla
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.formats.shorts import AMX, NARROW
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
-from kquants.records import AddBias, KeepOutputs, Norm, NormHeads, Quantize, SwiGLU
+from kquants.records import AddBiasOp, HeadNormOp, KeepOutputsOp, QuantizeOp, RmsNormOp, SwiGLUOp
 from kquants.simd import (
     add_f32,
     copy,
@@ -31,8 +31,8 @@ from kquants.simd import (
 )
 from kquants.threadpool.interpreter import arguments_of, batch_row, row_count
 
-_norm_of, _norm_heads_of, _outputs_of = arguments_of(Norm), arguments_of(NormHeads), arguments_of(KeepOutputs)
-_bias_of, _quantize_of, _swiglu_of = arguments_of(AddBias), arguments_of(Quantize), arguments_of(SwiGLU)
+_norm_of, _norm_heads_of, _outputs_of = arguments_of(RmsNormOp), arguments_of(HeadNormOp), arguments_of(KeepOutputsOp)
+_bias_of, _quantize_of, _swiglu_of = arguments_of(AddBiasOp), arguments_of(QuantizeOp), arguments_of(SwiGLUOp)
 
 
 @inline
@@ -88,7 +88,7 @@ def _norm_head(x: int, weight: int, n: int, eps: float) -> None:
 
 @kernel("rms_norm")
 def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: Norm; a row a unit. Where h is null, it passes through scratch: n float32, whole vectors."""
+    """Arguments: RmsNormOp; a row a unit. Where h is null, it passes through scratch: n float32, whole vectors."""
     given, rows = _norm_of(op), row_count(op, batch)
     for t in range(first, last):
         h = given.h + t * given.h_bytes if given.h != 0 else scratch
@@ -98,7 +98,7 @@ def rms_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
 
 @kernel("keep_outputs")
 def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: KeepOutputs; a piece of all rows a unit.
+    """Arguments: KeepOutputsOp; a piece of all rows a unit.
 
     None is written before it was read, as outputs come in the order of the rows.
     """
@@ -113,7 +113,7 @@ def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
 
 @kernel("norm_heads")
 def norm_heads(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: NormHeads; a row a unit."""
+    """Arguments: HeadNormOp; a row a unit."""
     given = _norm_heads_of(op)
     for t in range(first, last):
         for h in range(given.heads):
@@ -123,7 +123,7 @@ def norm_heads(op: int, batch: int, first: int, last: int, scratch: int) -> None
 
 @kernel("add_bias")
 def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: AddBias; a piece of a row a unit."""
+    """Arguments: AddBiasOp; a piece of a row a unit."""
     given = _bias_of(op)
     n = given.n
     pieces = (n + PIECE - 1) // PIECE
@@ -137,7 +137,7 @@ def add_bias(op: int, batch: int, first: int, last: int, scratch: int) -> None:
 
 @kernel("quantize")
 def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: Quantize; a piece of a row a unit."""
+    """Arguments: QuantizeOp; a piece of a row a unit."""
     given = _quantize_of(op)
     n = given.n
     pieces = (n + PIECE - 1) // PIECE
@@ -150,7 +150,7 @@ def quantize_rows(op: int, batch: int, first: int, last: int, scratch: int) -> N
 
 @kernel("swiglu")
 def swiglu(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: SwiGLU; a piece of a row a unit. What is quantized passes through scratch: PIECE float32."""
+    """Arguments: SwiGLUOp; a piece of a row a unit. What is quantized passes through scratch: PIECE float32."""
     given = _swiglu_of(op)
     n, row_bytes = given.n, given.row_bytes
     as_floats = given.q8 == 0 and given.super_q8 == 0

@@ -66,7 +66,8 @@ from kquants.simd import (
     power_of_two,
     splat,
 )
-from kquants.simd.dot4 import VIA_INT16, high_shorts, low_shorts, start_dot4
+from kquants.simd.dot2 import high_int16, low_int16
+from kquants.simd.dot4 import VIA_INT16, start_dot4
 
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -167,7 +168,7 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     if VIA_INT16:
         exact = _sums_of_words(b, group)
         words = b.bitcast(exact, I32.vector)
-        halves = b.add(low_shorts(b, words), high_shorts(b, words))
+        halves = b.add(low_int16(b, words), high_int16(b, words))
     else:
         exact = halves = _sums_of_halves(b, group)
     e = pick(b, exponents, exponents, _EVEN)

@@ -1,5 +1,11 @@
-"""KV pages and attention over them.
+"""KV pages, and attention over them with partial softmaxes, as in FlashAttention and flash-decoding.
 
-`pages` writes keys, after `rope`, and values. `attention` is the kernel: a `querytile` goes through pages with the
-`bundles` that `readers` has for their type, which are made of `lanes`, and by way of a `softmax`.
+pages        layout of KV pages; the kernels `rope_store_*`, which rotate q and k and write k and v
+rope         RoPE of a head
+attention    the kernels `attention_*` and `attention_merge`: units of work, split-KV
+tile_steps   what a tile of queries does with a KV block: scores, weights, values
+query_tile   a tile of queries, and where its scratch lies
+softmax      weights and partial results; how partial results are merged
+page_readers how pages of each KV type are read, of what is in `float_pages`, `q8_pages` and `q8_scores`
+micro_tile   the accumulators in registers: a few queries times a few vectors
 """

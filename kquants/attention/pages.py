@@ -1,18 +1,20 @@
-"""KV pages: where a cell lies, and what is written there: keys after RoPE, and values.
+"""KV pages: where the key and the value of a cell lie, and the kernels that write them, after RoPE of q and k.
 
-A page holds the keys and values of PAGE tokens for all layers; a layer's part of it starts at its offset:
+A cell is one token's place in a sequence. A page holds the keys and values of PAGE cells for all layers; each layer's
+part starts at the layer's `page_offset`:
 
     K  [kv_head][head_dim][PAGE]              so that lanes are keys, and every sum over d has one order
     V  [kv_head][PAGE][padded head_dim]       padded with zeros to a multiple of 16
 
-of float16 or float32. In pages of type q8_0 a value takes a byte, and every 32 of a head in a cell share a float16
-scale (8.5 bits a value, as ggml's Q8_0 has it, but apart: values of 16 keys, or of a whole cell, are a vector):
+of float16 or float32. In pages of type q8_0 a value takes a byte, and every 32 values of a head in a cell share a
+float16 scale: 8.5 bits a value, as in ggml's Q8_0, but with scales apart from the bytes, so that values of 16 keys, or
+of a whole cell, form a vector:
 
     K  [kv_head] of ( int8 [padded head_dim / 4][PAGE][4], float16 [head_dim / 32][PAGE] )
     V  [kv_head] of ( int8 [PAGE][padded head_dim], float16 [PAGE][head_dim / 32] )
 
-both head_dim / 32 rounded up, and the int8 of K plus SIGNED_OFFSET of `kquants.simd.dot4`: scores are exact integer
-products with queries quantized alike, scaled and added up block by block.
+where head_dim / 32 is rounded up, and SIGNED_OFFSET of `kquants.simd.dot4` is added to the int8 of K. Scores are exact
+integer dot products with queries that are quantized likewise, scaled and summed block by block.
 """
 
 from typing import Any
@@ -22,16 +24,17 @@ import numba as nb
 from kquants.activations.quantized import quantize_row
 from kquants.attention.rope import rotate
 from kquants.compiler.decorators import inline, kernel
-from kquants.layout import PAGE, PAGE_SIZES, X_BLOCK_BYTES, padded
-from kquants.records import RopeStore
+from kquants.kv_layout import PAGE, PAGE_SIZES, padded_head_dim
+from kquants.layout import X_BLOCK_BYTES
+from kquants.records import RopeStoreOp
 from kquants.simd import (
     copy,
-    fetch_lines,
     load_f32,
     load_f32x16,
     load_f32x16_part,
     load_i32,
     load_i64,
+    prefetch_lines,
     store_f16,
     store_f16_apart,
     store_f16x16,
@@ -43,20 +46,20 @@ from kquants.simd import (
 from kquants.simd.dot4 import SIGNED_OFFSET
 from kquants.threadpool.interpreter import arguments_of, batch_of
 
-head_width = inline(padded)
-_stored_of = arguments_of(RopeStore)
+head_width = inline(padded_head_dim)
+_store_of = arguments_of(RopeStoreOp)
 
 
 @inline
 def own_cell(batch: int, t: int) -> int:
-    """The cell of its sequence that row t writes: the last that it sees."""
+    """The cell that row t writes: the last one of its sequence that the row sees."""
     return int(load_i32(batch_of(batch).visible + 4 * t)) - 1
 
 
 @inline
 def page_address(batch: int, t: int, index: int) -> int:
     """Address of the index-th page of row t's sequence."""
-    table = load_i64(batch_of(batch).tables + 8 * t)
+    table = load_i64(batch_of(batch).page_tables + 8 * t)
     return load_i64(batch_of(batch).pages + 8 * load_i32(table + 4 * index))
 
 
@@ -112,15 +115,15 @@ def _q8_writers() -> tuple[Any, Any, int]:
 
 
 _OFFSETS = nb.int32(SIGNED_OFFSET * 0x01010101 - 2**32 if SIGNED_OFFSET else 0)
-"""SIGNED_OFFSET in each of four bytes: added without carries."""
+"""SIGNED_OFFSET in each of four bytes; the exclusive or adds it without carries."""
 
 _WRITERS = {
     "f16": _float_writers(2, store_f16, store_f16x16, store_f16_apart),
     "f32": _float_writers(4, store_f32, store_f32x16, store_f32_apart),
     "q8_0": _q8_writers(),
 }
-"""By type of page: `write_key(key, cell, head_dim, to, scratch)` and `write_value` of the KV head at `to`, and the
-bytes that neighbours in a row of K are apart."""
+"""By KV type: `write_key(key, cell, head_dim, to, scratch)` and `write_value` for the KV head at `to`, and the bytes
+from a key's element to that of the next key in a row of K."""
 
 
 def _define_store(name: str) -> None:
@@ -129,39 +132,39 @@ def _define_store(name: str) -> None:
 
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
-        given = _stored_of(op)
+        given = _store_of(op)
         return page_address(batch, t, cell // PAGE) + given.page_offset + g * key_bytes(given.head_dim)
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
-        given = _stored_of(op)
+        given = _store_of(op)
         return keys_at(op, batch, t, given.kv_heads, cell) + g * value_bytes(head_width(given.head_dim))
 
     @inline
-    def fetch_keys(op: int, batch: int, t: int, g: int) -> None:
-        """Ask for the cache lines of a key: there is one for each element."""
+    def prefetch_key(op: int, batch: int, t: int, g: int) -> None:
+        """Prefetch the cache lines of a key: each of its elements lies in another line."""
         cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
         step = element * PAGE
-        count = (key_bytes(_stored_of(op).head_dim) + step - 1) // step
-        fetch_lines(keys + element * (cell % PAGE), count, step)
+        count = (key_bytes(_store_of(op).head_dim) + step - 1) // step
+        prefetch_lines(keys + element * (cell % PAGE), count, step)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        """Arguments: RopeStore; a KV head of a row a unit."""
-        given = _stored_of(op)
-        kv_heads, head_dim, rope_dim, neox = given.kv_heads, given.head_dim, given.rope_dim, given.neox
+        """Rotate q and k, and write k and v to their pages. Arguments: RopeStoreOp; a unit is a KV head of a row."""
+        given = _store_of(op)
+        kv_heads, head_dim, rope_dim, rope_type = given.kv_heads, given.head_dim, given.rope_dim, given.rope_type
         group = given.heads // kv_heads
         for unit in range(first, last):
-            fetch_keys(op, batch, unit // kv_heads, unit % kv_heads)
+            prefetch_key(op, batch, unit // kv_heads, unit % kv_heads)
         for unit in range(first, last):
             t, g = unit // kv_heads, unit % kv_heads
             cell = own_cell(batch, t)
             rotations = batch_of(batch).rotations + cell * rope_dim * 4
             for h in range(g * group, (g + 1) * group):
-                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, neox)
+                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, rope_type)
             at = t * given.kv_bytes + 4 * g * head_dim
             key, value = given.k + at, given.v + at
-            rotate(key, rotations, rope_dim, neox)
+            rotate(key, rotations, rope_dim, rope_type)
             write_key(key, cell % PAGE, head_dim, keys_at(op, batch, t, g, cell), scratch)
             write_value(value, cell % PAGE, head_dim, values_at(op, batch, t, g, cell), scratch)
 

@@ -1,24 +1,25 @@
-"""Rotary position embedding: the pairs of a head, turned by angles whose cosine and sine are given."""
+"""RoPE (rotary position embedding): rotates the pairs of a head by angles whose cosine and sine are given."""
 
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.records import ROPE_NORM
 from kquants.simd import F32, add_f32, define, load_f32x16_part, mul_f32, pick, store_f32x16_part, sub_f32
 
 
-def _lanes(*lanes: int) -> Any:
-    """The operation that takes these lanes of two vectors: 0 … 15 of the first, 16 … 31 of the second."""
+def _shuffle(*lanes: int) -> Any:
+    """An operation that picks lanes of two vectors x and y: 0 … 15 are those of x, 16 … 31 those of y."""
     return define(F32, F32, F32)(lambda b, x, y: pick(b, x, y, lanes))
 
 
-_even, _odd = _lanes(*range(0, 32, 2)), _lanes(*range(1, 32, 2))
-_each_even_twice, _each_odd_twice = _lanes(*(i & ~1 for i in range(16))), _lanes(*(i | 1 for i in range(16)))
-_swapped = _lanes(*(i ^ 1 for i in range(16)))
-_alternating = _lanes(*(i + 16 * (i % 2) for i in range(16)))
+_even, _odd = _shuffle(*range(0, 32, 2)), _shuffle(*range(1, 32, 2))
+_each_even_twice, _each_odd_twice = _shuffle(*(i & ~1 for i in range(16))), _shuffle(*(i | 1 for i in range(16)))
+_swap_pairs = _shuffle(*(i ^ 1 for i in range(16)))
+_even_of_x_odd_of_y = _shuffle(*(i + 16 * (i % 2) for i in range(16)))
 
 
 @inline
-def _rotate_halves(head: int, rotations: int, half: int) -> None:
+def _rotate_neox(head: int, rotations: int, half: int) -> None:
     for i in range(0, half, 16):
         low = load_f32x16_part(rotations + 8 * i, 2 * (half - i))
         high = load_f32x16_part(rotations + 8 * i + 64, 2 * (half - i) - 16)
@@ -30,22 +31,22 @@ def _rotate_halves(head: int, rotations: int, half: int) -> None:
 
 
 @inline
-def _rotate_neighbours(head: int, rotations: int, rope_dim: int) -> None:
+def _rotate_norm(head: int, rotations: int, rope_dim: int) -> None:
     for i in range(0, rope_dim, 16):
         x, r = load_f32x16_part(head + 4 * i, rope_dim - i), load_f32x16_part(rotations + 4 * i, rope_dim - i)
-        straight = mul_f32(x, _each_even_twice(r, r))
-        crossed = mul_f32(_swapped(x, x), _each_odd_twice(r, r))
-        turned = _alternating(sub_f32(straight, crossed), add_f32(straight, crossed))
-        store_f32x16_part(head + 4 * i, turned, rope_dim - i)
+        by_cosine = mul_f32(x, _each_even_twice(r, r))
+        by_sine = mul_f32(_swap_pairs(x, x), _each_odd_twice(r, r))
+        rotated = _even_of_x_odd_of_y(sub_f32(by_cosine, by_sine), add_f32(by_cosine, by_sine))
+        store_f32x16_part(head + 4 * i, rotated, rope_dim - i)
 
 
 @inline
-def rotate(head: int, rotations: int, rope_dim: int, neox: int) -> None:
-    """Rotate the pairs of a head in place: neighbours (2i, 2i + 1), or with `neox` (i, i + rope_dim / 2).
+def rotate(head: int, rotations: int, rope_dim: int, rope_type: int) -> None:
+    """Rotate the pairs of a head in place; `rope_type` (see `kquants.records`) tells which values are a pair.
 
     `rotations`: float32[rope_dim / 2, 2], cosine and sine of each pair's angle.
     """
-    if neox:
-        _rotate_halves(head, rotations, rope_dim // 2)
+    if rope_type != ROPE_NORM:
+        _rotate_neox(head, rotations, rope_dim // 2)
     else:
-        _rotate_neighbours(head, rotations, rope_dim)
+        _rotate_norm(head, rotations, rope_dim)

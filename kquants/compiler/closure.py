@@ -3,7 +3,7 @@
 Only `kquants.compiler.fingerprint` needs them, and only after a source has changed.
 
 The import closure of a module holds the module itself and all modules of `kquants` that it imports, directly or
-through others. Imports inside functions count. The packages around a module count, too: importing the module runs their
+through others. Imports inside functions count, and so do the packages of a module, as importing the module runs their
 `__init__.py`. Calls of `importlib` are not followed; `kquants.compiler.kernels` has the only one.
 
 The code of a module is its syntax tree without string statements: docstrings, and the strings that document variables.
@@ -17,17 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from kquants.compiler.kernel_names import COMPILER
 
 _COMMON = (COMPILER, "kquants.compiler.decorators", "kquants.compiler.host")
-"""Modules that every kernel depends on. The compiler imports the last two through modules that are _EXCLUDED."""
+"""Modules that every kernel depends on. The compiler imports `decorators` through a module that is _EXCLUDED."""
 
-_EXCLUDED = frozenset({"kquants.jit", "kquants.compiler.kernels"})
-"""Modules that no closure holds. They select the kernels to compile and the folder for object code; they do not change
-the code."""
+_EXCLUDED = frozenset({"kquants.jit", "kquants.compiler.kernels", "kquants.compiler.fingerprint"})
+"""Modules that no closure holds. They select the kernels to compile and name the files for object code; they do not
+change the code."""
 
 
 def closures(sources: Mapping[str, bytes], modules: Iterable[str]) -> dict[str, dict[str, str]]:
-    """For each of the modules its closure, with what every kernel depends on: digests of code by name of module.
+    """The closure of each module, with the modules that every kernel depends on: digests of code by name of module.
 
-    `sources` has every file of `kquants`, by its path with `/` from the package on: `kquants/simd/bytes.py`.
+    `sources` has the content of every file of `kquants`, by its path from the package on: `kquants/simd/bytes.py`.
     """
     packages = {_module(path) for path in sources if path.endswith("/__init__.py")}
     digests: dict[str, str] = {}
@@ -36,7 +36,7 @@ def closures(sources: Mapping[str, bytes], modules: Iterable[str]) -> dict[str, 
         module = _module(path)
         try:
             tree = ast.parse(source, path)
-        except (SyntaxError, ValueError):  # an import will tell, if there is one
+        except (SyntaxError, ValueError):  # reported when the module is imported, if it is
             tree = ast.Module([ast.Expr(ast.Constant(source))], [])
         digests[module] = hashlib.sha256(ast.dump(_WithoutStrings().visit(tree)).encode()).hexdigest()
         found = _imports(tree, module, module in packages)
@@ -51,15 +51,15 @@ def _module(path: str) -> str:
 
 
 class _WithoutStrings(ast.NodeTransformer):
-    """Removes statements that are nothing but a string."""
+    """Removes string statements."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        """None for such a string."""
+        """None for a string statement."""
         return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
 
 
 def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
-    """Names of the modules that a module imports, and names that are perhaps variables of a module."""
+    """Names of the modules that a module imports; some may be variables of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -72,7 +72,7 @@ def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
 
 
 def _with_packages(name: str) -> Iterator[str]:
-    """A module and the packages that it is in."""
+    """A module and its packages."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 

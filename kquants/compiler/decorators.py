@@ -1,4 +1,4 @@
-"""What marks the parts of kernels, and the list of kernels."""
+"""Decorators that mark kernels and their parts, and the registry of kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +8,16 @@ from numba import types
 from kquants.compiler.target import Function
 
 KERNELS: dict[str, tuple[Any, Any]] = {}
-"""Name to (Numba function, its signature), for every kernel that `kquants.jit` can load."""
+"""(Numba function, signature) by the name of each kernel that `kquants.jit` can load."""
 
 Vector = Any
-"""A value of one of the types of `kquants.simd`, as seen by a reader of annotations."""
+"""A value of one of the vector types of `kquants.simd`, for annotations."""
 
 Decorated = Callable[[Callable[..., Any]], Any]
 
 
 def inline(function: Callable[..., Any]) -> Any:
-    """A part of kernels: compiled into each kernel that calls it."""
+    """Mark a part of kernels: it is compiled into each kernel that calls it."""
     return Function(function)
 
 
@@ -26,7 +26,8 @@ def kernel(name: str, arguments: int = 5) -> Decorated:
 
     With the default five it is an op of a program, called as `kernel(op, batch, first, last, scratch)`: the
     address of its record, the address of the batch, the range of its units to work on, and this thread's own
-    scratch memory. What the records hold is in `kquants.records`, what scratch does in `kquants.threadpool.interpreter`.
+    scratch memory. What the records hold is in `kquants.records`, what scratch holds in
+    `kquants.threadpool.interpreter`.
     """
 
     def register(function: Callable[..., Any]) -> Any:

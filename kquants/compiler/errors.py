@@ -1,7 +1,7 @@
 """What can go wrong while kernels are compiled and loaded."""
 
 CHANGED = 4
-"""Exit code of a compiler's process whose sources are not those of its parent."""
+"""Exit code of a compile worker whose sources are not those of its parent."""
 
 CHANGED_MESSAGE = "the files of kquants have changed since this process began, as an upgrade does: start it again"
 

@@ -10,22 +10,22 @@ import llvmlite.binding as llvm
 
 
 def cpu_name() -> str:
-    """The CPU to compile for; NUMBA_CPU_NAME can pretend another one, as it does for Numba itself."""
+    """LLVM's name of the CPU to compile for, or NUMBA_CPU_NAME, which Numba itself obeys, too."""
     return os.environ.get("NUMBA_CPU_NAME") or str(llvm.get_host_cpu_name())
 
 
 def cpu_features() -> str:
-    """The features to compile for in LLVM's notation, or what NUMBA_CPU_FEATURES pretends."""
+    """The features to compile for in LLVM's notation, or NUMBA_CPU_FEATURES."""
     features = os.environ.get("NUMBA_CPU_FEATURES")
     if features is None:
-        # With another CPU's name, LLVM knows its features; the host's own belong to the host's name only.
+        # For another CPU's name LLVM knows the features; those of the host belong to the host's name only.
         features = "" if os.environ.get("NUMBA_CPU_NAME") else str(llvm.get_host_cpu_features().flatten())
     return features if _may_use_amx() else features.replace("+amx", "-amx")
 
 
 @cache
 def _may_use_amx() -> bool:
-    """Whether this process may use matrix tiles; Linux wants to be asked, once, for the room to save them.
+    """Whether this process may use matrix tiles; on Linux a process must request the room to save them, once.
 
     Source: x86/xstate.rst of the kernel's documentation.
     """
@@ -37,15 +37,15 @@ def _may_use_amx() -> bool:
 
 @cache
 def target_machine() -> Any:
-    """LLVM's code generator for this CPU. For kernels alone: all its modules get the stack alignment of the first."""
+    """LLVM's code generator for this CPU. For kernels only: all its modules get the stack alignment of the first."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
     target, features = llvm.Target.from_default_triple(), cpu_features()
     if {"+avx512vnni", "+avxvnni"} & set(features.split(",")):
-        # Or LLVM takes vpdpwssd apart, into a product and a sum, where one waits for the sum of another. That shortens
-        # a single chain of sums; kernels have many chains at once, and fewer instructions count: an Emerald Rapids
-        # multiplies Q6_K 1.04 times as fast so. (LLVM's tuning for AMD's CPUs has it.)
+        # Without this feature LLVM splits vpdpwssd into a product and a sum where its result is added to another sum.
+        # That shortens a single chain of sums; kernels have many chains at once, where fewer instructions count.
+        # (Measured on Emerald Rapids: Q6_K is 1.04 times as fast. LLVM's tuning for AMD's CPUs has the feature.)
         features += ",+fast-dpwssd"
     return target.create_target_machine(
         cpu=cpu_name(), features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True

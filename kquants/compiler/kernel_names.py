@@ -1,7 +1,7 @@
 """Names of all kernels, and the module that registers each. Imports no compiler."""
 
 from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS
-from kquants.layout import PAGE_SIZES
+from kquants.kv_layout import PAGE_SIZES
 
 
 def _each(*operations: str, of: tuple[str, ...]) -> list[str]:
@@ -10,7 +10,7 @@ def _each(*operations: str, of: tuple[str, ...]) -> list[str]:
 
 _ENCODED = [name.lower() for name in ENCODED_FORMATS if name not in FLOAT_FORMATS]
 
-REGISTERED: dict[str, list[str]] = {
+KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.activations.elementwise": ["rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"],
     "kquants.attention.attention": ["attention_merge", *_each("attention", of=(*PAGE_SIZES,))],
     "kquants.attention.pages": _each("rope_store", of=(*PAGE_SIZES,)),
@@ -20,11 +20,11 @@ REGISTERED: dict[str, list[str]] = {
     "kquants.formats.rows": _each("embed", "dequantize", of=FORMATS),
     "kquants.matmul.floats": _each("matmul", of=FLOAT_FORMATS),
     "kquants.matmul.tiled": _each("matmul", of=QUANTIZED_FORMATS),
-    "kquants.threadpool.jobs": ["post", "take_part", "serve"],
+    "kquants.threadpool.jobs": ["submit_job", "run_caller", "run_worker"],
 }
-"""The kernels that importing a module registers, by the module's name."""
+"""The kernels that a module registers when it is imported, by the module's name."""
 
-MODULES = {kernel: module for module, kernels in REGISTERED.items() for kernel in kernels}
+MODULE_BY_KERNEL = {kernel: module for module, kernels in KERNELS_BY_MODULE.items() for kernel in kernels}
 """The module that registers each kernel."""
 
 COMPILER = "kquants.compiler.compile"

@@ -5,7 +5,16 @@
     source      address of float32 [rows, columns], columns a multiple of the format's block
     importance  address of float32 [columns], the weights of the squared errors, or 0
     target      address of the packed rows
-    result      address of what `kquants.encoders.results` says
+    result      address of the record of `encode_result`
 
-A row's bytes depend on nothing but the row and the importance. `kquants.encode` calls them.
+A row's bytes depend only on the row and the importance. `kquants.encode` calls the kernels. Except in Q8_0 and the
+float formats, 16 blocks are encoded at once, one per SIMD lane:
+
+    blocks            the kernel of formats with blocks of 32: Q4_0, Q5_0, IQ4_NL (`signed`), Q4_1, Q5_1 (`unsigned`)
+    scale_search      the best scale of such blocks; `scale_min_search`: the best scale and minimum
+    super_blocks      the kernel of K-quants: 256 weights whose blocks share a float16 or two
+    k_scale_search    the best scales of their blocks (Q3_K, Q6_K)
+    k_scale_min_search, least_squares    scales and minima (Q2_K, Q4_K, Q5_K)
+    packing           codes of four or five bits to bytes
+    lane_ops, vectors, encode_result    operations that only encoders need, and what they report
 """

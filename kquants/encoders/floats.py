@@ -9,8 +9,8 @@ from typing import Any
 import numba as nb
 
 from kquants.compiler.decorators import kernel
-from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, room, store_bf16x16, zero_f64
+from kquants.encoders.encode_result import first_beyond, write_bad, write_result
+from kquants.encoders.vectors import add_square, stack_buffer, store_bf16x16, zero_f64
 from kquants.formats import bf16, f16, f32
 from kquants.simd import copy, load_f32x16_part, store_f16x16, store_f32x16, sub_f32
 
@@ -18,19 +18,19 @@ _LARGEST = 3.4028234663852886e38
 
 
 def _define(name: str, fmt: Any, store: Any, limit: float) -> None:
-    """Register the encoder of a float format; larger values than `limit` would become Inf."""
+    """Register the encoder of a float format; values above `limit` would become Inf."""
     lanes, size, limit = fmt.lanes, fmt.WEIGHT_BYTES, nb.float32(limit)
-    take_room = room(64)
+    take_buffer = stack_buffer(64)
 
     @kernel(f"encode_{name}", arguments=6)
     def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:
-        n, packed = rows * columns, take_room()
+        n, packed = rows * columns, take_buffer()
         errors, squares = zero_f64(), zero_f64()
         for k in range(0, n, 16):
             count = min(16, n - k)
             bad = first_beyond(source + 4 * k, count, limit)
             if bad >= 0:
-                report_bad(result, k + bad)
+                write_bad(result, k + bad)
                 return
             x = load_f32x16_part(source + 4 * k, count)
             at = target + size * k if count == 16 else packed
@@ -38,7 +38,7 @@ def _define(name: str, fmt: Any, store: Any, limit: float) -> None:
             errors, squares = add_square(errors, sub_f32(x, lanes(at))), add_square(squares, x)
             if count < 16:
                 copy(target + size * k, packed, size * count)
-        report(result, errors, squares)
+        write_result(result, errors, squares)
 
 
 _define("f32", f32, store_f32x16, _LARGEST)

@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders.lanes import choose, smaller_f32
+from kquants.encoders.lane_ops import choose, smaller_f32
 from kquants.encoders.signed import define_levels
 from kquants.formats.iq4_nl import BLOCK_BYTES, VALUES
 from kquants.simd import F32, I8_64, I32, abs_f32, add_f32, as_tuple, define, fma_f32, larger_f32, look_up, splat_f32

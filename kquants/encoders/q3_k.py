@@ -2,9 +2,9 @@
 
 from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
-from kquants.encoders.lanes import store_i8x32, store_u8
-from kquants.encoders.q2_k import pack_quarters
-from kquants.encoders.symmetric import symmetric_search
+from kquants.encoders.k_scale_search import k_scale_search
+from kquants.encoders.lane_ops import store_i8x32, store_u8
+from kquants.encoders.q2_k import pack_2_bits
 from kquants.formats.q3_k import BLOCK_BYTES
 from kquants.simd import copy, load_i8, load_i8x32, or_i8, shift_left_i8, shift_right_i8
 
@@ -15,7 +15,7 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
     for j in range(1, 8):
         top = or_i8(top, shift_left_i8(shift_right_i8(load_i8x32(q + 32 * j), 2), j))
     store_i8x32(target, top)
-    pack_quarters(q, target + 32)
+    pack_2_bits(q, target + 32)
     for s in range(8):
         first, second = load_i8(scales + s) + 32, load_i8(scales + 8 + s) + 32
         store_u8(target + 96 + s, first & 15 | (second & 15) << 4)
@@ -28,5 +28,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
 
 
 _SPREADS = tuple(sign * (3 + k / 5) for k in range(8) for sign in (-1, 1))
-_search = symmetric_search(16, levels=4, steps=32, spreads=_SPREADS, margin=0, reach=2, rounds=2)
+_search = k_scale_search(16, levels=4, steps=32, spreads=_SPREADS, margin=0, reach=2, rounds=2)
 super_blocks.define("q3_k", BLOCK_BYTES, 4e6, 16, _search, _pack)

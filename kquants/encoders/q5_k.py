@@ -2,8 +2,8 @@
 
 from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
-from kquants.encoders.affine import affine_search
-from kquants.encoders.lanes import store_i8x32
+from kquants.encoders.k_scale_min_search import k_scale_min_search
+from kquants.encoders.lane_ops import store_i8x32
 from kquants.encoders.q4_k import pack_scales
 from kquants.formats.q5_k import BLOCK_BYTES
 from kquants.simd import and_i8, copy, load_i8x32, or_i8, shift_left_i8, shift_right_i8
@@ -24,5 +24,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
 
 
 _SPREADS = tuple(29 + k / 4 for k in range(16))
-_search = affine_search(32, levels=31, steps=63, group=8, spreads=_SPREADS, reach=(2, 1), rounds=2)
+_search = k_scale_min_search(32, levels=31, steps=63, group=8, spreads=_SPREADS, reach=(2, 1), rounds=2)
 super_blocks.define("q5_k", BLOCK_BYTES, 1e6, 32, _search, _pack)

@@ -5,19 +5,19 @@ from typing import Any
 import numba as nb
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders import sixteen
-from kquants.encoders.lanes import smaller_f32
+from kquants.encoders import blocks
+from kquants.encoders.lane_ops import smaller_f32
 from kquants.encoders.packing import packer
-from kquants.encoders.scales import LARGEST_HALF, inverse_of, scale_search
+from kquants.encoders.scale_search import LARGEST_HALF, inverse_of, scale_search
 from kquants.simd import add_f32, larger_f32, round_f32, splat_f32, store_f16_apart
 
 _NEAR = (0.85, 0.89, 0.93, 0.97, 1.01, 1.05, 1.1, 1.17, 1.25, 1.4)
-"""What is tried for the largest weight, in parts of the outermost level of either sign. Those far beyond 1 serve
-blocks whose largest weight matters little."""
+"""Levels to try for the largest weight, as parts of the outermost level of either sign. Those far beyond 1 serve blocks
+whose largest weight has little importance."""
 
 
 def define(name: str, nbytes: int, lowest: int, nibbles: int, high_bits: int = 0) -> None:
-    """Register the encoder of a format with all whole numbers from `lowest` to -1 - `lowest`."""
+    """Register the encoder of a format with all integers from `lowest` to -1 - `lowest`."""
     low, high = nb.float32(lowest), nb.float32(-1 - lowest)
 
     @inline
@@ -45,4 +45,4 @@ def define_levels(
         store_f16_apart(target, d, nbytes)
         pack(x, d, inverse_of(d), splat_f32(nb.float32(0)), decoded, target)
 
-    sixteen.define(name, nbytes, highest * LARGEST_HALF, encode16)
+    blocks.define(name, nbytes, highest * LARGEST_HALF, encode16)

@@ -1,7 +1,7 @@
-"""Encoders of super-blocks: 256 weights whose blocks, of 32 or 16 weights, share a float16 or two.
+"""Encoders of K-quants: super-blocks of 256 weights whose blocks, of 32 or 16 weights, share a float16 or two.
 
-Sixteen blocks are encoded at once, a block in each lane: two super-blocks of eight blocks, or one of sixteen. A
-format gives a search, which finds scales, minima and q, and `pack`, which writes them as the format lays them out.
+Sixteen blocks are encoded at once, one per SIMD lane: two super-blocks of eight blocks, or one of sixteen. A format
+provides a search, which finds scales, minima and q, and `pack`, which writes them in the format's layout.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import numba as nb
 
 from kquants.compiler.decorators import Vector, inline, kernel
-from kquants.encoders.lanes import across, all_lanes, quotient, transpose
-from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, room, zero_f64
+from kquants.encoders.encode_result import first_beyond, write_bad, write_result
+from kquants.encoders.lane_ops import across, all_lanes, quotient, transpose
+from kquants.encoders.vectors import add_square, stack_buffer, zero_f64
 from kquants.simd import (
     copy,
     keep_f32,
@@ -28,7 +28,7 @@ _SUPER_BLOCK = 4 * 256
 """Bytes of a super-block as float32."""
 
 _LEAST_WEIGHT = 2.0**-20
-"""Where the largest of a super-block is 1: no column is free to become anything."""
+"""Least weight, where the largest of a super-block is 1, so that the error of every column counts."""
 
 
 def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any) -> None:
@@ -37,22 +37,22 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
     `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors, and weights decode
     to d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 bytes q in
     the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and dmin, and
-    of the super-block to write. `limit` is the size of the largest value that can be encoded.
+    of the super-block to write. `limit` is the largest magnitude that can be encoded.
     """
     together, limit = n // 16, nb.float32(limit)
     blocks, size = 16 // together, together * _SUPER_BLOCK
     _, largest_across = across(blocks)
-    take_room = room(5 * size + 2 * 16 + 2 * 32)
+    take_buffer = stack_buffer(5 * size + 2 * 16 + 2 * 32)
 
     @inline
     def load(source: int, to: int) -> None:
-        """Sixteen blocks side by side."""
+        """Load sixteen blocks, one per lane."""
         for k in range(0, n, 16):
             transpose(source + 4 * k, 4 * n, to + 64 * k)
 
     @inline
     def load_weights(importance: int, columns: int, first: int, staging: int, w: int) -> None:
-        """The importance of the weights, such that the largest of each super-block is 1."""
+        """Load the importance of the weights, scaled so that the largest of each super-block is 1."""
         for i in range(together):
             copy(staging + _SUPER_BLOCK * i, importance + (first + i) * _SUPER_BLOCK % (4 * columns), _SUPER_BLOCK)
         load(staging, w)
@@ -78,7 +78,7 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
 
     @inline
     def in_order(q: int, staging: int, codes: int) -> None:
-        """The bytes q in the order of the weights."""
+        """Write q as bytes in the order of the weights."""
         for k in range(0, n, 16):
             transpose(q + 64 * k, 64, staging)
             for i in range(16):
@@ -87,7 +87,7 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
     @kernel(f"encode_{name}", arguments=6)
     def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:
         """See `kquants.encoders`."""
-        staging = take_room()
+        staging = take_buffer()
         x, w, q, codes = staging + size, staging + 2 * size, staging + 3 * size, staging + 4 * size
         scales, minima, d_at, dmin_at = codes + size, codes + size + 16, codes + size + 32, codes + size + 64
         errors, squares, total = zero_f64(), zero_f64(), rows * columns // 256
@@ -98,9 +98,9 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
             given, live = source + first * _SUPER_BLOCK, blocks * count
             bad = first_beyond(given, 256 * count, limit)
             if bad >= 0:
-                report_bad(result, 256 * first + bad)
+                write_bad(result, 256 * first + bad)
                 return
-            if count < together:  # the last one has nothing beside it: it goes there, too
+            if count < together:  # a single super-block is left: it is encoded twice, side by side
                 for i in range(together):
                     copy(staging + _SUPER_BLOCK * i, given, _SUPER_BLOCK)
                 given = staging
@@ -118,4 +118,4 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
             for i in range(count):
                 j, to = blocks * i, target + nbytes * (first + i)
                 pack(codes + 256 * i, scales + j, minima + j, d_at + 2 * j, dmin_at + 2 * j, to)
-        report(result, errors, squares)
+        write_result(result, errors, squares)

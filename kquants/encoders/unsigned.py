@@ -3,11 +3,11 @@
 import numba as nb
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders import sixteen
-from kquants.encoders.lanes import smaller_f32
-from kquants.encoders.minima import scale_and_minimum_search
+from kquants.encoders import blocks
+from kquants.encoders.lane_ops import smaller_f32
 from kquants.encoders.packing import packer
-from kquants.encoders.scales import LARGEST_HALF, inverse_of
+from kquants.encoders.scale_min_search import scale_min_search
+from kquants.encoders.scale_search import LARGEST_HALF, inverse_of
 from kquants.simd import larger_f32, round_f32, splat_f32, store_f16_apart
 
 
@@ -23,14 +23,14 @@ def define(name: str, nbytes: int, top: int, nibbles: int, high_bits: int = 0) -
     def code(q: Vector) -> Vector:
         return q
 
-    search = scale_and_minimum_search(nearest, top)
+    search = scale_min_search(nearest, top)
     pack = packer(nearest, code, nbytes, nibbles, high_bits)
 
     @inline
     def encode16(x: int, weights: int, decoded: int, target: int) -> None:
-        d, m = search(x, weights, decoded)  # `decoded` is room, until there is something to write
+        d, m = search(x, weights, decoded)  # `decoded` serves as the buffer: it is written after the search
         store_f16_apart(target, d, nbytes)
         store_f16_apart(target + 2, m, nbytes)
         pack(x, d, inverse_of(d), m, decoded, target)
 
-    sixteen.define(name, nbytes, LARGEST_HALF, encode16)
+    blocks.define(name, nbytes, LARGEST_HALF, encode16)

@@ -18,12 +18,12 @@ _DOUBLE = ir.DoubleType()
 F64 = VectorType("f64x16", _DOUBLE, 16)
 
 
-def room(n: int) -> Any:
-    """An operation that returns the address of `n` bytes on the stack of the function that calls it."""
+def stack_buffer(n: int) -> Any:
+    """An operation that returns the address of `n` bytes on the stack of the calling function."""
 
     @define(types.int64)
     def take(b: ir.IRBuilder) -> Any:
-        # Not Numba's own alloca, which stores zeros there: LLVM takes seconds over thousands of bytes of them.
+        # Not Numba's own alloca, which clears the bytes: for thousands of bytes that costs LLVM seconds.
         with b.goto_entry_block():
             place = b.alloca(ir.ArrayType(_BYTE, n))
         place.align = 64
@@ -39,22 +39,22 @@ round_to_half = define(F32, F32)(lambda b, x: half_to_float(b, float_to_half(b, 
 
 @define(F32, F32)
 def round_away(b: ir.IRBuilder, x: Any) -> Any:
-    """Each lane rounded to a whole number, ties away from zero; below 2**31 in size."""
-    # Just under a half: with a half itself, 0.49999997 would sum to 1.
+    """Each lane rounded to an integer, ties away from zero; magnitudes are below 2**31."""
+    # Just below a half: 0.49999997 plus a half would round to 1.
     almost_half = call(b, "llvm.copysign.v16f32", x.type, ir.Constant(x.type, [0.49999997019767761] * 16), x)
     return b.sitofp(b.fptosi(b.fadd(x, almost_half), I32.vector), x.type)
 
 
 @define(types.int32, F32, types.float32)
 def lanes_beyond(b: ir.IRBuilder, x: Any, limit: Any) -> Any:
-    """A bit for each lane that is NaN or larger in size than the limit."""
+    """A bit for each lane that is NaN or whose magnitude is above the limit."""
     size = call(b, "llvm.fabs.v16f32", x.type, x)
     return b.zext(b.bitcast(b.fcmp_unordered(">", size, splat(b, limit)), _SHORT), _INT)
 
 
 @define(types.int32, types.int32)
 def lowest_bit(b: ir.IRBuilder, bits: Any) -> Any:
-    """The number of the lowest bit that is set; 32 if none is."""
+    """The index of the lowest set bit; 32 if none is set."""
     return b.cttz(bits, ir.Constant(ir.IntType(1), 0))
 
 

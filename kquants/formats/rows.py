@@ -7,11 +7,11 @@ from kquants.formats import bf16, f16, f32
 from kquants.formats.quantized import QUANTIZED
 from kquants.formats.weights import weights_of
 from kquants.layout import TILE_ROWS
-from kquants.records import Embed
+from kquants.records import EmbedOp
 from kquants.simd import load_i32, store_f32x16, store_f32x16_part
 from kquants.threadpool.interpreter import arguments_of, batch_of
 
-_embed_of = arguments_of(Embed)
+_embed_of = arguments_of(EmbedOp)
 
 
 def _define(name: str, row_to_f32: Any) -> None:
@@ -19,7 +19,7 @@ def _define(name: str, row_to_f32: Any) -> None:
 
     @kernel(f"embed_{name}")
     def embed(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-        """Arguments: Embed; a row of the batch a unit."""
+        """Arguments: EmbedOp; a row of the batch a unit."""
         given, tokens = _embed_of(op), batch_of(batch).tokens
         for t in range(first, last):
             source = given.table + load_i32(tokens + 4 * t) * given.row_bytes

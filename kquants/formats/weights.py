@@ -16,7 +16,7 @@ from kquants.formats.quads import Value
 from kquants.formats.tiles import Tile
 from kquants.layout import TILE_ROWS
 from kquants.simd import F32, I32, at, call, define, pointer, times, transposed
-from kquants.simd.dot4 import high_shorts, low_shorts
+from kquants.simd.dot2 import high_int16, low_int16
 
 _LONG = ir.IntType(64)
 
@@ -63,7 +63,7 @@ def _scales_of_spans(b: ir.IRBuilder, fmt: Format, pieces: list[Piece]) -> list[
     return [
         (scaled(d, shorts(b, scales)), minima and scaled(minus_dmin, shorts(b, minima)))
         for scales, minima in found
-        for shorts in (low_shorts, high_shorts)
+        for shorts in (low_int16, high_int16)
     ]
 
 

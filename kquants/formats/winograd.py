@@ -8,7 +8,7 @@ and then added up,
     U = (u_l + 120) · (u_k - 8)
     X = (x_k + 128) · x_l - 8 · (x_k + x_l)
 
-(S. Winograd: A New Algorithm for Inner Product, IEEE Transactions on Computers C-17, 1968). U is computed when weights
+(S. Winograd: A New Algorithm for Inner MatmulOp, IEEE Transactions on Computers C-17, 1968). U is computed when weights
 are unpacked, X when x is quantized (`kquants.activations.super_quantized`), each once for many products. What is left
 is one product of four unsigned bytes with four signed ones in place of two, and two additions of bytes: they do not
 overflow, as the magnitudes of x are at most 120 (`kquants.layout.LARGEST_X`). What a block adds up to is an int16, so

@@ -17,7 +17,8 @@ from kquants.formats.quads import Value
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
 from kquants.matmul.parts import Spread
 from kquants.simd import F32, I32, fma, times
-from kquants.simd.dot4 import Dot4, start_dot4
+from kquants.simd.dot4 import start_dot4
+from kquants.simd.dot_accumulator import DotAccumulator
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
 
@@ -34,7 +35,7 @@ class FloatScales:
         """y itself grows."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> DotAccumulator:
         """It begins with what the offset makes of the products."""
         return start_dot4(b, self.minus_offset(b, x, unit), self._fmt.BITS, is_signed(self._fmt))
 

@@ -13,7 +13,7 @@ Rows of W often lie a multiple of 4 KB apart. Loads of such rows hinder each oth
 multiplies at two thirds of its speed), those of packed rows do not, nor those of x, which buffers keep apart. To make
 float32 of float16 beside products costs nothing; of BF16 it costs a fifth of the speed.
 
-Op arguments: Product. One unit is one tile of 16 rows of W.
+Op arguments: MatmulOp. One unit is one tile of 16 rows of W.
 """
 
 from typing import Any
@@ -49,9 +49,9 @@ from kquants.matmul.sums import (
 )
 from kquants.simd import (
     copy,
-    fetch_lines,
     load_f32x16_part,
     load_i64,
+    prefetch_lines,
     splat_f32,
     store_as_bf16,
     store_f32x16,
@@ -106,12 +106,12 @@ def _ask_ahead(step: int) -> Any:
     @inline
     def often(row: int, at: int, row_bytes: int) -> None:
         for _ in range(asked):
-            fetch_lines(row + at + 8 * row_bytes, 4, row_bytes)
+            prefetch_lines(row + at + 8 * row_bytes, 4, row_bytes)
 
     @inline
     def once(row: int, at: int, row_bytes: int) -> None:
         if at % 64 == 0:
-            fetch_lines(row + at + 4 * row_bytes, 8, row_bytes)
+            prefetch_lines(row + at + 4 * row_bytes, 8, row_bytes)
 
     return once if is_intel() else often
 

@@ -6,13 +6,13 @@ from kquants.compiler.decorators import inline
 from kquants.formats.pieces import Several
 from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.matmul.scaling import scaling_of
-from kquants.records import Product
+from kquants.records import MatmulOp
 from kquants.threadpool.interpreter import arguments_of
 
 GROUP = 8
 """Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
-product_of = arguments_of(Product)
+product_of = arguments_of(MatmulOp)
 
 
 @inline

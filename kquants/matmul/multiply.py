@@ -26,7 +26,9 @@ from kquants.matmul.scaling import Scaling, scaling_of, units_of
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.matmul.unpacked import FACTORS_AT, U_AT, UNIT_SCALES, has_factors, is_widened, load_scales, weight_bytes
 from kquants.simd import F32, I8_64, I32, as_tuple, at, define, load, of_tuple, pointer, store_vectors, times
-from kquants.simd.dot4 import TAKES_BYTES, Dot2, Dot4, start_dot4
+from kquants.simd.dot2 import Dot2
+from kquants.simd.dot4 import TAKES_BYTES, start_dot4
+from kquants.simd.dot_accumulator import DotAccumulator
 
 _WIDE = lowering() == "AVX-512 VNNI"
 
@@ -103,7 +105,7 @@ def _add_products(
     requests: Requests,
 ) -> tuple[list[Values], Values]:
     """Add the products of a super-block to the sums; its scales, and those of the whole."""
-    scaling, dots, raised = scaling_of(fmt), dict[tuple[int, int], list[Dot4]](), set[tuple[int, int]]()
+    scaling, dots, raised = scaling_of(fmt), dict[tuple[int, int], list[DotAccumulator]](), set[tuple[int, int]]()
     scales, whole = list[Values](), NOTHING
     for piece in fmt.unpack(tile):
         if isinstance(piece, Part):
@@ -136,7 +138,7 @@ def _fours(b: ir.IRBuilder, rows: list[Spread], offset: int) -> list[Value]:
     return [b.bitcast(row.at(offset).load(_INT), I8_64.vector) for row in rows]
 
 
-def _add(dots: list[Dot4], u: Value, fours: list[Value]) -> None:
+def _add(dots: list[DotAccumulator], u: Value, fours: list[Value]) -> None:
     """Add to each sum the products of weights with four bytes of a row of x."""
     for dot, four in zip(dots, fours, strict=True):
         dot.add(u, four)
@@ -178,7 +180,7 @@ def multiply_unit(fmt: Format, tiles: int, tile_bytes: int) -> Any:
         if has_factors(fmt):  # and TILES is 1
             return _add_scaled(b, fmt, sums, weights, at(b, unit_scales, FACTORS_AT), all_x, all_scales, unit)
 
-        def start(x: Spread, i: int) -> Dot4:
+        def start(x: Spread, i: int) -> DotAccumulator:
             return Dot2(b, ir.Constant(I32.vector, None)) if is_widened(fmt) else scaling.start(b, x, unit, i)
 
         totals = list[list[list[Value]]]()  # [span][tile][row of x]
@@ -241,7 +243,7 @@ def _add_by_winograd(
     for i in range(scaling.SPANS):
         # An int16, and above it what follows: only the lower half of sums counts.
         minus_x = [row.at(MINUS_X + 2 * i, times(b, unit, 4)).load(_INT) for row in x_scales]
-        dots = list[list[Dot4]]()
+        dots = list[list[DotAccumulator]]()
         for tile in range(tiles):
             u = load(b, at(b, unit_scales, tile_bytes * tile + U_AT + 64 * i), I32.vector)
             dots.append([start_dot4(b, b.sub(v, u)) for v in minus_x])

@@ -28,7 +28,8 @@ from kquants.matmul.requests import Requests
 from kquants.matmul.scaling import scaling_of
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.simd import F32, I8_64, I32, at, joined, load, pick
-from kquants.simd.dot4 import Dot4, start_dot4
+from kquants.simd.dot4 import start_dot4
+from kquants.simd.dot_accumulator import DotAccumulator
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _HALF = ir.VectorType(_BYTE, 16)
@@ -140,7 +141,7 @@ def multiply_pairs(
             spans = [_Sums(b, _SHORTS if short else _INTS) for _ in range(scaling.SPANS)]
             for pair in pairs:
                 for span, dot in zip(spans, _products(b, fmt, pair, of_x), strict=True):
-                    span.put(dot.shorts() if short else dot.total())
+                    span.put(dot.int16_sums() if short else dot.total())
                     requests.turn()
             totals = [span.of_rows() for span in spans]
             if isinstance(scaling, FloatScales):
@@ -160,9 +161,9 @@ def _twice(b: ir.IRBuilder, x: Spread, offset: int) -> Value:
     return pick(b, sixteen, sixteen, [*range(16)] * 2)
 
 
-def _products(b: ir.IRBuilder, fmt: Format, pieces: Iterator[Piece], of_x: dict[int, Value]) -> list[Dot4]:
+def _products(b: ir.IRBuilder, fmt: Format, pieces: Iterator[Piece], of_x: dict[int, Value]) -> list[DotAccumulator]:
     """The products of two rows, block by block, up to the next scales."""
-    dots = dict[int, Dot4]()
+    dots = dict[int, DotAccumulator]()
     for piece in pieces:
         if not isinstance(piece, Part):
             break

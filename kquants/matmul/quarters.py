@@ -30,7 +30,8 @@ from kquants.matmul.parts import Spread
 from kquants.matmul.requests import Requests
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.simd import I8_64, I32, computed_here, of_each, pick
-from kquants.simd.dot4 import dot2, paired_shorts, start_dot4
+from kquants.simd.dot2 import dot2, pair_int16
+from kquants.simd.dot4 import start_dot4
 
 _ZERO = ir.Constant(I32.vector, None)
 
@@ -55,7 +56,7 @@ def multiply_quarters(
             even, odd = (_dot(b, u, of_x, requests) for u, of_x in zip(nibbles, words, strict=True))
             of_rows = [16 * (i // 8) + 4 * four + i % 4 for i in range(16)]
             factors = pick(b, scaled[2 * half], scaled[2 * half + 1], of_rows)
-            sums[four] = computed_here(b, dot2(b, sums[four], paired_shorts(b, even, lowered(b, odd)), factors))
+            sums[four] = computed_here(b, dot2(b, sums[four], pair_int16(b, even, lowered(b, odd)), factors))
     return of_each(b, sums, b.add, distances=(4, 8)), scales, q4_k.whole(no_weights).values
 
 

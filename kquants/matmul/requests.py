@@ -21,7 +21,7 @@ from kquants.formats import q4_k
 from kquants.formats.pieces import Format
 from kquants.formats.quads import Value
 from kquants.layout import TILE_ROWS
-from kquants.simd import ask, at
+from kquants.simd import at, emit_prefetch
 
 PREFILL_AHEAD = 0, 4096
 """How many bytes beyond the next tiles products ask for lines beside weights that they unpack.
@@ -143,7 +143,7 @@ class Requests:
         for requests in self._requests:
             first, last = (len(requests) * turn // self._turns for turn in (self._turn, self._turn + 1))
             for address, level in requests[first:last]:
-                ask(self._b, address, level)
+                emit_prefetch(self._b, address, level)
         self._turn += 1
 
     def end(self) -> None:

@@ -34,7 +34,8 @@ from kquants.matmul.parts import Apart
 from kquants.matmul.requests import Requests
 from kquants.matmul.super_blocks import powers_of_two
 from kquants.simd import I8_64, I32, at, call, computed_here, joined, load, of_each, pick
-from kquants.simd.dot4 import dot2, packed_shorts, start_dot4
+from kquants.simd.dot2 import dot2, pack_int16
+from kquants.simd.dot4 import start_dot4
 
 _BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _SCALES, _BYTES = ir.VectorType(_BYTE, 16), ir.VectorType(_BYTE, 32)
@@ -147,7 +148,7 @@ class _Wide:
             requests.turn()
             spans = [4 * i + quarter + 16 * row for quarter in range(4) for row in (0, 1) for _ in range(4)]
             factors = b.bitcast(pick(b, scales, scales, spans), I32.vector)
-            total = dot2(b, total, packed_shorts(b, *dots), factors)
+            total = dot2(b, total, pack_int16(b, *dots), factors)
             requests.turn()
         return total
 

@@ -11,7 +11,7 @@ from kquants.matmul.blocks import FloatScales
 from kquants.matmul.parts import Spread
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.simd import VectorType
-from kquants.simd.dot4 import Dot4
+from kquants.simd.dot_accumulator import DotAccumulator
 
 
 class Scaling(Protocol):
@@ -29,7 +29,7 @@ class Scaling(Protocol):
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """The sums before the first unit, for a y."""
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> DotAccumulator:
         """The dot products of a span of a unit, to which those of its weights are to be added."""
 
     def add(

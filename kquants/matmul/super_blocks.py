@@ -44,18 +44,9 @@ from kquants.formats.quads import Value
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
 from kquants.matmul.parts import Spread
 from kquants.simd import F32, I32, at, fma, load, pick, times
-from kquants.simd.dot4 import (
-    PAIRS_OF_SHORTS,
-    VIA_INT16,
-    Dot2,
-    Dot4,
-    dot2,
-    high_shorts,
-    low_shorts,
-    paired_shorts,
-    start_dot4,
-    start_short,
-)
+from kquants.simd.dot2 import HAS_INT16_DOT, Dot2, dot2, high_int16, low_int16, pair_int16
+from kquants.simd.dot4 import VIA_INT16, start_dot4, start_dot4_via_int16
+from kquants.simd.dot_accumulator import DotAccumulator
 
 _FLOAT, _SHORT, _INT, _LONG = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -79,19 +70,19 @@ class IntegerScales:
         """A begins at 0."""
         return _ZERO
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Dot4:
+    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> DotAccumulator:
         """It begins with what the offset makes of the products: -offset · Σ q_x."""
         fmt = self._fmt
         if VIA_INT16 and not is_signed(fmt):
-            return start_short(b, _ZERO, fmt.BITS, self._minus_offset(b, x, unit, span))
+            return start_dot4_via_int16(b, _ZERO, fmt.BITS, self._minus_offset(b, x, unit, span))
         return start_dot4(b, self._minus_offset(b, x, unit, span) or _ZERO, fmt.BITS, is_signed(fmt))
 
     def start_scaled(
         self, b: ir.IRBuilder, sums: Value, factors: Value, x: Spread, unit: Value | int, span: int
-    ) -> Dot4:
+    ) -> DotAccumulator:
         """The same of a format with factors, but it begins with A, and products are scaled as they come to it."""
         at_exponent = self._factors_at(b, factors, x, unit, span)
-        return start_short(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, span), at_exponent)
+        return start_dot4_via_int16(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, span), at_exponent)
 
     def _minus_offset(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value | None:
         """Where there is an offset, -offset · Σ q_x of a span: an int32, or two int16 that belong to two bytes each."""
@@ -112,11 +103,11 @@ class IntegerScales:
     ) -> Value:
         """A with the products of a pair."""
         first, second = dots
-        if PAIRS_OF_SHORTS and self.are_short:
-            return self.add_paired(b, sums, paired_shorts(b, first, second), scales, x, unit)
+        if HAS_INT16_DOT and self.are_short:
+            return self.add_paired(b, sums, pair_int16(b, first, second), scales, x, unit)
         scale = self.with_exponents(b, scales[0], x, unit)
-        sums = b.add(sums, b.mul(first, low_shorts(b, scale)))
-        return b.add(sums, b.mul(second, high_shorts(b, scale)))
+        sums = b.add(sums, b.mul(first, low_int16(b, scale)))
+        return b.add(sums, b.mul(second, high_int16(b, scale)))
 
     def add_paired(
         self, b: ir.IRBuilder, sums: Value, pairs: Value, scales: Values, x: Spread, unit: Value | int

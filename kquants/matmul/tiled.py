@@ -10,7 +10,7 @@ straight from W, for more of them (prefill) tiles are unpacked first: see `kquan
     last rows                    those of W behind its last whole tile, as tiles are read whole
     spread x                     for decode of rows in parts
 
-Op arguments: Product. One unit is one tile of 16 rows of W; x lies in groups, as `kquants.activations.quantized` and
+Op arguments: MatmulOp. One unit is one tile of 16 rows of W; x lies in groups, as `kquants.activations.quantized` and
 `kquants.activations.super_quantized` have it.
 """
 

@@ -24,16 +24,16 @@ from kquants.matmul.parts import add_parts, choices, interleave
 from kquants.matmul.row_by_row import is_row_by_row
 from kquants.matmul.scaling import scaling_of
 from kquants.simd import copy, load_i64
-from kquants.threadpool.interpreter import head_of, share_start
+from kquants.threadpool.interpreter import header_of, share_start
 
 
 @inline
 def reads_on(op: int, scratch: int) -> tuple[int, int]:
     """Where the share of W ends, and how far from there this thread reads on: where its share of the next W begins."""
-    end, then = tile_address(op, load_i64(scratch + SHARE_END)), product_of(op).following
+    end, then = tile_address(op, load_i64(scratch + SHARE_END)), product_of(op).next_matmul
     if then == 0:
         return end, 0
-    start = share_start(head_of(then).units, load_i64(scratch + THREAD), load_i64(scratch + THREADS))
+    start = share_start(header_of(then).units, load_i64(scratch + THREAD), load_i64(scratch + THREADS))
     return end, tile_address(then, start) - end
 
 

@@ -25,7 +25,7 @@ from kquants.matmul.parts import parts_of
 from kquants.matmul.scaling import scaling_of, units_of
 from kquants.matmul.sums import clear, sum_bytes
 from kquants.matmul.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
-from kquants.simd import add_f32, fetch_lines, load_f32x16, store_f32x16
+from kquants.simd import add_f32, load_f32x16, prefetch_lines, store_f32x16
 from kquants.simd.dot4 import VIA_INT16
 
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
@@ -100,7 +100,7 @@ def _vector_product(fmt: Any, blocks: int, tiles: int) -> Any:
         for t in range(0, rows, together):
             to_x, to_scales, to_y = x + t * x_bytes, x_scales + t * group_bytes, sums + 64 * t
             if ahead != 0:
-                fetch_lines(ahead + t * group_bytes, part_lines, 64)
+                prefetch_lines(ahead + t * group_bytes, part_lines, 64)
             y = begin(to_y, y_bytes)
             for unit in range(units):
                 y = multiply(y, tile, tile + SCALES, to_x, to_scales, unit)
@@ -161,10 +161,10 @@ def _ask_of(fmt: Any) -> Any:
         if rows > FEW_ROWS:
             given, (first, stop) = product_of(op), rows_beside(t, some, rows, TILE_ROWS * tiles)
             for r in range(first, stop):
-                fetch_lines(w + r * given.row_bytes, w_lines, 64)
+                prefetch_lines(w + r * given.row_bytes, w_lines, 64)
             if last == given.columns // 32:
                 for k in range(tiles):
-                    fetch_lines(y + t * given.y_bytes + 64 * k, some, given.y_bytes)
+                    prefetch_lines(y + t * given.y_bytes + 64 * k, some, given.y_bytes)
 
     return ask
 

@@ -1,9 +1,12 @@
-"""Vectors as Numba values: the types and the operations that the kernels are written in.
+"""SIMD vectors as Numba values: the types and the operations that kernels are written in.
 
-`@intrinsic` functions emit plain LLVM vector instructions, which LLVM lowers to whatever the CPU has (two AVX2
-registers, four NEON ones, ...). But for products (`kquants.simd.dot4`, `kquants.matmul.row_by_row`,
-`kquants.matmul.amx`, `kquants.simd.bf16`) and bits and permutations of bytes (`kquants.simd.bytes`), nothing names an
-instruction.
+    vectors          vector types, `define` (an operation from LLVM instructions), shuffles and reductions
+    memory           addresses, loads and stores of scalars, prefetches, atomic operations
+    vector_memory    loads and stores of vectors
+    floats, bytes    arithmetic of float32; bits, shifts and table look-ups of bytes
+    dot4             dot products of bytes, in a lowering for each kind of CPU (`dot4_madd`, `dot_accumulator`)
+    dot2             dot products of int16
+    bf16             dot products of bfloat16 (AVX-512 BF16)
 
 | type    | lanes | holds                               |
 |---------|-------|-------------------------------------|
@@ -13,7 +16,10 @@ instruction.
 | `I8_64` | 64    | one block of two rows               |
 
 Kernels call operations on such values (`add_f32`, `load_f32x16`, …). Functions that take an LLVM builder `b` first
-(`at`, `load`, `splat`, `fold`, …) are what operations are made of: they run while a kernel is compiled.
+(`at`, `load`, `splat`, `fold`, …) run while a kernel is compiled; operations are made of them.
+
+Operations emit plain LLVM vector instructions, which LLVM lowers to those of the CPU (two AVX2 registers, four NEON
+registers, …). Only dot products (here and in `kquants.matmul`) and permutations of bytes name an instruction.
 """
 
 from kquants.simd.bf16 import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Addresses; scalars in memory; what threads share.
+"""Memory: address arithmetic, loads and stores of scalars, prefetches, atomic operations.
 
 Addresses are plain integers in bytes; nothing here checks a bound.
 """
@@ -23,24 +23,24 @@ def pointer(b: ir.IRBuilder, address: Any, to: ir.Type) -> Any:
 
 
 def at(b: ir.IRBuilder, address: Any, *offsets: Any) -> Any:
-    """An address some bytes on; offsets are ints or values of the compiler."""
+    """The address plus offsets in bytes: ints or LLVM values."""
     for offset in offsets:
         address = b.add(address, _LONG(offset) if isinstance(offset, int) else offset)
     return address
 
 
 def at_strides(b: ir.IRBuilder, address: Any, stride: Any, n: int) -> list[Any]:
-    """Addresses: the one given, and `stride` bytes on from one to the next."""
+    """`n` addresses `stride` bytes apart, the first of them the one given."""
     return [b.add(address, b.mul(stride, _LONG(i))) for i in range(n)]
 
 
 def times(b: ir.IRBuilder, n: Any, size: int) -> Any:
-    """n · size, of an int or a value of the compiler."""
+    """n · size, where n is an int or an LLVM value."""
     return n * size if isinstance(n, int) else b.mul(n, _LONG(size))
 
 
 def load(b: ir.IRBuilder, address: Any, element: ir.Type) -> Any:
-    """What lies at an address."""
+    """Load an element, scalar or vector, from an address."""
     return b.load(pointer(b, address, element), align=1)
 
 
@@ -79,19 +79,21 @@ store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
-def ask(b: ir.IRBuilder, address: Any, level: Level, *, to_write: bool = False) -> None:
-    """Ask for a cache line that will be read, or written; any address is allowed."""
+def emit_prefetch(b: ir.IRBuilder, address: Any, level: Level, *, to_write: bool = False) -> None:
+    """Prefetch the cache line at an address, to be read or written; any address is allowed."""
     call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(int(to_write)), _INT(level), _INT(1))
 
 
-prefetch_to_write = define(types.none, types.int64)(lambda b, address: ask(b, address, Level.FIRST, to_write=True))
-prefetch = define(types.none, types.int64)(lambda b, address: ask(b, address, level_soon()))
-prefetch_once = define(types.none, types.int64)(lambda b, address: ask(b, address, level_once()))
+prefetch_to_write = define(types.none, types.int64)(
+    lambda b, address: emit_prefetch(b, address, Level.FIRST, to_write=True)
+)
+prefetch = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, level_soon()))
+prefetch_once = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, level_once()))
 
 
 @inline
-def fetch_lines(address: int, count: int, stride: int) -> None:
-    """Ask for `count` cache lines, `stride` bytes apart."""
+def prefetch_lines(address: int, count: int, stride: int) -> None:
+    """Prefetch `count` cache lines, `stride` bytes apart."""
     for i in range(count):
         prefetch(address + i * stride)
 
@@ -103,7 +105,7 @@ def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
     call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.IntType(1)(0))
 
 
-# --- threads -------------------------------------------------------------------------------------------
+# --- atomic operations ---------------------------------------------------------------------------------
 
 
 @define(types.int64, types.int64, types.int64)
@@ -114,17 +116,17 @@ def atomic_add(b: ir.IRBuilder, address: Any, value: Any) -> Any:
 
 @define(types.int64, types.int64)
 def atomic_load(b: ir.IRBuilder, address: Any) -> Any:
-    """The int64 at an address; what another thread wrote before it is visible afterwards."""
+    """The int64 at an address; what the thread that stored it wrote before is visible afterwards."""
     return b.load_atomic(pointer(b, address, _LONG), "seq_cst", 8)
 
 
 @define(types.none, types.int64, types.int64)
 def atomic_store(b: ir.IRBuilder, address: Any, value: Any) -> None:
-    """Write the int64 at an address, after all that this thread wrote before."""
+    """Write the int64 at an address; threads that see it also see what this thread wrote before."""
     b.store_atomic(value, pointer(b, address, _LONG), "seq_cst", 8)
 
 
 @define(types.none)
 def fence(b: ir.IRBuilder) -> None:
-    """What this thread wrote before is visible to others before it reads what comes next."""
+    """A full memory fence: what this thread wrote before is visible to others before its next read."""
     b.fence("seq_cst")

@@ -1,8 +1,8 @@
-"""How threads wait for each other: they spin, then yield to other programs, then block; and the clock.
+"""The barrier between ops. Waiting threads spin, then yield to other programs, then sleep.
 
-A thread that waits for a word of the control block (see `kquants.threadpool.jobs`) to change yields after some 5 µs, as
-another program may need the core, and blocks after some 30 µs more, which is longer than the threads of an undisturbed
-op differ: then the missing thread needs this core more than we do. Where there is no futex it begins anew.
+A waiting thread yields after about 5 µs, as another program may need the core. It sleeps after about 30 µs more: the
+threads of an undisturbed op differ by less, so then the missing thread needs this core. Without a futex, threads never
+sleep: they spin and yield over and over.
 """
 
 from typing import Any
@@ -12,28 +12,25 @@ from numba import types
 from numba.extending import intrinsic
 
 from kquants.compiler.decorators import inline
-from kquants.layout import (
-    ARRIVALS,
-    CLOCK,
-    CLOCK_ID,
-    FUTEX,
+from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
+from kquants.threadpool.control_block import (
+    ARRIVED,
     FUTEX_NUMBER,
     GENERATION,
-    GIVE_WAY,
     JOB,
-    JOB_NUMBER,
-    NOW,
-    NOW_NS,
+    MAX_JOB_THREADS,
     STOP,
     STOPPED,
+    SYSCALL,
     WAITERS,
+    YIELD,
 )
-from kquants.simd import atomic_add, atomic_load, atomic_store, load_i64
 
 _SPINS = 400
 """Pauses before a waiting thread yields."""
+
 _YIELDS = 60
-"""Yields before it blocks."""
+"""Yields before it sleeps."""
 
 _WAIT, _WAKE = 128, 129
 """FUTEX_WAIT_PRIVATE and FUTEX_WAKE_PRIVATE."""
@@ -42,8 +39,8 @@ _LONG = ir.IntType(64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _call_system(context: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
-    """Call a C function that takes up to five integers: libc's variadic `syscall`, or a plain one."""
+def _call_variadic(context: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+    """Call a C function of up to five integers: libc's variadic `syscall`, or a plain one."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         function = ir.FunctionType(_LONG, [_LONG], var_arg=True)
@@ -54,20 +51,8 @@ def _call_system(context: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: 
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _call_clock(context: Any, address: Any, which: Any, place: Any) -> Any:
-    """Call clock_gettime, or a function that needs no arguments; what it returns. (Apple's Arm passes variadic
-    arguments elsewhere, so that this cannot be `_call_system`.)"""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        function = ir.FunctionType(_LONG, [_LONG, _LONG])
-        return builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
-
-    return types.int64(*[types.int64] * 3), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def _pause(context: Any) -> Any:
-    """Tell the CPU that this is a spin loop; where there is no such instruction, do nothing."""
+    """The CPU's hint for spin loops, on CPUs that have one."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         triple = builder.module.triple
@@ -79,57 +64,47 @@ def _pause(context: Any) -> Any:
 
 
 @inline
-def changes(control: int, word: int, value: int, yields: int) -> bool:
-    """Spin, then yield, while a word of the control block has this value; whether that ended before the yields did."""
+def wait_for_change(control: int, word: int, value: int, yields: int) -> bool:
+    """Spin, then yield up to `yields` times, while a word of the control block holds `value`.
+
+    Returns whether the word has changed.
+    """
     tries = 0
     while atomic_load(control + word) == value:
         tries += 1
         if tries < _SPINS:
             _pause()
         elif tries < _SPINS + yields:
-            _call_system(load_i64(control + GIVE_WAY), 0, 0, 0, 0, 0)
+            _call_variadic(load_i64(control + YIELD), 0, 0, 0, 0, 0)
         else:
             return False
     return True
 
 
 @inline
-def meet(control: int) -> bool:
-    """Wait until all threads of the job are here; the last one decides for all whether to stop."""
+def wait_at_barrier(control: int) -> bool:
+    """Wait until all threads of the job have arrived. Returns whether the job was stopped: the last thread to arrive
+    decides that for all."""
     generation, job = atomic_load(control + GENERATION), load_i64(control + JOB)
-    team = job % JOB_NUMBER
-    if atomic_add(control + ARRIVALS, 1) == team - 1:
-        atomic_store(control + ARRIVALS, 0)
+    threads = job % MAX_JOB_THREADS
+    if atomic_add(control + ARRIVED, 1) == threads - 1:
+        atomic_store(control + ARRIVED, 0)
         atomic_store(control + STOPPED, atomic_load(control + STOP))
         atomic_add(control + GENERATION, 1)
         if atomic_load(control + WAITERS) != 0:
-            _futex(control, _WAKE, team)
+            _futex(control, _WAKE, threads)
     else:
-        while not changes(control, GENERATION, generation, _YIELDS):
-            if load_i64(control + FUTEX) != 0:
+        while not wait_for_change(control, GENERATION, generation, _YIELDS):
+            if load_i64(control + SYSCALL) != 0:
                 atomic_add(control + WAITERS, 1)
                 _futex(control, _WAIT, generation & 0xFFFFFFFF)  # sleeps only if the (low) word still holds that
                 atomic_add(control + WAITERS, -1)
-    # Where the job was stopped, those who come late to know it may find what another job without them wrote since.
+    # A thread that leaves the barrier of a stopped job late may find STOPPED rewritten by the next job, which runs
+    # without it: hence the look at the job word.
     return atomic_load(control + STOPPED) != 0 or atomic_load(control + JOB) != job
 
 
 @inline
 def _futex(control: int, operation: int, value: int) -> None:
-    address, number = load_i64(control + FUTEX), load_i64(control + FUTEX_NUMBER)
-    _call_system(address, number, control + GENERATION, operation, value, 0)
-
-
-@inline
-def milliseconds(control: int) -> int:
-    """What the clock of the control block shows; only thread 0 may look."""
-    shown = _call_clock(load_i64(control + CLOCK), load_i64(control + CLOCK_ID), control + NOW)
-    if load_i64(control + CLOCK_ID) < 0:  # one that returns them
-        return shown
-    return load_i64(control + NOW) * 1000 + load_i64(control + NOW_NS) // 1_000_000
-
-
-@inline
-def is_past(control: int, until: int) -> bool:
-    """Whether the clock shows this many milliseconds, or more; never if they are 0."""
-    return until != 0 and milliseconds(control) >= until
+    address, number = load_i64(control + SYSCALL), load_i64(control + FUTEX_NUMBER)
+    _call_variadic(address, number, control + GENERATION, operation, value, 0)

@@ -1,141 +1,130 @@
-"""Jobs: how a team of threads is given a program, runs it together, and waits for the next.
+"""Jobs: a program is submitted to the pool, its threads run it together, and the workers wait for the next.
 
-Thread 0 is whoever posts a job and takes part in it; the others serve. While a reply is written, jobs follow each other
-within a millisecond or two: a server looks out for the next one for as long, and begins with it at once, where to wake
-a sleeping thread would take 0.05 to 0.3 ms. Then it says that it sleeps and returns, to be called again with the
-next job. As it looks once more after that, a job is either seen, or its poster sees that it must wake somebody.
+Thread 0 is the caller: it submits a job and takes part in it. The other threads are workers. While a reply is decoded,
+jobs follow each other within a millisecond or two. A worker polls for the next job that long and starts it at once,
+where waking a sleeping thread would take 0.05 to 0.3 ms. Then it sets SLEEPING and returns; Python calls it again with
+the next job. After setting SLEEPING it polls once more: so either the worker sees a new job, or the caller sees that it
+must wake the worker.
 
-A job is for the first so many threads of the team. A server that it is not for reads no more of it than that, and goes
-to sleep: the job may end and another begin without it.
+A job is for the first threads of the pool, `threads` of them. A worker beyond these reads nothing of it but the job
+word, and goes to sleep: the job may end and another begin without it.
 
-Where its caller has signals to handle, thread 0 returns after a while, work done or not, to be called again.
-
-The control block holds int64 words, on cache lines of their own where threads write them at different times:
-
-    arrivals, generation, stop, stopped, waiters    see `kquants.threadpool.barrier`
-    job         its number and how many threads it is for, in one word; then the addresses of program and batch, and how
-                many ops there are
-    team        how many threads there are; then what they wait with: the addresses of sched_yield and of syscall (or
-                0), and the number of the futex system call
-    clock       the address of clock_gettime, and which clock; then seconds and nanoseconds, which it writes. Below 0,
-                that is a function that returns milliseconds
-    lines       a line of each thread: the last job that it is done with; whether it sleeps (thread 0 never does); and
-                for thread 0 the op where it goes on
-    counters    of each thread, from a cache line on, one per op: how many units of the thread's share are taken. (Where
-                those of an op lay side by side, one line went to and fro between the threads' caches: decode of 13M
-                took 1 to 2 % more on a Granite Rapids, of 1.2B 0 to 1 %)
+Where Python handles signals in the calling thread, thread 0 returns after some time, finished or not, to be called
+again.
 """
 
 from kquants.compiler.decorators import inline, kernel
-from kquants.layout import (
-    BATCH,
-    DONE,
-    JOB,
-    JOB_NUMBER,
-    LINE_BYTES,
-    LINES,
-    OPS,
-    PLACE,
-    PROGRAM,
-    SLEEPS,
-    TEAM,
-    counters_bytes,
-)
 from kquants.records import OP_WORDS
 from kquants.simd import atomic_add, atomic_load, atomic_store, fence, load_i64, store_i64
-from kquants.threadpool.barrier import changes, meet, milliseconds
-from kquants.threadpool.interpreter import head_of, work_on
+from kquants.threadpool.barrier import wait_at_barrier, wait_for_change
+from kquants.threadpool.clock import clock_ms
+from kquants.threadpool.control_block import (
+    BATCH,
+    DONE_JOB,
+    JOB,
+    MAX_JOB_THREADS,
+    OPS,
+    PROGRAM,
+    RESUME_OP,
+    SLEEPING,
+    THREAD_COUNT,
+    THREAD_STATE_BYTES,
+    THREAD_STATES,
+    counters_bytes,
+)
+from kquants.threadpool.interpreter import header_of, run_op
 
-_PATIENCE = 4000
-"""Yields in which a server looks out for the next job: 2 ms on an idle core.
+_POLL_YIELDS = 4000
+"""Yields while a worker polls for the next job: 2 ms on an idle core.
 
-After a step that read all weights Python's code comes from memory anew: between two steps of a model with a vocabulary
-of 128,000 it takes 0.5 to 0.75 ms. With 0.5 ms of patience the servers had to be woken for nine tokens of ten, which
-cost a 1.2B file 1.0 to 1.4 % of its speed, beside a busy program, too."""
+After a step that read all weights, Python's code comes from memory anew: with a vocabulary of 128,000 tokens, 0.5 to
+0.75 ms pass between two steps. With 0.5 ms of polling, workers slept before nine tokens of ten (a 1.2B file decoded 1.0
+to 1.4 % slower, also beside a busy program).
+"""
 
 
-_apart = inline(counters_bytes)
+_stride = inline(counters_bytes)
 """Bytes from the counters of a thread to those of the next."""
 
 
-@kernel("post", arguments=5)
-def post(control: int, program: int, ops: int, batch: int, threads: int) -> None:
-    """Give the first `threads` of the team a job: `ops` ops of a program over a batch.
+@kernel("submit_job", arguments=5)
+def submit_job(control: int, program: int, ops: int, batch: int, threads: int) -> None:
+    """Give the first `threads` of the pool a job: `ops` ops of a program over a batch.
 
-    Afterwards the control block tells truly who of them must be woken.
+    When this returns, SLEEPING tells of each of them whether it must be woken.
     """
     for me in range(threads):
-        counters = _counters(control) + me * _apart(ops)
+        counters = _counters(control) + me * _stride(ops)
         for i in range(ops):
             store_i64(counters + 8 * i, 0)
     store_i64(control + PROGRAM, program)
     store_i64(control + OPS, ops)
     store_i64(control + BATCH, batch)
-    store_i64(control + LINES + PLACE, 0)
-    atomic_store(control + JOB, (load_i64(control + JOB) // JOB_NUMBER + 1) * JOB_NUMBER + threads)
+    store_i64(control + THREAD_STATES + RESUME_OP, 0)
+    atomic_store(control + JOB, (load_i64(control + JOB) // MAX_JOB_THREADS + 1) * MAX_JOB_THREADS + threads)
     fence()
 
 
-@kernel("take_part", arguments=3)
-def take_part(control: int, scratch: int, longest: int) -> None:
-    """Work on the last job as thread 0, with its own memory, until all are done with it; nothing if that is so.
+@kernel("run_caller", arguments=3)
+def run_caller(control: int, scratch: int, limit_ms: int) -> None:
+    """Run the last job as thread 0 until all its threads have finished it; return at once if thread 0 has already.
 
-    After `longest` milliseconds, if not 0, it returns after the next chunk of work, to be called again.
+    With `limit_ms` not 0, return after the first chunk of work that ends later than that, to be called again.
     """
-    _work(control, scratch, 0, control + LINES, milliseconds(control) + longest if longest else 0)
+    _run_job(control, scratch, 0, control + THREAD_STATES, clock_ms(control) + limit_ms if limit_ms else 0)
 
 
-@kernel("serve", arguments=3)
-def serve(control: int, scratch: int, me: int) -> None:
-    """Work as thread `me` on the last job, if it is asked for that, and on those that follow within a moment."""
-    line = control + LINES + LINE_BYTES * me
+@kernel("run_worker", arguments=3)
+def run_worker(control: int, scratch: int, me: int) -> None:
+    """Run the last job as thread `me`, if it is for this thread, then those that follow while it polls."""
+    state = control + THREAD_STATES + THREAD_STATE_BYTES * me
     awake = True
     while awake:
-        atomic_store(line + SLEEPS, 0)
-        while _is_asked(control, me, line):
-            _work(control, scratch, me, line, 0)
-            changes(control, JOB, load_i64(line + DONE), _PATIENCE)
-        atomic_add(line + SLEEPS, 1)
-        awake = _is_asked(control, me, line)
+        atomic_store(state + SLEEPING, 0)
+        while _has_job(control, me, state):
+            _run_job(control, scratch, me, state, 0)
+            wait_for_change(control, JOB, load_i64(state + DONE_JOB), _POLL_YIELDS)
+        atomic_add(state + SLEEPING, 1)
+        awake = _has_job(control, me, state)
 
 
 @inline
-def _is_asked(control: int, me: int, line: int) -> bool:
-    """Whether the last job is for this thread, too, and not done with by it."""
+def _has_job(control: int, me: int, state: int) -> bool:
+    """Whether the last job is for this thread, and the thread has not finished it."""
     job = atomic_load(control + JOB)
-    return job != load_i64(line + DONE) and me < job % JOB_NUMBER
+    return job != load_i64(state + DONE_JOB) and me < job % MAX_JOB_THREADS
 
 
 @inline
 def _counters(control: int) -> int:
-    """Where the counters of the first thread lie."""
-    return control + LINES + LINE_BYTES * load_i64(control + TEAM)
+    """Address of the first thread's counters."""
+    return control + THREAD_STATES + THREAD_STATE_BYTES * load_i64(control + THREAD_COUNT)
 
 
 @inline
-def _work(control: int, scratch: int, me: int, line: int, until: int) -> None:
-    """Work on a job that this thread is asked for, from where it left it on."""
-    if _is_asked(control, me, line):
-        job = load_i64(control + JOB)  # the same still, as it does not end without this thread
-        if _walk(control, scratch, me, line, job % JOB_NUMBER, until):
-            atomic_store(line + DONE, job)
+def _run_job(control: int, scratch: int, me: int, state: int, deadline: int) -> None:
+    """Run a job that this thread has, from where the thread left it."""
+    if _has_job(control, me, state):
+        job = load_i64(control + JOB)  # the same job: it does not end without this thread
+        if _run_program(control, scratch, me, state, job % MAX_JOB_THREADS, deadline):
+            atomic_store(state + DONE_JOB, job)
 
 
 @inline
-def _walk(control: int, scratch: int, me: int, line: int, threads: int, until: int) -> bool:
-    """Do this thread's part of the ops of a program, until all its threads are at its end, or stopped.
+def _run_program(control: int, scratch: int, me: int, state: int, threads: int, deadline: int) -> bool:
+    """Run this thread's part of the ops of a program, until all its threads have reached the end or were stopped.
 
-    False if it left before, at `until`; its line then tells where it was.
+    Returns False if the thread left at the deadline; RESUME_OP then tells where it was.
     """
     program, batch, ops = load_i64(control + PROGRAM), load_i64(control + BATCH), load_i64(control + OPS)
-    counters, apart = _counters(control), _apart(ops)
-    begun = load_i64(line + PLACE)  # ops that this thread has begun with
+    counters, stride = _counters(control), _stride(ops)
+    begun = load_i64(state + RESUME_OP)  # ops that this thread has begun
     for i in range(max(0, begun - 1), ops):
         op = program + i * OP_WORDS * 8
-        if i >= begun and head_of(op).meet != 0 and meet(control):
+        if i >= begun and header_of(op).barrier != 0 and wait_at_barrier(control):
             return True
-        if not work_on(op, batch, control, counters + 8 * i, apart, scratch, me, threads, until):
-            store_i64(line + PLACE, i + 1)
+        if not run_op(op, batch, control, counters + 8 * i, stride, scratch, me, threads, deadline):
+            store_i64(state + RESUME_OP, i + 1)
             return False
-    meet(control)
+    wait_at_barrier(control)
     return True

@@ -10,7 +10,7 @@ from edgellm.engine.batch import Batch
 from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.protocol import Segment
 from edgellm.engine.rotations import Rotations
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 ROPE = Rope(frequencies=np.array([1.0, 0.1]), magnitude=1.0, halves=True)
 

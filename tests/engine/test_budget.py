@@ -23,7 +23,7 @@ from edgellm.options import LoadOptions
 from edgellm.perf.plan import make_plan
 from edgellm.system import machine
 from edgellm.system.folders import cache_folder
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 from support.chat_model import write_chat_model
 from support.gpus import TINY, adapter, some_ids
 from support.model_file import ModelFile

@@ -23,7 +23,7 @@ from edgellm.options import LoadOptions
 from edgellm.perf.plan import make_plan
 from edgellm.system.folders import cache_folder
 from kquants import jit
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 from support import ROOT
 from support.model_file import ModelFile
 

@@ -17,7 +17,7 @@ from edgellm.engine.webgpu import device, opening
 from edgellm.engine.webgpu import matmul as products
 from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.shaders import FORMATS
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 from support.gpus import TINY, adapter, gpu_of, logits, opened, some_ids
 from support.make_gguf import write_model
 from support.model_file import ModelFile

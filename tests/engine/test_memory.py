@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kquants.layout import PAGE, PAGE_SIZES, layer_page_bytes
+from kquants.kv_layout import PAGE, PAGE_SIZES, layer_page_bytes
 from support.model_file import ModelFile
 
 LARGE: dict[str, Any] = {"width": 1024, "layers": 5, "heads": 16, "kv_heads": 4, "ffn": 3584, "types": "Q8_0"}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgellm import Model
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from kquants.layout import PIECE
-from kquants.records import AddBias, NormHeads
+from kquants.records import AddBiasOp, HeadNormOp
 from support.fuzz_gguf import damaged
 from support.kernels import batch_record, fenced, guarded, op_record, padded_rows, run_op, same_bits
 from support.make_gguf import write_model
@@ -38,7 +38,7 @@ def test_a_bias_is_added_once_and_padding_stays_zero(n: int) -> None:
     rng = np.random.default_rng(n)
     x, bias = rng.standard_normal((3, n)).astype(F32), rng.standard_normal(n).astype(F32)
     y, units = padded_rows(x), 3 * -(-n // PIECE)
-    given = AddBias(y=y, y_bytes=y[0].nbytes, bias=fenced(bias), n=n)
+    given = AddBiasOp(y=y, y_bytes=y[0].nbytes, bias=fenced(bias), n=n)
     run_op(op_record("add_bias", given), batch_record(3), units)
     assert same_bits(y, padded_rows(x + bias))
 
@@ -50,7 +50,7 @@ def test_each_head_is_normed_for_itself(heads: int, head_dim: int) -> None:
     weight, eps = rng.standard_normal(head_dim).astype(F32), 1e-6
     rows = guarded((3, heads * head_dim + 8), F32)
     rows[:, : heads * head_dim] = x.reshape(3, -1)
-    given = NormHeads(x=rows, x_bytes=rows[0].nbytes, weight=fenced(weight), head_dim=head_dim, heads=heads, eps=eps)
+    given = HeadNormOp(x=rows, x_bytes=rows[0].nbytes, weight=fenced(weight), head_dim=head_dim, heads=heads, eps=eps)
     run_op(op_record("norm_heads", given), batch_record(3), 3)
     wide = x.astype(np.float64)
     exact = wide / np.sqrt((wide**2).mean(axis=2, keepdims=True) + np.array(eps, F32)) * weight

@@ -15,7 +15,7 @@ import pytest
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES
-from kquants.records import Product
+from kquants.records import MatmulOp
 from support import with_support
 from support.kernels import addresses, batch_record, op_record
 from support.thread_chains import F32, OPS, Chain, new_pool
@@ -113,7 +113,7 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_op(any_pool: ThreadPool) -> None
     # Every row of W is the same memory, and an op takes seconds.
     units, columns = 400_000, 8192
     w, x, y = np.ones(columns, F32), np.ones(columns, F32), np.full(16 * units, np.nan, F32)
-    given = Product(
+    given = MatmulOp(
         w=w, rows=16 * units, columns=columns, row_bytes=0, x=x, x_bytes=x.nbytes, y=y, y_bytes=y.nbytes, accumulate=0
     )
     op = op_record("matmul_f32", given, units=units)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES, THREAD, THREADS, matmul_scratch
-from kquants.records import Product
+from kquants.records import MatmulOp
 from support.kernels import addresses, batch_record, guarded, op_record
 from support.thread_chains import F32, Chain, new_pool
 
@@ -119,10 +119,10 @@ def test_ops_that_need_not_meet() -> None:
     line = 2048
 
     def op(i: int, given: NDArray[np.float32], to: NDArray[np.float32], meet: bool) -> NDArray[np.int64]:
-        arguments = Product(
+        arguments = MatmulOp(
             w=w[i], rows=512, columns=512, row_bytes=line, x=given, x_bytes=line, y=to, y_bytes=line, accumulate=0
         )
-        return op_record("matmul_f32", arguments, units=32, meet=meet)
+        return op_record("matmul_f32", arguments, units=32, barrier=meet)
 
     ops = [op(0, x, y[0], True), op(1, x, y[1], False), op(2, x, y[2], False), op(3, y[2], z, True)]
     program, batch = np.stack(ops), batch_record(1)
@@ -139,7 +139,7 @@ def test_every_unit_is_done_once(pool: ThreadPool) -> None:
     # Accumulating, a unit that is done twice shows as much as one that is left out.
     for tiles in (1, 2, 15, 16, 17, 100, 1001):
         w, x, y = np.ones((16 * tiles, 1), F32), np.ones((1, 16), F32), np.zeros((1, 16 * tiles), F32)
-        given = Product(
+        given = MatmulOp(
             w=w, rows=16 * tiles, columns=1, row_bytes=4, x=x, x_bytes=64, y=y, y_bytes=y[0].nbytes, accumulate=1
         )
         op = op_record("matmul_f32", given, units=tiles)

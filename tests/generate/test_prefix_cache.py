@@ -15,7 +15,7 @@ from edgellm import Chat, EdgeLLMError, Model
 from edgellm.engine.hostpages import HostPages
 from edgellm.generate.prefix_cache import MOST, WORTH, Branches
 from edgellm.generate.session import Cancel, Session
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence
 

@@ -17,7 +17,7 @@ from edgellm.engine.protocol import Stopped
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Cancel, Session
 from edgellm.generate.speculation import MOST, Speculation, Wager
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from kquants.layout import (
-    ATTENTION_QUERIES,
-    MOST_PARTS,
-    MOST_SHARED_ROWS,
-    MOST_SHARES,
+from kquants.kv_layout import (
+    MAX_KV_SPLITS,
+    MAX_PARTIALS,
+    MAX_SPLIT_ROWS,
+    QUERY_TILE,
     attention_scratch,
-    padded,
-    part_bytes,
+    padded_head_dim,
+    partial_bytes,
 )
-from kquants.records import Attention
+from kquants.records import AttentionOp
 from support.kernels import Array, guarded, op_record, run_op, same_bits
 from support.kv_pages import EXTRA, F32, KINDS, TYPES, Pages, Rows, Shape, quantized, store_record
 
@@ -34,8 +34,8 @@ def attend(
     queries = np.hstack([q.reshape(len(q), width), np.full((len(q), EXTRA), np.nan, F32)])
     n, outputs = (len(q), False) if wanted is None else (len(wanted), True)
     out = guarded((n, width + EXTRA), F32)
-    parts = guarded((MOST_PARTS, shape.heads, part_bytes(padded(shape.head_dim))), np.uint8)
-    arguments = Attention(
+    parts = guarded((MAX_PARTIALS, shape.heads, partial_bytes(padded_head_dim(shape.head_dim))), np.uint8)
+    arguments = AttentionOp(
         q=queries,
         q_bytes=queries[0].nbytes,
         out=out,
@@ -45,12 +45,12 @@ def attend(
         head_dim=shape.head_dim,
         page_offset=shape.layer_bytes,
         scale=scale,
-        parts=parts,
+        partials=parts,
     )
     scratch = attention_scratch(shape.head_dim)
     op, merge = (op_record(name, arguments, outputs=outputs) for name in (f"attention_{shape.kv}", "attention_merge"))
-    run_op(op, rows.record, (MOST_SHARES + n) * shape.kv_heads, scratch)
-    run_op(merge, rows.record, MOST_SHARED_ROWS * shape.kv_heads, scratch)
+    run_op(op, rows.record, (MAX_KV_SPLITS + n) * shape.kv_heads, scratch)
+    run_op(merge, rows.record, MAX_SPLIT_ROWS * shape.kv_heads, scratch)
     assert same_bits(out[:, width:].copy(), guarded((n, EXTRA), F32)), "wrote past the row"
     result: Array = out[:, :width].reshape(n, *q.shape[1:]).copy()
     return result
@@ -95,7 +95,7 @@ def seen_by(shape: Shape, q: Array, scale: float) -> Array:
     if shape.kv != "q8_0":
         return q
     factor = F32(F32(scale) * F32(np.log2(np.e)))
-    ints, scales = quantized(q * factor, padded(shape.head_dim))
+    ints, scales = quantized(q * factor, padded_head_dim(shape.head_dim))
     exact = ints.astype(np.float64) * np.repeat(scales, 32, axis=-1)[..., : ints.shape[-1]]
     result: Array = exact[..., : shape.head_dim] / (np.log2(np.e) * float(F32(scale)))
     return result
@@ -166,7 +166,7 @@ def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int,
     assert same_bits(attend(shape, pages, tables, visible, q, 0.25, wanted[-1:]), together[-1:])
 
 
-LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (ATTENTION_QUERIES + 4, 1, 8)]
+LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (QUERY_TILE + 4, 1, 8)]
 
 
 @pytest.mark.parametrize("kv", KINDS)
@@ -191,7 +191,7 @@ def test_long_rows_are_shared_out_with_the_same_bits(heads: int, kv_heads: int, 
         )
         alone = attend(shape, pages, tables[row : row + 1], [n], q[row : row + 1], scale)
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
-    more = MOST_SHARED_ROWS + 1 - len(visible)
+    more = MAX_SPLIT_ROWS + 1 - len(visible)
     wanted = [0, 1, 3, 8, 9]
     some = attend(shape, pages, tables, visible, q, scale, wanted)
     assert same_bits(some, together[wanted]), "rows whose logits are wanted, alone"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kquants import jit
-from kquants.compiler import cache as kept
-from kquants.compiler.cache import Folder
+from kquants.compiler import cache
+from kquants.compiler.cache import KernelCache
 from support.package import SMALL
 
 DAY_S = 24 * 60 * 60
@@ -20,11 +20,11 @@ posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSI
 
 
 @pytest.fixture(params=["open", "by path"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Folder]:
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KernelCache]:
     """A folder as all systems have it, and as Windows does, where files of open folders cannot be named."""
-    with kept.opened(tmp_path) as opened:
+    with cache.open_cache(tmp_path) as opened:
         assert opened
-        yield opened if request.param == "open" else Folder(tmp_path, None)
+        yield opened if request.param == "open" else KernelCache(tmp_path, None)
 
 
 def names(folder: Path) -> set[str]:
@@ -37,7 +37,7 @@ def aged(path: Path, days: int) -> Path:
     return path
 
 
-def test_what_is_written_is_read(folder: Folder) -> None:
+def test_what_is_written_is_read(folder: KernelCache) -> None:
     folder.write(NAME, b"code")
     assert folder.read(NAME) == b"code"
     folder.write(NAME, b"other code")
@@ -46,13 +46,13 @@ def test_what_is_written_is_read(folder: Folder) -> None:
     assert folder.read("missing.o") is None
 
 
-def test_a_file_under_the_name_of_another_is_damaged(folder: Folder) -> None:
+def test_a_file_under_the_name_of_another_is_damaged(folder: KernelCache) -> None:
     folder.write(NAME, b"code")
     (folder.path / NAME).rename(folder.path / f"other-{'0a' * 10}.o")
     assert folder.read(f"other-{'0a' * 10}.o") is None
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(folder: Folder) -> None:
+def test_a_file_that_cannot_be_written_leaves_nothing(folder: KernelCache) -> None:
     (folder.path / NAME).mkdir()
     with pytest.raises(OSError):
         folder.write(NAME, b"code")
@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(folder: Folder) -> None:
 
 
 @posix
-def test_what_is_no_file_is_not_waited_for(folder: Folder) -> None:
+def test_what_is_no_file_is_not_waited_for(folder: KernelCache) -> None:
     os.mkfifo(folder.path / NAME)
     (folder.path / "folder.o").mkdir()
     assert folder.read(NAME) is None
@@ -68,7 +68,7 @@ def test_what_is_no_file_is_not_waited_for(folder: Folder) -> None:
 
 
 @posix
-def test_a_link_in_place_of_a_file_is_not_followed(folder: Folder) -> None:
+def test_a_link_in_place_of_a_file_is_not_followed(folder: KernelCache) -> None:
     folder.write(NAME, b"code")
     aside = (folder.path / NAME).rename(folder.path / "aside")
     (folder.path / NAME).symlink_to(aside)
@@ -77,14 +77,14 @@ def test_a_link_in_place_of_a_file_is_not_followed(folder: Folder) -> None:
 
 @posix
 @pytest.mark.parametrize(("mode", "is_read"), [(0o600, True), (0o644, True), (0o664, False), (0o602, False)])
-def test_a_file_to_which_others_may_write_is_not_read(mode: int, is_read: bool, folder: Folder) -> None:
+def test_a_file_to_which_others_may_write_is_not_read(mode: int, is_read: bool, folder: KernelCache) -> None:
     folder.write(NAME, b"code")
     (folder.path / NAME).chmod(mode)
     assert (folder.read(NAME) == b"code") == is_read
 
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only the superuser gives files away")
-def test_the_file_of_another_user_is_not_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_another_user_is_not_read(folder: KernelCache, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write(NAME, b"code")
     monkeypatch.setattr(os, "getuid", lambda: 2)
     assert folder.read(NAME) == b"code", "the superuser's is"
@@ -96,25 +96,25 @@ def test_the_file_of_another_user_is_not_read(folder: Folder, monkeypatch: pytes
 def test_a_link_in_place_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "cache").symlink_to("elsewhere")
-    with kept.opened(tmp_path / "cache") as own:
+    with cache.open_cache(tmp_path / "cache") as own:
         assert own, "a person's own link, to a larger disk, say"
         own.write(NAME, b"code")
     assert names(tmp_path / "elsewhere") == {NAME}
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
-    monkeypatch.setattr(kept, "_SUPERUSER", -1)
-    monkeypatch.setattr(kept, "_is_trusted", lambda status: True)  # wherever it leads
-    with kept.opened(tmp_path / "cache") as another:
+    monkeypatch.setattr(cache, "_SUPERUSER", -1)
+    monkeypatch.setattr(cache, "_is_trusted", lambda status: True)  # wherever it leads
+    with cache.open_cache(tmp_path / "cache") as another:
         assert another is None
 
 
 @posix
 def test_a_folder_that_is_replaced_stays_the_one_that_was_checked(tmp_path: Path) -> None:
-    with kept.opened(tmp_path / "cache") as folder:
+    with cache.open_cache(tmp_path / "cache") as folder:
         assert folder
         folder.write(NAME, b"code")
         (tmp_path / "cache").rename(tmp_path / "away")
-        with kept.opened(tmp_path / "cache") as other:
+        with cache.open_cache(tmp_path / "cache") as other:
             assert other
             other.write(NAME, b"evil")
         assert folder.read(NAME) == b"code"
@@ -141,7 +141,7 @@ def test_a_race_is_never_lost(swapped: str, tmp_path: Path) -> None:
     """While somebody exchanges what is trusted for what is not, and back, nothing of the latter is read."""
     good, evil, seen = tmp_path / "cache", tmp_path / "evil", set[bytes | None]()
     for path, content in ((good, b"code"), (evil, b"evil")):
-        with kept.opened(path) as folder:
+        with cache.open_cache(path) as folder:
             assert folder
             folder.write(NAME, content)
     pair = (good, evil) if swapped == "folder" else (good / NAME, evil / NAME)
@@ -149,14 +149,14 @@ def test_a_race_is_never_lost(swapped: str, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", EXCHANGE, *pair, tmp_path / "third"]) as another:
         left = 5000
         while left:
-            with kept.opened(good) as folder:
+            with cache.open_cache(good) as folder:
                 seen.add(folder.read(NAME) if folder else None)
             left -= len(seen) > 1  # the other process has begun
         another.kill()
     assert seen == {None, b"code"}
 
 
-def test_what_nobody_has_read_for_long_is_removed(folder: Folder) -> None:
+def test_what_nobody_has_read_for_long_is_removed(folder: KernelCache) -> None:
     ours = [NAME, f"matmul_q4_k-emulated-{'0a' * 10}.o", f"closures-{'0a' * 10}.index", f"{'0a' * 8}.tmp"]
     theirs = ["hello.o", "speeds.json", "matmul_q4_k-0123456789abcdef.o", f"Hello-{'0a' * 10}.o", "abandoned.tmp"]
     path = folder.path
@@ -167,30 +167,30 @@ def test_what_nobody_has_read_for_long_is_removed(folder: Folder) -> None:
     aged(path / f"folder-{'0a' * 10}.o", 100)
     folder.write(f"young-{'0a' * 10}.o", b"code")
     assert folder.read(ours[0]) == b"code"
-    folder.remove_unused()
+    folder.evict_unused()
     assert names(path) == {ours[0], *theirs, f"folder-{'0a' * 10}.o", f"young-{'0a' * 10}.o"}
 
 
-def test_ninety_days_count_from_a_read_that_left_no_trace(folder: Folder) -> None:
+def test_ninety_days_count_from_a_read_that_left_no_trace(folder: KernelCache) -> None:
     folder.write(NAME, b"code")
     path = aged(folder.path / NAME, 98)  # and read nine days later
-    folder.remove_unused()
+    folder.evict_unused()
     assert path.exists()
     aged(path, 101)
-    folder.remove_unused()
+    folder.evict_unused()
     assert not path.exists()
 
 
 @posix
-def test_a_folder_that_others_may_read_is_left_alone(folder: Folder) -> None:
+def test_a_folder_that_others_may_read_is_left_alone(folder: KernelCache) -> None:
     folder.write(NAME, b"code")
     path = aged(folder.path / NAME, 200)
     folder.path.chmod(0o755)
-    folder.remove_unused()
+    folder.evict_unused()
     assert path.exists()
 
 
-def test_a_file_that_is_read_often_stays_as_it_was(folder: Folder) -> None:
+def test_a_file_that_is_read_often_stays_as_it_was(folder: KernelCache) -> None:
     folder.write("file", b"code")
     path = folder.path / "file"
     for days, stays in ((1, True), (20, False)):

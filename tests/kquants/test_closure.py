@@ -13,7 +13,7 @@ from numba.core.extending import _Intrinsic
 
 from kquants.compiler import fingerprint
 from kquants.compiler.closure import closures
-from kquants.compiler.kernel_names import MODULES, REGISTERED
+from kquants.compiler.kernel_names import KERNELS_BY_MODULE, MODULE_BY_KERNEL
 from support.package import python
 
 
@@ -32,13 +32,13 @@ decorators.kernel = noted
 import kquants.compiler.kernels
 print(json.dumps(found))
 """
-    assert json.loads(python(code)) == MODULES
+    assert json.loads(python(code)) == MODULE_BY_KERNEL
 
 
 @pytest.fixture(scope="module")
 def closure_of() -> dict[str, set[str]]:
     """The closure of each module that registers kernels."""
-    return {module: set(found) for module, found in closures(dict(fingerprint._sources()), REGISTERED).items()}
+    return {module: set(found) for module, found in closures(dict(fingerprint._sources()), KERNELS_BY_MODULE).items()}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -117,8 +117,8 @@ def homes(value: Any) -> set[str]:
 def test_what_kernels_refer_to_is_in_their_closures(closure_of: dict[str, set[str]]) -> None:
     from kquants.compiler.kernels import KERNELS
 
-    reached = {name: homes(KERNELS[name][0].py_func) for name in MODULES}
-    for name, module in MODULES.items():
+    reached = {name: homes(KERNELS[name][0].py_func) for name in MODULE_BY_KERNEL}
+    for name, module in MODULE_BY_KERNEL.items():
         assert KERNELS[name][0].py_func.__module__ in reached[name]
         assert reached[name] <= closure_of[module]
     assert reached["matmul_q4_k"] > {"kquants.matmul.tiled", "kquants.formats.q4_k", "kquants.simd.memory"}

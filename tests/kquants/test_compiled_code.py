@@ -13,7 +13,7 @@ from kquants import jit
 from kquants.compiler.cpu import is_x86
 from kquants.compiler.decorators import KERNELS, kernel
 from support import ROOT
-from support.kernels import made
+from support.kernels import compile_kernel
 
 
 def test_a_kernel_that_calls_what_is_not_its_own() -> None:
@@ -27,7 +27,7 @@ def test_a_kernel_that_calls_what_is_not_its_own() -> None:
         call_elsewhere(to)
 
     with pytest.raises(jit.KernelError, match=r"^outward calls elsewhere, which a kernel must not"):
-        made(outward)
+        compile_kernel(outward)
 
 
 def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:

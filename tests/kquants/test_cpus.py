@@ -22,7 +22,16 @@ EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
 With AVX-512 VNNI rows come in parts, unless the CPU is one of Intel's or a Zen 4.
 """
 
-OF_MODELS = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "quantize", "swiglu", "attention_merge"]
+OF_MODELS = [
+    "submit_job",
+    "run_caller",
+    "run_worker",
+    "rms_norm",
+    "keep_outputs",
+    "quantize",
+    "swiglu",
+    "attention_merge",
+]
 OF_MODELS += [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in ("f16", "q8_0")]
 OF_MODELS += ["embed_f16", "embed_q6_k", "embed_q8_0", "matmul_f16", "matmul_q4_k", "matmul_q6_k", "matmul_q8_0"]
 """What the models below need: all is compiled in one go, as each process that compiles takes seconds to begin."""

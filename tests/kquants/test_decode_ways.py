@@ -77,7 +77,7 @@ CHAIN = """
 from llvmlite import ir
 from kquants.compiler import host
 from kquants.simd import I32
-from kquants.simd.dot4 import dot2
+from kquants.simd.dot2 import dot2
 import llvmlite.binding as llvm
 module = ir.Module()
 function = ir.Function(module, ir.FunctionType(I32.vector, [I32.vector] * 2), "f")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kquants import FORMATS
 from kquants.dequantize import dequantize
 from kquants.ggml import GGML_TYPES, NAMED_TYPES, REMOVED_TYPES
-from kquants.records import Embed
+from kquants.records import EmbedOp
 from support.kernels import KINDS, batch_record, cache_folder, guarded, op_record, random_blocks, run_op, same_bits
 
 Bytes = NDArray[np.uint8]
@@ -120,7 +120,7 @@ def test_embedding_rows(name: str, columns: int) -> None:
     row_bytes, stride = kind.row_bytes(columns), columns + 24
     table = random_blocks(np.random.default_rng(columns), kind, 9 * columns // kind.block).reshape(9, row_bytes)
     tokens, x = np.array([8, 0, 3, 3], np.int32), guarded((4, stride), np.float32)
-    given = Embed(table=table, row_bytes=row_bytes, columns=columns, x=x, x_bytes=4 * stride)
+    given = EmbedOp(table=table, row_bytes=row_bytes, columns=columns, x=x, x_bytes=4 * stride)
     op = op_record(f"embed_{name.lower()}", given, per_row=1)
     run_op(op, batch_record(4, tokens=tokens), units=4)
     assert same_bits(x[:, :columns].copy(), expected(name, table[tokens]).reshape(4, columns))

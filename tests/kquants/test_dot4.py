@@ -9,7 +9,7 @@ import pytest
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16, start_short
+from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16, start_dot4_via_int16
 from support.byte_products import POINTER, written
 from support.kernels import compiled
 
@@ -75,7 +75,7 @@ def short(bits: int, products: int, begins: bool) -> Any:
     ints, bytes_ = ir.VectorType(ir.IntType(32), 16), ir.VectorType(ir.IntType(8), 64)
     sums, first = (b.bitcast(function.args[i], ints.as_pointer()) for i in (0, 4))
     factors = b.ptrtoint(function.args[3], ir.IntType(64))
-    dot = start_short(b, b.load(sums, align=1), bits, b.load(first, align=1) if begins else None, factors)
+    dot = start_dot4_via_int16(b, b.load(sums, align=1), bits, b.load(first, align=1) if begins else None, factors)
     for k in range(products):
         places = (b.gep(b.bitcast(p, bytes_.as_pointer()), [ir.IntType(32)(k)]) for p in function.args[1:3])
         dot.add(*(b.load(place, align=1) for place in places))

@@ -16,8 +16,8 @@ from kquants.layout import (
     SUPER_GROUP_BYTES,
     quantized_bytes,
 )
-from kquants.records import KeepOutputs, Norm, SwiGLU
-from support.kernels import batch_record, guarded, made, op_record, padded_rows, run_op, same_bits
+from kquants.records import KeepOutputsOp, RmsNormOp, SwiGLUOp
+from support.kernels import batch_record, compile_kernel, guarded, op_record, padded_rows, run_op, same_bits
 from support.quantized_rows import BlockRows, SuperRows
 from support.quantized_targets import Targets, quantize
 
@@ -113,7 +113,7 @@ def rms_norm(x: Array, weight: Array, eps: float, wants_floats: bool = True) -> 
     count, n = x.shape
     buffer = padded_rows(x)
     h, to = guarded((count, buffer.shape[1]), F32), Targets(count, n)
-    given = Norm(
+    given = RmsNormOp(
         x=buffer,
         x_bytes=buffer[0].nbytes,
         weight=weight,
@@ -151,7 +151,7 @@ def test_rms_norm(n: int, eps: float) -> None:
 def test_wanted_rows_are_kept(wanted: list[int], n: int, chunk: int) -> None:
     rows, outputs = np.random.default_rng(n).standard_normal((6, n)).astype(F32), np.array([*wanted, 99], np.int32)
     x, units = rows.copy(), -(-n // PIECE)
-    op = op_record("keep_outputs", KeepOutputs(x=x, x_bytes=x[0].nbytes), units=units, outputs=True)
+    op = op_record("keep_outputs", KeepOutputsOp(x=x, x_bytes=x[0].nbytes), units=units, outputs=True)
     run_op(op, batch_record(6, len(wanted), output_rows=outputs), units, chunk=chunk)
     assert same_bits(x[: len(wanted)], rows[wanted])
     assert same_bits(x[len(wanted) :], rows[len(wanted) :]), "nothing else was written"
@@ -160,14 +160,14 @@ def test_wanted_rows_are_kept(wanted: list[int], n: int, chunk: int) -> None:
 def swiglu(gate: Array, up: Array, n: int) -> Array:
     rows, pieces = len(gate), -(-n // PIECE)
     gate, up = padded_rows(gate), padded_rows(up)
-    given = SwiGLU(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=0, super_q8=0)
+    given = SwiGLUOp(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=0, super_q8=0)
     run_op(op_record("swiglu", given), batch_record(rows), rows * pieces)
     return gate
 
 
 def quantized_swiglu(gate: Array, up: Array, n: int) -> Targets:
     to, pieces = Targets(len(gate), n), -(-n // PIECE)
-    given = SwiGLU(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
+    given = SwiGLUOp(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
     run_op(op_record("swiglu", given), batch_record(len(gate)), len(gate) * pieces, 4 * PIECE)
     return to
 
@@ -199,7 +199,7 @@ def exp() -> Any:
     from kquants.activations.exponential import exp as exp_of_lanes
     from kquants.simd import load_f32x16, store_f32x16
 
-    @made
+    @compile_kernel
     def every_lane(x: int, n: int, y: int) -> None:
         for k in range(0, 4 * n, 64):
             store_f32x16(y + k, exp_of_lanes(load_f32x16(x + k)))

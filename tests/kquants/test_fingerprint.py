@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from kquants import ENCODED_FORMATS, FLOAT_FORMATS, FORMATS, QUANTIZED_FORMATS, jit
-from kquants.compiler import cache as kept
-from kquants.compiler import fingerprint
-from kquants.compiler.cache import Folder
+from kquants.compiler import cache, fingerprint
+from kquants.compiler.cache import KernelCache
 from kquants.compiler.errors import CHANGED_MESSAGE
-from kquants.compiler.kernel_names import MODULES
+from kquants.compiler.kernel_names import MODULE_BY_KERNEL
 from support.package import PACKAGE, SMALL, python
 
 
@@ -23,10 +22,10 @@ def fingerprints(folder: Path, root: Path = PACKAGE.parent, **environment: str) 
 import json, sys
 from pathlib import Path
 from kquants.compiler.fingerprint import fingerprint, kernel_fingerprint
-from kquants.compiler.cache import opened
-from kquants.compiler.kernel_names import MODULES
-with opened(Path(sys.argv[1])) as folder:
-    print(json.dumps({name: kernel_fingerprint(name, folder) for name in MODULES} | {"": fingerprint()}))
+from kquants.compiler.cache import open_cache
+from kquants.compiler.kernel_names import MODULE_BY_KERNEL
+with open_cache(Path(sys.argv[1])) as folder:
+    print(json.dumps({name: kernel_fingerprint(name, folder) for name in MODULE_BY_KERNEL} | {"": fingerprint()}))
 """
     found: dict[str, str] = json.loads(python(code, folder, root=root, **environment))
     return found
@@ -39,9 +38,9 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
+def folder(tmp_path: Path) -> Iterator[KernelCache]:
     """An open cache folder."""
-    with kept.opened(tmp_path / "cache") as opened:
+    with cache.open_cache(tmp_path / "cache") as opened:
         assert opened
         yield opened
 
@@ -65,7 +64,7 @@ def changed(copy: Path, before: dict[str, str], tmp_path: Path) -> Callable[[], 
 
     def find() -> set[str]:
         after = fingerprints(tmp_path, tmp_path)
-        return {name for name in MODULES if after[name] != before[name]}
+        return {name for name in MODULE_BY_KERNEL if after[name] != before[name]}
 
     return find
 
@@ -82,8 +81,8 @@ def test_what_no_code_is_made_of_changes_nothing(copy: Path, changed: Callable[[
         replace(path, '"""', '"""Another sentence. ')
         replace(path, "\n\n", "\n\n# A comment.\n\n")
     replace(copy / "records.py", '"""Words of', '"""Another sentence about a variable.\n\nWords of')
-    replace(copy / "layout.py", "def padded(", "def padded(  # where it is\n    ")
-    for module in ("jit.py", "kept.py", "names.py", "kernels.py", "encode.py", "compiler/compilers.py"):
+    replace(copy / "kv_layout.py", "def padded_head_dim(", "def padded_head_dim(  # where it is\n    ")
+    for module in ("jit.py", "compiler/cache.py", "compiler/kernel_names.py", "compiler/kernels.py", "encode.py"):
         (copy / module).write_text((copy / module).read_text() + "\nCHANGED = 1\n")
     (copy / "new.py").write_text("A = 1\n")
     (copy / "compiler" / "broken.py").write_text("A =\n")
@@ -101,17 +100,17 @@ TILED = of_formats("matmul", formats=QUANTIZED_FORMATS)
 @pytest.mark.parametrize(
     ("module", "those", "others"),
     [
-        ("encoders/q6_k.py", {"encode_q6_k"}, MODULES.keys() - {"encode_q6_k"}),
-        ("encoders/lanes.py", {"encode_q6_k", "encode_q4_0"}, MODULES.keys() - ENCODERS),
-        ("products/floats.py", FLOATS, MODULES.keys() - FLOATS),
-        ("products/parts.py", TILED, {"attention_f16", "embed_q4_k", "quantize"}),
+        ("encoders/q6_k.py", {"encode_q6_k"}, MODULE_BY_KERNEL.keys() - {"encode_q6_k"}),
+        ("encoders/lane_ops.py", {"encode_q6_k", "encode_q4_0"}, MODULE_BY_KERNEL.keys() - ENCODERS),
+        ("matmul/floats.py", FLOATS, MODULE_BY_KERNEL.keys() - FLOATS),
+        ("matmul/parts.py", TILED, {"attention_f16", "embed_q4_k", "quantize"}),
         ("formats/q4_k.py", {*TILED, "embed_q4_k", "encode_q4_k"}, {"encode_q6_k", "attention_f16", "quantize"}),
-        ("layout.py", {*TILED, *FLOATS, "attention_f16", "quantize", "serve"}, {"encode_f32"}),
-        ("simd/vectors.py", MODULES.keys(), set()),
-        ("simd/__init__.py", MODULES.keys(), set()),
-        ("compiler/compile.py", MODULES.keys(), set()),
-        ("compiler/cpu.py", MODULES.keys(), set()),
-        ("compiler/decorators.py", MODULES.keys(), set()),
+        ("layout.py", {*TILED, *FLOATS, "attention_f16", "quantize", "run_worker"}, {"encode_f32"}),
+        ("simd/vectors.py", MODULE_BY_KERNEL.keys(), set()),
+        ("simd/__init__.py", MODULE_BY_KERNEL.keys(), set()),
+        ("compiler/compile.py", MODULE_BY_KERNEL.keys(), set()),
+        ("compiler/cpu.py", MODULE_BY_KERNEL.keys(), set()),
+        ("compiler/decorators.py", MODULE_BY_KERNEL.keys(), set()),
     ],
 )
 def test_a_changed_module_changes_its_kernels(
@@ -131,7 +130,7 @@ def test_another_way_to_compile_changes_all(
     module: str, old: str, new: str, copy: Path, changed: Callable[[], set[str]]
 ) -> None:
     replace(copy / "compiler" / f"{module}.py", old, new)
-    assert changed() == set(MODULES)
+    assert changed() == set(MODULE_BY_KERNEL)
 
 
 def test_an_annotation_is_code(copy: Path, changed: Callable[[], set[str]]) -> None:
@@ -153,7 +152,7 @@ def test_any_byte_changes_the_fingerprint_of_the_package(copy: Path, before: dic
     replace(copy / "encode.py", "\n", "\n\n")
     found.add(fingerprints(tmp_path, tmp_path)[""])
     (copy / "records.py").rename(copy / "records_.py")
-    found.add(python("from kquants import fingerprint; print(fingerprint.fingerprint())", root=tmp_path))
+    found.add(python("from kquants.compiler import fingerprint; print(fingerprint.fingerprint())", root=tmp_path))
     assert len(found) == 3
 
 
@@ -172,7 +171,7 @@ def test_an_index_is_made_once(before: dict[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(32), b"\xff" * 2000, None])
 def test_a_damaged_index_is_made_again(
-    damage: bytes | None, before: dict[str, str], folder: Folder, unknown: None
+    damage: bytes | None, before: dict[str, str], folder: KernelCache, unknown: None
 ) -> None:
     fingerprint.kernel_fingerprint(SMALL, folder)
     path = only_index(folder.path)
@@ -183,9 +182,9 @@ def test_a_damaged_index_is_made_again(
     assert path.read_bytes() == whole
 
 
-def test_an_index_that_cannot_be_written(before: dict[str, str], folder: Folder, unknown: None) -> None:
+def test_an_index_that_cannot_be_written(before: dict[str, str], folder: KernelCache, unknown: None) -> None:
     assert fingerprint.kernel_fingerprint(SMALL, None) == before[SMALL]
-    path = folder.path / fingerprint._index()
+    path = folder.path / fingerprint._index_name()
     path.mkdir()  # in the way, as a full disk is
     fingerprint._CLOSURES.clear()
     assert fingerprint.kernel_fingerprint(SMALL, folder) == before[SMALL]
@@ -196,7 +195,7 @@ def test_sources_that_changed_since_the_start_are_an_error(
     copy: Path, tmp_path: Path, unknown: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fingerprint.fingerprint()
-    replace(copy / "layout.py", "PAGE = ", "PAGE = 2 * ")
+    replace(copy / "kv_layout.py", "PAGE = ", "PAGE = 2 * ")
     monkeypatch.setattr(fingerprint, "_PACKAGE", copy)
     monkeypatch.setattr(jit, "_ADDRESSES", {})
     with pytest.raises(jit.KernelError, match=r"have changed since this process began.*start it again"):
@@ -211,12 +210,12 @@ def test_no_kernel_of_old_sources_gets_the_name_of_new_ones(moment: str, copy: P
 import sys
 from pathlib import Path
 from kquants import jit
-from kquants.compiler import cache as kept
+from kquants.compiler import cache
 path, source, names = Path(sys.argv[1]), Path(sys.argv[2]), ["dequantize_bf16", "dequantize_q8_0"]
 def change(done=1, total=2):
     if done == 1:
         source.write_text(source.read_text().replace("BITS, OFFSET = 8, ", "BITS, OFFSET = 8, 0 + "))
-with kept.opened(path) as folder:
+with cache.open_cache(path) as folder:
     print(*[jit.file_name(name, folder) for name in names])
 if {moment!r} == "before":
     change()
@@ -237,7 +236,7 @@ except jit.KernelError as error:
 def test_nothing_is_read_where_others_may_write(tmp_path: Path, unknown: None, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(jit, "_ADDRESSES", {})
-    monkeypatch.setattr(Folder, "read", lambda folder, name: read.append(name))
+    monkeypatch.setattr(KernelCache, "read", lambda folder, name: read.append(name))
     tmp_path.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="cannot be kept"):
         jit.load([SMALL], tmp_path)

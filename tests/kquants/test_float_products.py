@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS
 from kquants.layout import FLOAT_ROWS, MOST_ROWS, matmul_scratch
-from kquants.records import Product
+from kquants.records import MatmulOp
 from kquants.simd import HAS_BF16_PAIRS
 from support.kernels import batch_record, guarded, op_record, padded_rows, run_op, same_bits
 from support.products import EXTRA, beyond, product
@@ -91,7 +91,7 @@ def test_only_the_rows_of_the_outputs_are_computed() -> None:
     # An op over the outputs reads their count from the batch, here 2 of 5 rows.
     w, values = float_weights("F32", np.arange(16 * 16).reshape(16, 16) % 7)
     x, y = np.eye(5, 16, dtype=F32), guarded((5, 16), F32)
-    given = Product(w=w, rows=16, columns=16, row_bytes=64, x=x, x_bytes=64, y=y, y_bytes=64, accumulate=0)
+    given = MatmulOp(w=w, rows=16, columns=16, row_bytes=64, x=x, x_bytes=64, y=y, y_bytes=64, accumulate=0)
     op = op_record("matmul_f32", given, units=1, outputs=True)
     run_op(op, batch_record(5, outputs=2), 1, matmul_scratch(16, "F32"))
     assert np.array_equal(y[:2], values.T[:2])

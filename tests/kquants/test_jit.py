@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from kquants import jit
-from kquants.compiler import compilers, fingerprint
-from kquants.compiler.kernel_names import MODULES
+from kquants.compiler import compile_workers, fingerprint
+from kquants.compiler.kernel_names import MODULE_BY_KERNEL
 from kquants.dequantize import dequantize
 from support import ROOT
 from support.kernels import KINDS, NAMES, cache_folder, call_address, random_blocks, same_bits
@@ -160,7 +160,7 @@ def test_a_compiler_that_is_killed(
         process.send_signal(number)
         return process
 
-    monkeypatch.setattr(compilers.subprocess, "Popen", killed)
+    monkeypatch.setattr(compile_workers.subprocess, "Popen", killed)
     with pytest.raises(jit.KernelError, match=f"^compiling {SMALL} failed: {told}$"):
         jit.load([SMALL], tmp_path)
     assert not list(tmp_path.glob("*.o"))
@@ -177,13 +177,13 @@ def test_debug_information_changes_nothing(compiled: Path, tmp_path: Path) -> No
 def load_with_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Load SMALL with `folder` given, which cannot be used: it is compiled, and works."""
     compiled: list[str] = []
-    compile_them = compilers.compile_missing
+    compile_them = compile_workers.compile_missing
 
     def spy(names: Sequence[str], *rest: Any) -> None:
         compiled.extend(names)
         compile_them(names, *rest)
 
-    monkeypatch.setattr(compilers, "compile_missing", spy)
+    monkeypatch.setattr(compile_workers, "compile_missing", spy)
     x, y = np.array([0x4040], np.uint16), np.zeros(1, np.float32)
     with pytest.warns(RuntimeWarning, match="cannot be kept in .*EDGELLM_CACHE"):
         address = jit.load([SMALL], folder)[SMALL]
@@ -198,7 +198,7 @@ def load_without_compiling(folder: Path, monkeypatch: pytest.MonkeyPatch) -> boo
     def fail(*given: object) -> None:
         raise AssertionError(given)
 
-    monkeypatch.setattr(compilers, "compile_missing", fail)
+    monkeypatch.setattr(compile_workers, "compile_missing", fail)
     monkeypatch.setattr(jit, "_ADDRESSES", {})
     return bool(jit.load([SMALL], folder)[SMALL])
 
@@ -329,7 +329,7 @@ def test_a_compilation_that_nobody_waits_for_ends(tmp_path: Path, fresh: None, m
 def test_a_compiler_that_fails_is_an_error_of_one_line(
     tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MODULES, "no_such_kernel", MODULES[SMALL])
+    monkeypatch.setitem(MODULE_BY_KERNEL, "no_such_kernel", MODULE_BY_KERNEL[SMALL])
     with pytest.raises(jit.KernelError, match=r"^compiling no_such_kernel failed: KeyError: 'no_such_kernel'$"):
         jit.load(["no_such_kernel"], tmp_path)
 

@@ -6,12 +6,12 @@ from numpy.typing import NDArray
 
 from kquants import jit
 from kquants.layout import PEAK_PRODUCTS
-from kquants.records import Arguments, Int8Peak, OpHead, ReadSum, record_of_op
+from kquants.records import Arguments, Int8PeakOp, OpHeader, ReadSumOp, record_of_op
 from support.kernels import batch_record, cache_folder, call_address, fenced
 
 
 def run(name: str, first: int, last: int, arguments: Arguments) -> None:
-    head = OpHead(jit.load([name], cache_folder())[name], last, units_per_row=0, outputs=0, meet=1)
+    head = OpHeader(jit.load([name], cache_folder())[name], last, units_per_row=0, outputs=0, barrier=1)
     op, batch = np.array(record_of_op(head, arguments), np.int64), batch_record(1)
     call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, 0)
 
@@ -20,7 +20,7 @@ def run(name: str, first: int, last: int, arguments: Arguments) -> None:
 def test_every_byte_is_read_and_none_beyond(piece: int) -> None:
     data = fenced(np.random.default_rng(piece).integers(0, 256, 7 * piece, dtype=np.uint8))
     sums = np.full(8, 77, np.int32)
-    run("read_sum", 2, 7, ReadSum(data.ctypes.data, piece, sums.ctypes.data))
+    run("read_sum", 2, 7, ReadSumOp(data.ctypes.data, piece, sums.ctypes.data))
     wanted = data.view(np.int32).reshape(7, -1).sum(axis=1, dtype=np.int32)
     assert sums.tolist() == [77, 77, *wanted[2:].tolist(), 77]
 
@@ -36,6 +36,6 @@ def test_every_product_is_made(rounds: int, u: int) -> None:
     signed[:2] = -128
     factors = np.concatenate([signed.view(np.uint8), np.full(64 * PEAK_PRODUCTS, u, np.uint8)])
     sums = np.full(4, 77, np.int32)
-    run("int8_peak", 1, 3, Int8Peak(rounds, factors.ctypes.data, sums.ctypes.data))
+    run("int8_peak", 1, 3, Int8PeakOp(rounds, factors.ctypes.data, sums.ctypes.data))
     wanted = np.array(rounds * PEAK_PRODUCTS * dot(u, signed), np.int64).astype(np.int32)
     assert sums.tolist() == [77, wanted, wanted, 77]

@@ -24,13 +24,13 @@ from kquants.matmul import floats, requests, tiled, tiled_decode, tiled_prefill
 from kquants.matmul.float_products import float_product
 from kquants.matmul.multiply import multiply_tile, sums_of
 from kquants.matmul.unpacked import store_tile
-from kquants.records import FIRST_ARGUMENT, FOLLOWING, OpHead, Product, record_of_op
-from kquants.simd import ask, define, memory, store_i64
-from support.kernels import made
+from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, record_of_op
+from kquants.simd import define, emit_prefetch, memory, store_i64
+from support.kernels import compile_kernel
 from support.model_file import ModelFile
 
 
-@made
+@compile_kernel
 def reading(op: int, scratch: int, result: int) -> None:
     end, onward = tiled_decode.reads_on(op, scratch)
     store_i64(result, end)
@@ -58,7 +58,7 @@ class Sums:
 @pytest.mark.parametrize(("size", "turns"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
 def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     turned: list[list[tuple[int, Level]]] = []
-    monkeypatch.setattr(requests, "ask", lambda b, address, level: turned[-1].append((address, level)))
+    monkeypatch.setattr(requests, "emit_prefetch", lambda b, address, level: turned[-1].append((address, level)))
     starts, rows, builder = [3_000_000, 5_000_032], [7_000_000, 9_000_002], Sums()
     given: Any = requests.Requests(builder, size, starts, Level.SECOND, turns, rows)  # type: ignore[arg-type]
     for _ in range(turns):
@@ -116,8 +116,8 @@ def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     for level in (cpu.level_soon(), cpu.level_once()):
-        ask(builder, function.args[0], level)
-    ask(builder, function.args[0], Level.FIRST, to_write=True)
+        emit_prefetch(builder, function.args[0], level)
+    emit_prefetch(builder, function.args[0], Level.FIRST, to_write=True)
     asked = re.findall(r"i32 (\d), i32 (\d), i32 1\)", str(function))  # LLVM: to write, how near (3 is nearest), data
     assert asked == [("0", str(read_soon)), ("0", str(read_once)), ("1", "3")]
 
@@ -151,7 +151,7 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Notes all requests."""
     found = Asked()
-    monkeypatch.setattr(requests, "ask", found.note)
+    monkeypatch.setattr(requests, "emit_prefetch", found.note)
     return found
 
 
@@ -172,7 +172,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, 1024 * parts)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
-    @made
+    @compile_kernel
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
@@ -227,7 +227,7 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
     weights = unpacked.ctypes.data
 
-    @made
+    @compile_kernel
     def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
         store(w, stride, near, weights, scales)
 
@@ -236,7 +236,7 @@ def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
     assert asked.lines() == lines(fmt, *starts), "eight sequences decode faster so than with decode's level"
 
 
-@made
+@compile_kernel
 def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
     first, stop = tiled_prefill.rows_beside(t, some, rows, w_rows)
     store_i64(result, first)
@@ -259,8 +259,10 @@ def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: in
 
 def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
     """An op without a kernel, whose other arguments are 0."""
-    given = Product(**{**dict.fromkeys(Product._fields, 0), **arguments})
-    return np.array(record_of_op(OpHead(kernel=0, units=units, units_per_row=0, outputs=0, meet=0), given), np.int64)
+    given = MatmulOp(**{**dict.fromkeys(MatmulOp._fields, 0), **arguments})
+    return np.array(
+        record_of_op(OpHeader(kernel=0, units=units, units_per_row=0, outputs=0, barrier=0), given), np.int64
+    )
 
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
@@ -268,7 +270,7 @@ def test_decode_claims_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiled, "prefetch_to_write", asked.in_place_of_prefetch())
-    claim_y = made(tiled.claim_y.py_func)
+    claim_y = compile_kernel(tiled.claim_y.py_func)
     op = product_record(y=10_000_000, y_bytes=300_032)
     claim_y(op.ctypes.data, rows, first, last)
     assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
@@ -281,12 +283,12 @@ def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
 ) -> None:
     monkeypatch.setattr(floats, "is_intel", lambda: intel)
     monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
-    fetch_lines = inline(memory.fetch_lines.py_func)
-    monkeypatch.setattr(floats, "fetch_lines", fetch_lines)
+    prefetch_lines = inline(memory.prefetch_lines.py_func)
+    monkeypatch.setattr(floats, "prefetch_lines", prefetch_lines)
     product = float_product(fmt)
     multiply = floats._multiply_four(fmt, product)
 
-    @made
+    @compile_kernel
     def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
         multiply(op, row, last, x, sums)
 
@@ -303,7 +305,7 @@ def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
     then = product_record(units=70, w=50_000_000, row_bytes=1152)
-    op = product_record(units=100, w=10_000_000, row_bytes=144, following=then.ctypes.data)
+    op = product_record(units=100, w=10_000_000, row_bytes=144, next_matmul=then.ctypes.data)
     header = np.array([66, 2, 3], np.int64)  # a chunk of the second of three shares, taken by the third thread
     end, onward = reads_on(op.ctypes.data, header.ctypes.data)
     assert end == 10_000_000 + 66 * 16 * 144
@@ -321,7 +323,7 @@ def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:
         op, order = cpu._ops[2], []  # after the embeddings and a norm
         for _ in range(16):
             order.append(weights[int(op[FIRST_ARGUMENT])].removesuffix(".weight"))
-            op = places[int(op[FOLLOWING])]
+            op = places[int(op[NEXT_MATMUL])]
         engine.close()
     layer = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
     head = [order[14]]

@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kquants.layout import PAGE, attention_scratch
+from kquants.kv_layout import PAGE, attention_scratch
+from kquants.records import ROPE_NEOX, ROPE_NORM
 from support.kernels import GUARD, Array, run_op, same_bits
 from support.kv_pages import EXTRA, F32, KINDS, Pages, Rows, Shape, store_record
 
 
-def rotated(x: Array, angles: Array, neox: bool) -> Array:
+def rotated(x: Array, angles: Array, rope_type: int) -> Array:
     """Heads [row, head, head_dim] turned by angles [row, pair], in float64."""
     pairs = angles.shape[1]
-    first = np.arange(pairs) if neox else 2 * np.arange(pairs)
-    second = first + (pairs if neox else 1)
+    first = np.arange(pairs) if rope_type == ROPE_NEOX else 2 * np.arange(pairs)
+    second = first + (pairs if rope_type == ROPE_NEOX else 1)
     turned = x.astype(np.float64)
     z = (turned[:, :, first] + 1j * turned[:, :, second]) * np.exp(1j * angles)[:, None]
     turned[:, :, first], turned[:, :, second] = z.real, z.imag
@@ -32,7 +33,7 @@ class Stored:
     pages: Pages
 
 
-def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]], positions: list[int]) -> Stored:
+def rope_store(shape: Shape, rope_dim: int, rope_type: int, tables: list[list[int]], positions: list[int]) -> Stored:
     rng, n = np.random.default_rng(rope_dim), len(positions)
     table = np.arange(1 + max(positions))[:, None] * 100.0 ** (-2 * np.arange(rope_dim // 2) / rope_dim)
     angles, rotations = table[positions], np.stack([np.cos(table), np.sin(table)], axis=-1).astype(F32)
@@ -41,12 +42,12 @@ def rope_store(shape: Shape, rope_dim: int, neox: bool, tables: list[list[int]],
     before = [x.copy() for x in (q, k, v)]
     pages = Pages(shape, 1 + max(page for table in tables for page in table))
     rows = Rows(pages, tables, [p + 1 for p in positions], rotations)
-    op = store_record(shape, q, k, v, rope_dim, neox)
+    op = store_record(shape, q, k, v, rope_dim, rope_type)
     run_op(op, rows.record, n * shape.kv_heads, attention_scratch(shape.head_dim))
     for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):
         width = heads * shape.head_dim
         assert same_bits(x[:, width:].copy(), was[:, width:].copy()), "wrote past the row"
-        wanted = rotated(was[:, :width].reshape(n, heads, shape.head_dim), angles, neox).reshape(n, width)
+        wanted = rotated(was[:, :width].reshape(n, heads, shape.head_dim), angles, rope_type).reshape(n, width)
         # Angles, cosine and sine are rounded once, the products once and their sum once, at sizes up to 6.
         assert np.abs(x[:, :width] - wanted).max(initial=0) < 1e-6
     q, k, v = (x[:, :-EXTRA].reshape(n, -1, shape.head_dim) for x in (q, k, v))
@@ -57,12 +58,12 @@ ROPES = [(8, 8), (16, 16), (40, 40), (64, 64), (128, 128), (64, 16), (40, 20), (
 
 
 @pytest.mark.parametrize("kv", KINDS)
-@pytest.mark.parametrize("neox", [False, True])
+@pytest.mark.parametrize("rope_type", [ROPE_NORM, ROPE_NEOX])
 @pytest.mark.parametrize(("head_dim", "rope_dim"), ROPES)
-def test_rope_store(head_dim: int, rope_dim: int, neox: bool, kv: str) -> None:
+def test_rope_store(head_dim: int, rope_dim: int, rope_type: int, kv: str) -> None:
     shape = Shape(4, 2, head_dim, kv)
     tables, positions = [[3, 0], [1], [3, 0], [3, 0], [3, 0]], [62, 0, 63, 64, 65]
-    stored = rope_store(shape, rope_dim, neox, tables, positions)
+    stored = rope_store(shape, rope_dim, rope_type, tables, positions)
     wanted = Pages(shape, 4)
     for row, (table, position) in enumerate(zip(tables, positions, strict=True)):
         page, cell = table[position // PAGE], position % PAGE

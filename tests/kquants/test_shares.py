@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from edgellm.engine.threadpool import ThreadPool
-from kquants.layout import LINES, PREPARED, SHARE_BYTES, SHARE_END, TEAM, THREAD, THREADS, control_bytes
+from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
 from kquants.simd import store_i64
 from kquants.threadpool import interpreter
-from support.kernels import addresses, batch_record, call, made
+from kquants.threadpool.control_block import THREAD_COUNT, THREAD_STATES, control_bytes
+from support.kernels import addresses, batch_record, call, compile_kernel
 
 
-@made
+@compile_kernel
 def chunk(left: int, share: int, rows: int, result: int) -> None:
-    store_i64(result, interpreter._chunk(left, share, rows))
+    store_i64(result, interpreter._chunk_size(left, share, rows))
 
 
 def chunk_of(left: int, share: int, rows: int) -> int:
@@ -47,9 +48,9 @@ def test_no_two_threads_count_on_the_same_line(ops: int, threads: int) -> None:
     room = np.full((control_bytes(threads, ops) + 4096) // 8, 7, np.int64)  # and behind it what nobody may touch
     first = -room.ctypes.data % 64 // 8
     block = room[first:]
-    block[TEAM // 8] = threads
-    call("post", block.ctypes.data, 0, ops, 0, threads)
-    begin, end = LINES // 8 + 8 * threads, control_bytes(threads, ops) // 8
+    block[THREAD_COUNT // 8] = threads
+    call("submit_job", block.ctypes.data, 0, ops, 0, threads)
+    begin, end = THREAD_STATES // 8 + 8 * threads, control_bytes(threads, ops) // 8
     counters = begin + np.flatnonzero(block[begin:] == 0)
     assert len(counters) == ops * threads and counters[-1] < end
     owners = np.repeat(np.arange(threads), ops)

@@ -17,9 +17,9 @@ from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.microbenchmark import Yardstick
 from kquants import FORMATS
 from kquants.ggml import NAMED_TYPES
-from kquants.records import OP_WORDS, OpHead
+from kquants.records import OP_WORDS, OpHeader
 
-MEET = OpHead._fields.index("meet")
+BARRIER = OpHeader._fields.index("barrier")
 """Word of an op's record."""
 
 
@@ -64,7 +64,7 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
     assert sums[0, 0] != untouched, "every row was multiplied"
     (words,) = ran
     assert len(words) == 64
-    assert not words[:, MEET].any(), "threads would wait for each other after each"
+    assert not words[:, BARRIER].any(), "threads would wait for each other after each"
     assert speed == 64 * w.nbytes / 4
 
 

@@ -19,8 +19,8 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from kquants import jit
-from kquants.compiler import compilers
-from kquants.compiler.cache import Folder
+from kquants.compiler import compile_workers
+from kquants.compiler.cache import KernelCache
 from kquants.compiler.fingerprint import kernel_fingerprint
 from support import arm_assembly
 
@@ -71,11 +71,13 @@ def _this_cpu() -> Any:
     )
 
 
-def _compile(names: Sequence[str], made: Callable[[str, bytes], None], tell: Callable[[int], None]) -> None:
+def _compile(
+    names: Sequence[str], on_compiled: Callable[[str, bytes], None], on_progress: Callable[[int], None]
+) -> None:
     """Compile kernels in copies of this process."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(names)), get_context("fork")) as pool:
         for name, code in zip(names, pool.map(_object_code, names), strict=True):
-            made(name, code)
+            on_compiled(name, code)
 
 
 def _object_code(name: str) -> bytes:
@@ -84,7 +86,7 @@ def _object_code(name: str) -> bytes:
     return compile.object_code(name)
 
 
-def _fingerprint(name: str, folder: Folder | None) -> str:
+def _fingerprint(name: str, folder: KernelCache | None) -> str:
     """What a kept kernel depends on: also on how this CPU emulates."""
     parts = [kernel_fingerprint(name, folder), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
     digest = hashlib.sha256("\0".join(parts).encode())
@@ -98,5 +100,5 @@ def begin(arm: str = "") -> None:
     assert "kquants.simd" not in sys.modules, "kernels were already made for this CPU"
     if arm:
         arm_assembly.pretend(arm)
-    jit.kernel_fingerprint, jit.target_machine, compilers.compile_missing = _fingerprint, _this_cpu, _compile
+    jit.kernel_fingerprint, jit.target_machine, compile_workers.compile_missing = _fingerprint, _this_cpu, _compile
     llvm.parse_assembly = _parsed

@@ -15,11 +15,22 @@ from numpy.typing import NDArray
 
 from kquants import FORMATS, jit
 from kquants.ggml import NAMED_TYPES, GGMLType
-from kquants.layout import PAGE_SIZES, PREPARED, SHARE_BYTES
-from kquants.records import Arguments, BatchRecord, OpHead, record_of_op
+from kquants.kv_layout import PAGE_SIZES
+from kquants.layout import PREPARED, SHARE_BYTES
+from kquants.records import Arguments, BatchRecord, OpHeader, record_of_op
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
-PLAIN = ["post", "take_part", "serve", "rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"]
+PLAIN = [
+    "submit_job",
+    "run_caller",
+    "run_worker",
+    "rms_norm",
+    "keep_outputs",
+    "norm_heads",
+    "add_bias",
+    "quantize",
+    "swiglu",
+]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
 OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]
 NAMES = [*PLAIN, "attention_merge", *OF_FORMAT, *OF_PAGE]
@@ -60,7 +71,7 @@ def call_address(address: int, *arguments: int) -> None:
     assert prototype(address)(ctypes.addressof(spare), None, *arguments) == 0
 
 
-def made(function: Callable[..., None]) -> Callable[..., None]:
+def compile_kernel(function: Callable[..., None]) -> Callable[..., None]:
     """A function of int64, compiled as a kernel that only its test has."""
     from kquants.compiler import compile, decorators  # here, as they take a second to import
 
@@ -79,10 +90,10 @@ def call(name: str, *arguments: int) -> None:
 
 
 def op_record(
-    name: str, arguments: Arguments, units: int = 0, per_row: int = 0, outputs: bool = False, meet: bool = True
+    name: str, arguments: Arguments, units: int = 0, per_row: int = 0, outputs: bool = False, barrier: bool = True
 ) -> NDArray[np.int64]:
     """An op of a program; an array stands for its address, and must outlive the record."""
-    head = OpHead(addresses()[name], units, per_row, int(outputs), int(meet))
+    head = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier))
     given = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
     return np.array(record_of_op(head, type(arguments)(*given)), np.int64)
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kquants.layout import PAGE, layer_page_bytes, padded
-from kquants.records import RopeStore
+from kquants.kv_layout import PAGE, layer_page_bytes, padded_head_dim
+from kquants.records import ROPE_NORM, RopeStoreOp
 from kquants.simd.dot4 import SIGNED_OFFSET
 from support.kernels import Array, batch_record, op_record
 
@@ -48,7 +48,9 @@ class Pages:
     def values(self) -> Array:
         """Values of the second layer, [page, kv head, PAGE, padded head_dim]: a view."""
         s = self.shape
-        return self._layer()[:, s.kv_heads * s.head_dim * PAGE :].reshape(-1, s.kv_heads, PAGE, padded(s.head_dim))
+        return self._layer()[:, s.kv_heads * s.head_dim * PAGE :].reshape(
+            -1, s.kv_heads, PAGE, padded_head_dim(s.head_dim)
+        )
 
     def _layer(self) -> Array:
         size = self.shape.layer_bytes
@@ -71,7 +73,7 @@ class Pages:
 
     def _write_q8(self, page: int, at: int, k: Array, v: Array) -> None:
         s = self.shape
-        width, blocks = padded(s.head_dim), -(-s.head_dim // 32)
+        width, blocks = padded_head_dim(s.head_dim), -(-s.head_dim // 32)
         heads = self.memory[page, s.layer_bytes : 2 * s.layer_bytes].reshape(2, s.kv_heads, -1)
         ints, scales = heads[..., : width * PAGE], heads[..., width * PAGE :].view(np.float16)
         wanted = [quantized(x, width) for x in (k, v)]
@@ -110,7 +112,7 @@ class Rows:
     ) -> None:
         self.kept = {id(table): np.array(table, np.int32) for table in tables}
         self.parts: dict[str, Array] = {
-            "tables": np.array([self.kept[id(table)].ctypes.data for table in tables], np.int64),
+            "page_tables": np.array([self.kept[id(table)].ctypes.data for table in tables], np.int64),
             "visible": np.array(visible, np.int32),
             "rotations": np.zeros(1, F32) if rotations is None else rotations,
             "pages": pages.addresses,
@@ -119,9 +121,11 @@ class Rows:
         self.record = batch_record(len(visible), len(outputs or []), **self.parts)
 
 
-def store_record(shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, neox: bool = False) -> NDArray[np.int64]:
+def store_record(
+    shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, rope_type: int = ROPE_NORM
+) -> NDArray[np.int64]:
     """The op that writes the cells of rows."""
-    given = RopeStore(
+    given = RopeStoreOp(
         q=q,
         q_bytes=q[0].nbytes,
         k=k,
@@ -131,7 +135,7 @@ def store_record(shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, neox
         kv_heads=shape.kv_heads,
         head_dim=shape.head_dim,
         rope_dim=rope_dim,
-        neox=int(neox),
+        rope_type=rope_type,
         page_offset=shape.layer_bytes,
     )
     return op_record(f"rope_store_{shape.kv}", given, per_row=shape.kv_heads)

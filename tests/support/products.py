@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants.layout import MOST_TOKENS, TILE_ROWS, matmul_scratch
-from kquants.records import Product
+from kquants.records import MatmulOp
 from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
 
 Array = NDArray[Any]
@@ -32,7 +32,7 @@ def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: i
         untouched = y[:, rows:].copy()
         if before is not None:
             y[:, :rows] = before
-        arguments = Product(
+        arguments = MatmulOp(
             w=w,
             rows=rows,
             columns=columns,

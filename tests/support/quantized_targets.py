@@ -15,7 +15,7 @@ from kquants.layout import (
     shorts_bytes,
     super_quantized_bytes,
 )
-from kquants.records import Quantize
+from kquants.records import QuantizeOp
 from support.kernels import batch_record, guarded, op_record, run_op
 from support.quantized_rows import BlockRows, Rows, SuperRows
 
@@ -64,6 +64,6 @@ class Targets:
 def quantize(x: Array, kernel: str = "quantize") -> Targets:
     rows, n = x.shape
     to, pieces = Targets(rows, n), -(-n // PIECE)
-    given = Quantize(x=x, x_bytes=x[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
+    given = QuantizeOp(x=x, x_bytes=x[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
     run_op(op_record(kernel, given), batch_record(rows), rows * pieces)
     return to

@@ -4,7 +4,7 @@ import numpy as np
 
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import MOST_TOKENS, matmul_scratch
-from kquants.records import Product
+from kquants.records import MatmulOp
 from support.kernels import addresses, batch_record, op_record
 
 F32 = np.float32
@@ -36,7 +36,7 @@ class Chain:
             self.results.append(self.results[-1] @ w.T)
             x, y = self.buffers[i % 2], self.buffers[1 - i % 2]
             line = 4 * WIDTH
-            given = Product(
+            given = MatmulOp(
                 w=w, rows=WIDTH, columns=WIDTH, row_bytes=line, x=x, x_bytes=line, y=y, y_bytes=line, accumulate=0
             )
             records.append(op_record("matmul_f32", given, units=FOREVER if i == endless else units))

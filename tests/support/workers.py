@@ -8,9 +8,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from edgellm.system.machine import usable_cpus
 from kquants import jit
-from kquants.compiler import cache as kept
-from kquants.compiler import compilers
-from kquants.compiler.kernel_names import MODULES
+from kquants.compiler import cache, compile_workers
+from kquants.compiler.kernel_names import MODULE_BY_KERNEL
 
 MOST_WORKERS = 8
 """Each takes up to 2 GB."""
@@ -44,11 +43,11 @@ def longest_first(item: pytest.Item) -> int:
 
 def compile_all(folder: Path) -> None:
     """Compile all kernels that the folder lacks, on all CPUs."""
-    with kept.opened(folder) as opened:
+    with cache.open_cache(folder) as opened:
         assert opened, f"others may write to {folder}"
-        files = {name: jit.file_name(name, opened) for name in MODULES}
-        missing = [name for name in MODULES if opened.read(files[name]) is None]
+        files = {name: jit.file_name(name, opened) for name in MODULE_BY_KERNEL}
+        missing = [name for name in MODULE_BY_KERNEL if opened.read(files[name]) is None]
         if missing:
-            compilers.compile_missing(
+            compile_workers.compile_missing(
                 missing, lambda name, code: opened.write(files[name], code), lambda compiled: None
             )

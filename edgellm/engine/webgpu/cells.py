@@ -10,7 +10,7 @@ from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.errors import NoMemoryError
 from edgellm.fmt import counted, size
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 LEAST_PAGES = 8
 """Room that is made at first; then it doubles until pieces are full, up to that of a full context."""

@@ -6,7 +6,7 @@ from edgellm.engine.placement import GPU, Placement, head
 from edgellm.engine.webgpu.cells import page_bytes
 from edgellm.engine.webgpu.scratch import buffer_bytes
 from edgellm.engine.webgpu.shaders import CELLS, FORMATS
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 _MOST_HEAD_DIM = 256
 """Attention has a lane for every four values of a head."""

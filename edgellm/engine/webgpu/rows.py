@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 HEADER, ROW = 5, 4
 """uint32 words before the rows, and of each row."""

@@ -8,7 +8,7 @@ from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.gpu import GPU
 from edgellm.engine.webgpu.rows import HEADER, MOST_SPANS, ROW
 from edgellm.engine.webgpu.weights import padded_width
-from kquants.layout import PAGE
+from kquants.kv_layout import PAGE
 
 _LOGIT_BYTES = 16 << 20
 """Logits that are made at once."""

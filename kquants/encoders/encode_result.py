@@ -1,9 +1,9 @@
-"""What every encoder reports: the first value that it cannot encode, and sums of squares.
+"""The result record of every encoder: the first value that cannot be encoded, and sums of squares.
 
-    word  0            1                    2
-          [ first bad  | Σ (x - decoded)²   | Σ x²  ]     an int64 index or -1, two float64
+    word  0          1                  2
+          first bad  Σ (x - decoded)²   Σ x²       an int64 index or -1, then two float64
 
-A value is bad if it is NaN or larger in size than the format's limit; the encoder stops there.
+A value is bad if it is NaN or its magnitude is above the format's limit; the encoder stops at the first one.
 """
 
 from kquants.compiler.decorators import Vector, inline
@@ -31,16 +31,16 @@ def _find_beyond(source: int, n: int, limit: float) -> int:
 
 
 @inline
-def report(result: int, errors: Vector, squares: Vector) -> None:
-    """All values are encoded."""
+def write_result(result: int, errors: Vector, squares: Vector) -> None:
+    """Write the result of rows that were encoded."""
     store_i64(result, -1)
     store_f64(result + 8, sum_f64(errors))
     store_f64(result + 16, sum_f64(squares))
 
 
 @inline
-def report_bad(result: int, index: int) -> None:
-    """The value at `index` cannot be encoded."""
+def write_bad(result: int, index: int) -> None:
+    """Write that the value at `index` cannot be encoded."""
     store_i64(result, index)
     store_f64(result + 8, 0.0)
     store_f64(result + 16, 0.0)

@@ -1,22 +1,22 @@
-"""The search for scales alone: blocks of weights x ≈ a · q with q in -levels … levels - 1.
+"""Scales of K-quants without minima: blocks of weights x ≈ a · q with q in -levels … levels - 1.
 
-What is minimised is the weighted squared error Σ w (x - a q)² of what will be stored, where all blocks of a
-super-block share d, and a = d · scale with whole numbers -steps … steps - 1. In three steps:
+The search minimizes the weighted squared error Σ w (x - a q)² of the stored values. All blocks of a super-block share
+d; a = d · scale, with integers -steps … steps - 1. Three steps:
 
-1. For each block alone: let its extreme be several numbers of levels, of either sign as the range has one more below
-   0; round, and solve for the best a of these q (least squares).
-2. d from the a of the largest size; for each block, the best of the scales around its a.
-3. With q and scales given, the best d (least squares), and step 2 around it; a super-block that does not gain stays
-   as it was.
+1. For each block: map the value of the largest magnitude to several numbers of levels, of either sign as the range has
+   one more level below 0; round, and solve for the best a of these q (least squares).
+2. Take d from the a of the largest magnitude; for each block, choose the best of the scales around its a.
+3. For these q and scales, solve for the best d (least squares), and repeat step 2 around it; a super-block whose error
+   does not fall stays as it was.
 
-A block is a lane (see `kquants.encoders.lanes`); x, w and q are the addresses of its values, weights and whole
-numbers: a vector for each of the n values.
+A block is a lane (see `kquants.encoders.lane_ops`); x, w and q are the addresses of its values, weights and integers q:
+a vector for each of the n values.
 """
 
 from typing import Any
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders.lanes import (
+from kquants.encoders.lane_ops import (
     across,
     all_lanes,
     choose,
@@ -32,20 +32,20 @@ from kquants.simd import add_f32, fma_f32, larger_f32, load_f32x16, mul_f32, rou
 _INFINITE = float("inf")
 
 
-def symmetric_search(
+def k_scale_search(
     n: int, levels: int, steps: int, spreads: tuple[float, ...], margin: int, reach: int, rounds: int
 ) -> Any:
     """`search(x, w, q) -> (scale, scale, d, levels · d)`, which writes q + levels: x ≈ d scale q - dmin minimum.
 
     Blocks have n values, super-blocks sixteen blocks. Step 1 tries the `spreads`; step 2 begins with the largest
-    scale `margin` steps below the highest and tries scales up to `reach` away; step 3 is done `rounds` times.
+    scale `margin` steps below the highest and tries scales up to `reach` away; step 3 is repeated `rounds` times.
     """
     add_across, largest_across = across(16)
     last, count = 64 * n, len(spreads)
 
     @inline
     def extreme(x: int) -> Vector:
-        """The value of the largest size."""
+        """The value of the largest magnitude."""
         low = high = all_lanes(0)
         for i in range(0, last, 64):
             v = load_f32x16(x + i)
@@ -64,7 +64,7 @@ def symmetric_search(
         return s_qq, s_qx
 
     @inline
-    def blocks_alone(x: int, w: int) -> Vector:
+    def fit_blocks(x: int, w: int) -> Vector:
         """Step 1: a."""
         best = a = all_lanes(0)
         unit = quotient(all_lanes(1), extreme(x))
@@ -87,7 +87,7 @@ def symmetric_search(
         return error
 
     @inline
-    def on_the_grid(x: int, w: int, a: Vector, d: Vector) -> tuple[Vector, Vector]:
+    def search_grid(x: int, w: int, a: Vector, d: Vector) -> tuple[Vector, Vector]:
         """Step 2: (error, scale)."""
         best, scale = all_lanes(_INFINITE), all_lanes(0)
         center = round_f32(quotient(a, d))
@@ -99,7 +99,7 @@ def symmetric_search(
 
     @inline
     def first_d(a: Vector) -> Vector:
-        """A d of such a sign that the a of the largest size has a negative scale: there is one more of them."""
+        """d, with the sign that makes the scale of the largest |a| negative: there is one more negative scale."""
         high, low = largest_across(a), largest_across(negative(a))
         d = scale_for(larger_f32(high, low), steps, margin)
         return choose(low, high, negative(d), d)
@@ -113,12 +113,12 @@ def symmetric_search(
 
     @inline
     def search(x: int, w: int, q: int) -> tuple[Vector, Vector, Vector, Vector]:
-        a = blocks_alone(x, w)
+        a = fit_blocks(x, w)
         d = first_d(a)
-        error, scale = on_the_grid(x, w, a, d)
+        error, scale = search_grid(x, w, a, d)
         for _ in range(rounds):
             new_d = refit(x, w, scale, d)
-            new_error, new_scale = on_the_grid(x, w, mul_f32(d, scale), new_d)
+            new_error, new_scale = search_grid(x, w, mul_f32(d, scale), new_d)
             new, old = add_across(new_error), add_across(error)
             d, scale = choose(new, old, new_d, d), choose(new, old, new_scale, scale)
             error = choose(new, old, new_error, error)

@@ -1,8 +1,8 @@
-"""Vector operations of the encoders: sixteen blocks side by side, one in each lane.
+"""Vector operations of the encoders: sixteen blocks side by side, one per lane.
 
-A block's values then lie in one lane of as many vectors as it has values, and a search runs for sixteen blocks at
-once, each in its own lane, with no sum across lanes. What blocks of a super-block share is a value that all their
-lanes hold: `across` gives sums and maxima over such lanes.
+The values of a block lie in one lane of consecutive vectors, a vector per value, so that a search runs for sixteen
+blocks at once, with no sum across lanes. A value that the blocks of a super-block share is held by all their lanes:
+`across` gives sums and maxima over these lanes.
 """
 
 from collections.abc import Callable
@@ -84,28 +84,28 @@ def negative(x: Vector) -> Vector:
 
 @inline
 def quotient(x: Vector, y: Vector) -> Vector:
-    """x / y, but 0 where |y| is at most 1e-30: such a sum is of nothing but zeros."""
+    """x / y, but 0 where |y| is at most 1e-30: y is then a sum of zeros."""
     return choose(splat_f32(_TINY), abs_f32(y), div_f32(x, y), all_lanes(0))
 
 
 @inline
 def nearest(x: Vector, lowest: float, highest: float) -> Vector:
-    """x rounded to a whole number, within lowest … highest."""
+    """x rounded to an integer, clamped to lowest … highest."""
     return smaller_f32(larger_f32(round_f32(x), all_lanes(lowest)), all_lanes(highest))
 
 
 @inline
 def stored_scale(x: Vector) -> Vector:
-    """x as float16 holds it; what is not 0 does not become 0."""
+    """x rounded to float16; a value other than 0 does not become 0."""
     size = round_to_half(larger_f32(abs_f32(x), splat_f32(_LEAST_HALF)))
     return choose(all_lanes(0), x, size, choose(x, all_lanes(0), negative(size), all_lanes(0)))
 
 
 @inline
 def scale_for(largest: Vector, steps: int, margin: int) -> Vector:
-    """The float16 d of which `largest`, at least 0, is about steps - margin times as much, and at most steps."""
+    """The float16 d for which `largest` (at least 0) is about steps - margin times d, and at most steps times d."""
     d = stored_scale(mul_f32(largest, all_lanes(1 / (steps - margin))))
-    # The smallest of float16 are far apart: rounded down, one may be too small by more than the margin.
+    # Denormal float16 are far apart: rounded down, d may be too small by more than the margin.
     return choose(mul_f32(d, all_lanes(steps)), largest, stored_scale(add_f32(d, splat_f32(_LEAST_HALF))), d)
 
 
@@ -113,7 +113,7 @@ def scale_for(largest: Vector, steps: int, margin: int) -> Vector:
 
 
 def across(group: int) -> tuple[Any, Any]:
-    """Operations over each `group` lanes, 8 or 16, whose result all of them hold: (sum, maximum)."""
+    """(sum, maximum) over each `group` lanes, 8 or 16; all lanes of a group hold the result."""
 
     def butterfly(combine: Callable[[ir.IRBuilder, Any, Any], Any]) -> Any:
         def emit(b: ir.IRBuilder, x: Any) -> Any:

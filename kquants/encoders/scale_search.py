@@ -1,11 +1,11 @@
-"""The best scale of blocks w = d · v, where v is one of a few levels, by weighted squared error; a block in each lane.
+"""The best scale of blocks w = d · v, where v is one of a few levels, by weighted squared error; one block per lane.
 
-A scale gives each weight its nearest level, and those levels have a scale of least squares,
+A scale gives each weight its nearest level, and least squares give the best scale for these levels,
 
     d = Σ w x v / Σ w v²,    which lowers the error Σ w x² by  d · (2 Σ w x v - d Σ w v²).
 
-Tried are scales that put the largest weight on, or near, the outermost level of either sign; then that of the
-best, again, until it stays.  d is rounded to float16 before it is judged.
+The search tries scales that put the largest weight on or near the outermost level of either sign; then it refines the
+best of them. The error is that of d rounded to float16.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numba as nb
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders.lanes import choose, quotient
+from kquants.encoders.lane_ops import choose, quotient
 from kquants.encoders.vectors import round_to_half
 from kquants.simd import (
     abs_f32,
@@ -40,13 +40,13 @@ def half_in_range(x: Vector) -> Vector:
 
 @inline
 def inverse_of(d: Vector) -> Vector:
-    """1 / d, but 0 where d is (all but) 0."""
+    """1 / d, but 0 where |d| is at most 1e-30."""
     return quotient(splat_f32(nb.float32(1)), d)
 
 
 @inline
 def _peak(x: int) -> Vector:
-    """The value of largest size in each lane."""
+    """The value of the largest magnitude in each lane."""
     peak = splat_f32(nb.float32(0))
     for k in range(32):
         v = load_f32x16(x + 64 * k)
@@ -61,7 +61,7 @@ def scale_search(nearest: Any, starts: tuple[float, ...]) -> Any:
 
     @inline
     def fitted(x: int, weights: int, inverse: Vector) -> tuple[Vector, Vector]:
-        """(scale of least squares for the levels that a scale gives, by how much it lowers the error)."""
+        """(the least-squares scale for the levels that 1 / `inverse` gives, how much it lowers the error)."""
         xv, vv = splat_f32(zero), splat_f32(zero)
         for k in range(32):
             value = load_f32x16(x + 64 * k)

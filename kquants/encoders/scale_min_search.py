@@ -1,13 +1,13 @@
-"""The best scale and minimum of blocks w = d · q + m, q in 0 … top, by weighted squared error; a block in each lane.
+"""The best scale and minimum of blocks w = d · q + m, q in 0 … top, by weighted squared error; one block per lane.
 
-A scale and a minimum give each weight its nearest q, and those have an m and d of least squares. m is rounded to
-float16 first; d is then the best one beside it, so that it makes up for most of what rounding m cost. With
-u = x - c, c the middle of the block (which keeps the sums small), e = m - c, and sums weighted,
+A scale and a minimum give each weight its nearest q, and least squares give the best m and d for these q. m is rounded
+to float16 first; d is then solved for the rounded m, which makes up for most of the rounding error. With u = x - c,
+where c is the middle of the block (which keeps the sums small), e = m - c, and weighted sums,
 
     d = (Σ u q - e Σ q) / Σ q²,    and the error Σ u² falls by  2 d Σ u q + 2 e Σ u - d² Σ q² - 2 d e Σ q - e² Σ 1.
 
-Tried are ranges that go beyond the smallest and the largest weight, or stop short of them, each on its own; then,
-again, what the best leads to.
+The search tries ranges whose ends lie beyond the smallest and the largest weight or short of them, independently at
+each end; then it refines the best of them.
 """
 
 import math
@@ -16,8 +16,8 @@ from typing import Any
 import numba as nb
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders.lanes import choose, quotient, smaller_f32
-from kquants.encoders.scales import half_in_range, inverse_of
+from kquants.encoders.lane_ops import choose, quotient, smaller_f32
+from kquants.encoders.scale_search import half_in_range, inverse_of
 from kquants.simd import (
     add_f32,
     div_f32,
@@ -31,7 +31,8 @@ from kquants.simd import (
 )
 
 _TRIMS = (-0.04, -0.02, 0.0, 0.02, 0.04, 0.06)
-"""Tried at either end. Of Gaussian weights, finer ones take 0.2 % off the error; one for both ends adds 4 % to it."""
+"""Parts of the range cut off at each end. For Gaussian weights, a finer grid lowers the error by 0.2 %; the same trim
+at both ends raises it by 4 %."""
 
 _REFINEMENTS = 2
 _ROUNDING = nb.float32(1e-4)
@@ -41,7 +42,7 @@ _ZERO, _HALF = nb.float32(0), nb.float32(0.5)
 
 @inline
 def _center(x: int, centered: int) -> tuple[Vector, Vector]:
-    """Write x less its middle; returns (the middle, half of the range)."""
+    """Write x minus its middle; returns (the middle, half of the range)."""
     low = high = load_f32x16(x)
     for k in range(1, 32):
         v = load_f32x16(x + 64 * k)
@@ -64,32 +65,32 @@ def _totals(centered: int, weights: int) -> tuple[Vector, Vector]:
 
 @inline
 def _least_squares(total: Vector, sum_u: Vector, q1: Vector, q2: Vector, uq: Vector) -> Vector:
-    """e of the least error of d · q + e."""
+    """The e for which d · q + e has the least error."""
     most = mul_f32(total, q2)
     spread = sub_f32(most, mul_f32(q1, q1))
     d = quotient(sub_f32(mul_f32(total, uq), mul_f32(sum_u, q1)), spread)
-    # Where all q that count are equal, the spread is what rounding left.
+    # Where all q with a weight are equal, the spread is a rounding error.
     d = choose(mul_f32(most, splat_f32(_ROUNDING)), spread, d, splat_f32(_ZERO))
     return div_f32(sub_f32(sum_u, mul_f32(d, q1)), total)
 
 
 @inline
 def _gain(d: Vector, e: Vector, total: Vector, sum_u: Vector, q1: Vector, q2: Vector, uq: Vector) -> Vector:
-    """By how much d · q + e lowers the error."""
+    """How much d · q + e lowers the error."""
     of_d = mul_f32(d, sub_f32(add_f32(uq, uq), fma_f32(d, q2, mul_f32(add_f32(e, e), q1))))
     return fma_f32(e, sub_f32(add_f32(sum_u, sum_u), mul_f32(e, total)), of_d)
 
 
 def _start(top: int, low: float, high: float) -> tuple[Any, Any]:
-    """(steps of q per half of the range, q of its middle) when those parts of the range are cut off at its ends."""
+    """(steps of q per half of the range, q of its middle) with the parts `low` and `high` of the range cut off."""
     steps = top / (1 - low - high)
     return nb.float32(steps / 2), nb.float32(steps * (0.5 - low))
 
 
-def scale_and_minimum_search(nearest: Any, top: int) -> Any:
+def scale_min_search(nearest: Any, top: int) -> Any:
     """`search(x, weights, centered) -> (d, m)` for q in 0 … `top` that `nearest` chooses.
 
-    `centered` is the address of room for 32 vectors.
+    `centered` is the address of a buffer of 32 vectors.
     """
     starts = tuple(_start(top, low, high) for low in _TRIMS for high in _TRIMS)
 

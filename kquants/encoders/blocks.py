@@ -1,7 +1,7 @@
-"""Encoders of blocks of 32 weights, 16 blocks at once: a block in each lane.
+"""Encoders of formats with blocks of 32 weights: 16 blocks at once, side by side, one per SIMD lane.
 
-What is read lies transposed in 32 vectors of 16 float32: vector k holds weight k of each block. A search for the
-best scale then needs no sum across lanes, and does the same work for every block.
+Blocks are read transposed, into 32 vectors of 16 float32: vector k holds weight k of each block. A search for the best
+scale then needs no sum across lanes, and does the same work for every block.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import numba as nb
 
 from kquants.compiler.decorators import Vector, inline, kernel
-from kquants.encoders.lanes import choose, transpose
-from kquants.encoders.results import first_beyond, report, report_bad
-from kquants.encoders.vectors import add_square, room, zero_f64
+from kquants.encoders.encode_result import first_beyond, write_bad, write_result
+from kquants.encoders.lane_ops import choose, transpose
+from kquants.encoders.vectors import add_square, stack_buffer, zero_f64
 from kquants.simd import copy, div_f32, load_f32x16, max_f32, splat_f32, store_f32x16, sub_f32
 
 _BLOCK = 32 * 4
@@ -23,7 +23,7 @@ _LEAST = nb.float32(1e-30)
 
 @inline
 def _transpose(blocks: int, to: int) -> None:
-    """16 blocks, one after the other, to 32 vectors."""
+    """Transpose 16 consecutive blocks to 32 vectors."""
     for half in range(2):
         transpose(blocks + 64 * half, _BLOCK, to + 1024 * half)
 
@@ -36,9 +36,10 @@ def _equal_weights(weights: int) -> None:
 
 @inline
 def _load_weights(importance: int, columns: int, first: int, staging: int, weights: int) -> None:
-    """The importance of the weights of 16 blocks from block `first` on, such that the largest in a block is 1.
+    """Load the importance of the weights of 16 blocks, from block `first` on, scaled so that the largest of a block is
+    1.
 
-    A block whose importance is all but zero counts as one with equal weights.
+    A block whose importance is all below 1e-30 gets equal weights.
     """
     for lane in range(16):
         copy(staging + lane * _BLOCK, importance + (first + lane) * _BLOCK % (4 * columns), _BLOCK)
@@ -68,7 +69,7 @@ def _add_errors(x: int, decoded: int, sums: Vector) -> Vector:
 
 @inline
 def _padded(source: int, blocks: int, staging: int) -> int:
-    """The address of 16 blocks: the source itself, or a copy of fewer blocks with zeros behind them."""
+    """The address of 16 blocks: the source, or a copy of fewer blocks followed by zeros."""
     if blocks >= 16:
         return source
     for k in range(32):
@@ -80,15 +81,15 @@ def _padded(source: int, blocks: int, staging: int) -> int:
 def define(name: str, nbytes: int, limit: float, encode16: Any) -> None:
     """Register the encoder of a format with blocks of 32 weights in `nbytes` bytes; see `kquants.encoders`.
 
-    `encode16(x, weights, decoded, target)` encodes 16 blocks to `target` and writes what they decode to; the first
-    three are the addresses of 32 vectors. `limit` is the size of the largest value that it can encode.
+    `encode16(x, weights, decoded, target)` encodes 16 blocks to `target` and writes their decoded values; x, weights
+    and decoded are the addresses of 32 vectors. `limit` is the largest magnitude that can be encoded.
     """
     limit = nb.float32(limit)
-    take_room = room(4 * _SIXTEEN + 16 * nbytes)
+    take_buffer = stack_buffer(4 * _SIXTEEN + 16 * nbytes)
 
     @kernel(f"encode_{name}", arguments=6)
     def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:
-        staging = take_room()
+        staging = take_buffer()
         x, weights, decoded, packed = (
             staging + _SIXTEEN,
             staging + 2 * _SIXTEEN,
@@ -101,7 +102,7 @@ def define(name: str, nbytes: int, limit: float, encode16: Any) -> None:
             count, given = min(16, blocks - first), source + first * _BLOCK
             bad = first_beyond(given, 32 * count, limit)
             if bad >= 0:
-                report_bad(result, 32 * first + bad)
+                write_bad(result, 32 * first + bad)
                 return
             _transpose(_padded(given, count, staging), x)
             if importance != 0:
@@ -109,4 +110,4 @@ def define(name: str, nbytes: int, limit: float, encode16: Any) -> None:
             encode16(x, weights, decoded, packed)
             copy(target + first * nbytes, packed, count * nbytes)
             errors, squares = _add_errors(x, decoded, errors), _add_squares(x, squares)
-        report(result, errors, squares)
+        write_result(result, errors, squares)

@@ -1,0 +1,69 @@
+"""How pages of each KV type are read."""
+
+from typing import Any, NamedTuple
+
+from kquants.attention.float_pages import (
+    Load,
+    copy_query,
+    define_float_ops,
+    f16_to_float,
+    in_place,
+    prefetch_bytes,
+    prefetch_nothing,
+)
+from kquants.attention.micro_tile import MANY_QUERIES, QUERIES, MicroTileOps
+from kquants.attention.q8_pages import add_q8_values, q8_scores, q8_to_float, quantize_query
+
+
+class PageOps(NamedTuple):
+    """What micro-tiles of queries do with a page; compiled into the kernels. Addresses are int64.
+
+    `scores(q, stride, keys, head_dim, p, next_page)`: write the dot products of each query with all keys of a page to
+    p. `add_values(p, seen, cells, values, width, to, stride, next_page)`: to the sums of each query at `to`, add the
+    values of the page's first `cells` cells times their weights at p. All queries see the first `seen` cells; of the
+    others, a query sees those whose weight is not below 0. Both prefetch `next_page`, the page that is read next.
+    """
+
+    scores: Any
+    add_values: Any
+    scores_queries: int = QUERIES
+    """Queries of a micro-tile of scores."""
+    values_queries: int = QUERIES
+    """Queries of a micro-tile of values."""
+
+
+class PageReader(NamedTuple):
+    """How pages of a type are read.
+
+    `load_query(x, width, q)`: write a query, `width` float32 and 16 zeros at x, to q in the form that `scores` reads.
+    `few` is for a few queries. For more, `convert_keys(keys, head_dim, buffer, next_page)` and
+    `convert_values(values, width, buffer, next_page)` write a page to the buffer in the form that `many` reads, and
+    return where it is.
+    """
+
+    load_query: Any
+    few: PageOps
+    convert_keys: Any
+    convert_values: Any
+    many: PageOps
+
+
+def _float_ops(element: int, load: Load, prefetch_next: Any, queries: int) -> PageOps:
+    return PageOps(*define_float_ops(element, load, prefetch_next, queries), queries, queries)
+
+
+def _load_f32(ops: MicroTileOps) -> Any:
+    return ops.load_f32
+
+
+_F16 = _float_ops(2, lambda ops: ops.load_f16, prefetch_bytes, QUERIES)
+_F32 = _float_ops(4, _load_f32, prefetch_bytes, QUERIES)
+_MANY_F32 = _F32 if MANY_QUERIES == QUERIES else _float_ops(4, _load_f32, prefetch_bytes, MANY_QUERIES)
+_CONVERTED = _float_ops(4, _load_f32, prefetch_nothing, MANY_QUERIES)
+_Q8, _MANY_Q8 = PageOps(q8_scores, add_q8_values), PageOps(q8_scores, _CONVERTED.add_values, QUERIES, MANY_QUERIES)
+
+READERS = {
+    "f16": PageReader(copy_query, _F16, f16_to_float, f16_to_float, _CONVERTED),
+    "f32": PageReader(copy_query, _F32, in_place, in_place, _MANY_F32),
+    "q8_0": PageReader(quantize_query, _Q8, in_place, q8_to_float, _MANY_Q8),
+}
