@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from converters.architectures.card import write_general
 from converters.architectures.config import Config
 from converters.architectures.rope import write_rope
-from converters.architectures.variant import Sizes, Variant, sliding_window
+from converters.architectures.variant import CheckpointSizes, Variant, sliding_window
 from converters.tensors import Metadata, Source, Value
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ _KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "ST
 
 
 def metadata_of(
-    checkpoint: "Checkpoint", config: Config, rope: Config, variant: Variant, sizes: Sizes, tensors: list[Source]
+    checkpoint: "Checkpoint",
+    config: Config,
+    rope: Config,
+    variant: Variant,
+    sizes: CheckpointSizes,
+    tensors: list[Source],
 ) -> Metadata:
     """The keys `general.*` and those of the architecture, with the names that the `gguf` package has for them."""
     import gguf
@@ -44,7 +49,7 @@ def metadata_of(
     return {key: _value(value) for key, value in writer.kv_data[0].items()}
 
 
-def _write_sizes(writer: "gguf.GGUFWriter", sizes: Sizes) -> None:
+def _write_sizes(writer: "gguf.GGUFWriter", sizes: CheckpointSizes) -> None:
     writer.add_block_count(sizes.layers)
     writer.add_context_length(sizes.context_length)
     writer.add_embedding_length(sizes.width)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.architectures.config import Config
-from converters.architectures.variant import Sizes
+from converters.architectures.variant import CheckpointSizes
 from edgellm.fmt import printable
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PLAIN = ("default", "dynamic", "llama3")
 
 
-def rope_config(config: Config, sizes: Sizes) -> Config:
+def rope_config(config: Config, sizes: CheckpointSizes) -> Config:
     """All that config.json says about rotary positions, where transformers 5 puts it.
 
     Its `rope_parameters` were `rope_scaling` with `rope_theta` beside it before, and `rope_type` was `type`. Raises
@@ -73,7 +73,7 @@ def _write_yarn(writer: "gguf.GGUFWriter", rope: Config, factor: float) -> None:
         writer.add_rope_scaling_yarn_beta_slow(rope.number("beta_slow"))
 
 
-def rope_factors(rope: Config, sizes: Sizes) -> NDArray[np.float32] | None:
+def rope_factors(rope: Config, sizes: CheckpointSizes) -> NDArray[np.float32] | None:
     """What Llama 3's scaling divides each frequency by, float32 [head_dim / 2], or None for any other.
 
     The formula is that of rope_type "llama3" in Hugging Face transformers (modeling_rope_utils.py): a pair that turns

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from converters.architectures.config import Config
 from converters.architectures.layouts import Layout, layout_of
 from converters.architectures.spare import without_spare
-from converters.architectures.variant import Sizes, Variant
+from converters.architectures.variant import CheckpointSizes, Variant
 from converters.checkpoint import Checkpoint
 from converters.tensors import Source
 from edgellm.errors import EdgeLLMWarning
@@ -21,7 +21,7 @@ _EMBEDDING, _OUTPUT = "token_embd.weight", "output.weight"
 _IN_A_LARGER_MODEL = ("model.language_model.", "language_model.", "model.text_model.", "text_model.")
 
 
-def read_tensors(checkpoint: Checkpoint, config: Config, variant: Variant, sizes: Sizes) -> list[Source]:
+def read_tensors(checkpoint: Checkpoint, config: Config, variant: Variant, sizes: CheckpointSizes) -> list[Source]:
     """All tensors under their GGUF names, by file and name in the checkpoint. Raises ModelFileError.
 
     A model with tied embeddings may have an output matrix nonetheless, which is kept. Raises UnsupportedModelError
@@ -71,7 +71,7 @@ def _match(checkpoint: Checkpoint, config: Config, layout: Layout, variant: Vari
     return found
 
 
-def _shapes(config: Config, variant: Variant, sizes: Sizes) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _shapes(config: Config, variant: Variant, sizes: CheckpointSizes) -> Iterator[tuple[str, tuple[int, ...]]]:
     """GGUF names and shapes, in numpy order, of everything that such a model has."""
     queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
     products = {
@@ -105,7 +105,7 @@ def _optional_biases(config: Config, variant: Variant) -> list[str]:
     return found
 
 
-def _moved(gguf_name: str, sizes: Sizes) -> NDArray[np.intp] | None:
+def _moved(gguf_name: str, sizes: CheckpointSizes) -> NDArray[np.intp] | None:
     """Which row of the checkpoint's tensor each row of GGUF's is, or None where rows stay.
 
     Hugging Face turns dimension i of a head with i + head_dim / 2, and stores rows so

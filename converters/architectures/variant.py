@@ -38,7 +38,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class CheckpointSizes:
     """The sizes of a model, in weights, heads and tokens, and the epsilon of its norms."""
 
     layers: int
@@ -52,7 +52,7 @@ class Sizes:
     eps: float
 
 
-def read_sizes(config: Config, variant: Variant) -> Sizes:
+def read_sizes(config: Config, variant: Variant) -> CheckpointSizes:
     """The sizes that config.json gives, checked against each other. Raises ModelFileError."""
     width = config.integer("hidden_size", most=1 << 20)
     heads = config.integer("num_attention_heads", most=1 << 12)
@@ -64,7 +64,7 @@ def read_sizes(config: Config, variant: Variant) -> Sizes:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
     if head_dim % 2 or ("head_dim" not in config and variant.head_dim is None and width % heads):
         config.fail(f"heads of {head_dim} dimensions in a model of width {width} are impossible; correct it")
-    return Sizes(
+    return CheckpointSizes(
         layers=config.integer("num_hidden_layers", most=_MOST_LAYERS),
         width=width,
         ffn=config.integer("intermediate_size", most=1 << 22),

@@ -23,7 +23,7 @@ class Rope:
     magnitude: float
     halves: bool
 
-    def rotations(self, positions: NDArray[Any]) -> NDArray[np.float32]:
+    def cos_sin(self, positions: NDArray[Any]) -> NDArray[np.float32]:
         """Cosine and sine of each pair's angle: [n] positions to float32 [n, pairs, 2]."""
         angles = positions[:, None] * self.frequencies
         both = np.empty((*angles.shape, 2), np.float32)
@@ -71,7 +71,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ModelSizes:
     """The sizes that all layers share, and the epsilon of their norms."""
 
     width: int
@@ -85,7 +85,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Description(Sizes):
+class Description(ModelSizes):
     """A whole model: embedding, layers, output head, and the sizes they share."""
 
     rope: Rope

@@ -1,6 +1,6 @@
 """The sizes of a model, read from its metadata and checked: compiled code computes addresses from them."""
 
-from edgellm.arch.description import Sizes
+from edgellm.arch.description import ModelSizes
 from edgellm.gguf import GGUFFile
 
 _LIMITS = {
@@ -15,7 +15,7 @@ _MOST_VALUES = 1 << 20
 """Values that all heads together have of a token at most: sixty times as many as those of a model of 405B."""
 
 
-def read_sizes(file: GGUFFile) -> Sizes:
+def read_sizes(file: GGUFFile) -> ModelSizes:
     """The sizes of the layers. Raises ModelFileError where they are missing, absurd or contradict each other."""
     prefix = f"{file.architecture}.attention."
     width, heads = positive(file, "embedding_length"), positive(file, "attention.head_count")
@@ -28,7 +28,7 @@ def read_sizes(file: GGUFFile) -> Sizes:
         file.fail(f"heads whose keys and values differ in size, or are empty, or above 1024, are not {model}")
     if heads * head_dim > _MOST_VALUES:
         file.fail(f"{heads} heads of {head_dim} values are more than a model has; get another conversion of it")
-    return Sizes(
+    return ModelSizes(
         width=width,
         heads=heads,
         kv_heads=kv_heads,

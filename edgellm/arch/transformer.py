@@ -6,7 +6,7 @@ where it has no tensor of its own.
 
 from dataclasses import dataclass
 
-from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Sizes
+from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, ModelSizes
 from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import read_rope
 from edgellm.arch.sizes import positive, read_sizes
@@ -57,7 +57,7 @@ class _Block:
 
     tensors: Tensors
     prefix: str
-    sizes: Sizes
+    sizes: ModelSizes
     variant: Variant
 
     def layer(self) -> Layer:

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from edgellm.engine.memory import Placed, aligned
+from edgellm.engine.memory import AddressedArray, aligned
 from edgellm.errors import EdgeLLMError
 from edgellm.system.fork import Origin
 from kquants.layout import (
@@ -35,7 +35,7 @@ from kquants.layout import (
     control_bytes,
 )
 
-TEAM_KERNELS = ("post", "take_part", "serve")
+POOL_KERNELS = ("post", "take_part", "serve")
 """The kernels that a team needs beside those of its programs: see `kquants.threadpool.jobs`."""
 
 LONGEST_MS = 30
@@ -77,7 +77,7 @@ def _function(address: int, arguments: int) -> Callable[..., int]:
 class ThreadPool:
     """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
 
-    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of TEAM_KERNELS at least.
+    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of POOL_KERNELS at least.
 
     Raises EdgeLLMError where so many threads cannot be had.
     """
@@ -94,7 +94,7 @@ class ThreadPool:
         self._sleeps = self._words[(LINES + SLEEPS) // 8 :: LINE_BYTES // 8][:count]
         for me in range(1, count):
             self._sleeps[me] = 1
-        self._scratch = [Placed.of(aligned(1, scratch_bytes)) for _ in range(count)]
+        self._scratch = [AddressedArray.of(aligned(1, scratch_bytes)) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
         self._servers: list[threading.Thread] = []
