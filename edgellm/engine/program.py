@@ -6,7 +6,7 @@ Ops name kernels, tensors and buffers; they hold no address. A device lowers the
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgellm.arch.description import Attention, Description, FeedForward, Linear
+from edgellm.arch.description import Attention, Description, FeedForward, Linear, RopeType
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS, records
@@ -235,7 +235,7 @@ class _ProgramBuilder:
             kv_heads=kv_heads,
             head_dim=head_dim,
             rope_dim=2 * len(rope.frequencies),
-            neox=int(rope.halves),
+            neox=int(rope.rope_type is RopeType.NEOX),
             page_offset=page_offset,
         )
         self.add(f"rope_store_{self.kv_type}", stored, per_row=kv_heads)

@@ -5,14 +5,14 @@ import pickle
 
 import numpy as np
 
-from edgellm.arch.description import Rope
+from edgellm.arch.description import Rope, RopeType
 from edgellm.engine.batch import Batch
 from edgellm.engine.kv_pages import PagedSequence, PagePool
 from edgellm.engine.protocol import Segment
 from edgellm.engine.rope_table import RopeTable
 from kquants.layout import PAGE
 
-ROPE = Rope(frequencies=np.array([1.0, 0.1]), magnitude=1.0, halves=True)
+ROPE = Rope(frequencies=np.array([1.0, 0.1]), magnitude=1.0, rope_type=RopeType.NEOX)
 
 
 def sequence(pool: PagePool, held: int, new: int) -> PagedSequence:

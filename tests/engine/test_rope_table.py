@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.arch.description import Rope
+from edgellm.arch.description import Rope, RopeType
 from edgellm.engine.rope_table import RopeTable
 
-ROPE = Rope(frequencies=np.array([1.0, 0.1, 0.001]), magnitude=1.5, halves=True)
+ROPE = Rope(frequencies=np.array([1.0, 0.1, 0.001]), magnitude=1.5, rope_type=RopeType.NEOX)
 
 
 @given(st.lists(st.integers(1, 1500), min_size=1, max_size=6))

@@ -11,7 +11,7 @@ what saves time here, and a block says in a few tensors what its ops say in many
 from collections.abc import Sequence
 from typing import Literal
 
-from edgellm.arch.description import Description
+from edgellm.arch.description import Description, RopeType
 from edgellm.engine.webgpu.batch_layout import QUERIES
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
 from edgellm.engine.webgpu.commands import Dispatch
@@ -87,7 +87,7 @@ class BlockLowering(MatmulLowering):
         }
         prepared: dict[str, Constant] = {
             "ROPE_DIM": 2 * len(model.rope.frequencies),
-            "HALVES": model.rope.halves,
+            "NEOX": model.rope.rope_type is RopeType.NEOX,
             "HEAD_NORMS": block.head_norms is not None,
             "EPS": model.eps,
         }
