@@ -14,8 +14,8 @@ from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.budget import KVBudget, check_memory
-from edgellm.engine.engine import Engine
-from edgellm.engine.offload import Offload, Uploading
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.offload import OffloadRequest, UploadProgress
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.fmt import printable, size
 from edgellm.generate.decoding import Prompt
@@ -50,7 +50,7 @@ class Model:
         file: GGUFFile,
         options: LoadOptions,
         progress: Progress | None = None,
-        uploading: Uploading | None = None,
+        uploading: UploadProgress | None = None,
     ) -> None:
         self.file = file
         # First: what cannot be computed is told before anything about its tokenizer.
@@ -72,7 +72,7 @@ class Model:
         path: str | os.PathLike[str],
         *,
         progress: Progress | None = None,
-        uploading: Uploading | None = None,
+        uploading: UploadProgress | None = None,
         **options: Unpack[LoadArguments],
     ) -> Self:
         """Open a GGUF file for generation: a path or, as text, also what commands take as MODEL.
@@ -221,7 +221,7 @@ def _remarks(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
 
 
 def _engine(
-    file: GGUFFile, options: LoadOptions, progress: Progress | None, uploading: Uploading | None
+    file: GGUFFile, options: LoadOptions, progress: Progress | None, uploading: UploadProgress | None
 ) -> protocol.Engine:
     """The engine of the options' name, with the model of the file."""
     threads = options.threads or default_threads(file.nbytes)
@@ -229,7 +229,7 @@ def _engine(
         from edgellm.llamacpp.engine import LlamaCppEngine  # brings what runs child processes
 
         return LlamaCppEngine(file, threads=threads, ctx=options.ctx, kv_type=options.kv_type)
-    return Engine(
+    return NativeEngine(
         file,
         threads=threads,
         ctx=options.ctx,
@@ -237,6 +237,6 @@ def _engine(
         cache=cache_folder(),
         budget=KVBudget.of(options.kv_memory),
         progress=progress,
-        offload=Offload.of(options),
+        offload=OffloadRequest.of(options),
         uploading=uploading,
     )

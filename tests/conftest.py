@@ -94,7 +94,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is used in this process, and not in one of its own: tests look into it."""
     from support.gpus import Here
 
-    monkeypatch.setattr("edgellm.engine.remote.RemoteDevice", Here)
+    monkeypatch.setattr("edgellm.engine.gpu_process.DeviceProxy", Here)
 
 
 @pytest.fixture

@@ -1,58 +1,56 @@
-"""Models as checkpoints have them, and as GGUF does. A file says what one architecture has of its own."""
+"""From a checkpoint's config.json and tensors to GGUF metadata and tensors; the facts are in `edgellm.arch`."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from converters.architectures import llama, mistral, qwen2, qwen3
 from converters.architectures.config import Config
 from converters.architectures.metadata import metadata_of
 from converters.architectures.rope import rope_config, rope_factors
+from converters.architectures.sizes import read_sizes
 from converters.architectures.tensors import read_tensors
-from converters.architectures.variant import Variant, read_sizes
 from converters.tensors import Metadata, Source
+from edgellm.arch.architectures import ARCHITECTURES
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.fmt import printable
 
 if TYPE_CHECKING:
     from converters.checkpoint import Checkpoint
 
-VARIANTS = {
-    "LlamaForCausalLM": llama.VARIANT,
-    "MistralForCausalLM": mistral.VARIANT,
-    "Qwen2ForCausalLM": qwen2.VARIANT,
-    "Qwen3ForCausalLM": qwen3.VARIANT,
+_CLASSES: dict[str, tuple[ArchitectureFacts, CheckpointClass]] = {
+    each.name: (facts, each) for facts in ARCHITECTURES.values() for each in facts.checkpoints
 }
-"""The classes of Hugging Face transformers whose checkpoints can be converted."""
 
 
 def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
-    """The metadata of a model, all but its vocabulary, and its tensors, both in llama.cpp's order.
+    """The metadata of a model without its vocabulary, and its tensors, both in the order of llama.cpp's converter.
 
-    No weight is read. `general.file_type` is that of the checkpoint itself: a recipe sets its own with
-    `metadata | {"general.file_type": …}`, which keeps the place. Raises ModelFileError where the files contradict
-    each other, and UnsupportedModelError by name.
+    No weight is read. `general.file_type` is that of the checkpoint; a recipe replaces it with
+    `metadata | {"general.file_type": …}`, which keeps its position. Raises ModelFileError where the files contradict
+    each other, and UnsupportedModelError for what cannot be converted.
     """
     config = Config(checkpoint.path / "config.json", checkpoint.config)
-    variant = variant_of(config)
-    sizes = read_sizes(config, variant)
+    facts, checkpoint_class = facts_of(config)
+    sizes = read_sizes(config, checkpoint_class)
     rope = rope_config(config, sizes)
-    tensors = read_tensors(checkpoint, config, variant, sizes)
+    tensors = read_tensors(checkpoint, config, facts, checkpoint_class, sizes)
     factors = rope_factors(rope, sizes)
     if factors is not None:
         tensors.insert(0, _computed("rope_freqs.weight", factors))
-    return metadata_of(checkpoint, config, rope, variant, sizes, tensors), tensors
+    metadata = metadata_of(checkpoint, config, rope, facts, checkpoint_class, sizes, tensors)
+    return metadata, tensors
 
 
-def variant_of(config: Config) -> Variant:
-    """What the model's architecture has of its own. Raises UnsupportedModelError for one that is not known here."""
+def facts_of(config: Config) -> tuple[ArchitectureFacts, CheckpointClass]:
+    """The facts of the model's architecture and of its class. Raises UnsupportedModelError for an unknown class."""
     names = config.names("architectures")
-    if not names or names[0] not in VARIANTS:
+    if not names or names[0] not in _CLASSES:
         what = printable(names[0]) if names else "an unnamed architecture"
-        config.refuse(f"{what} cannot be converted; {', '.join(VARIANTS)} can")
+        config.refuse(f"{what} cannot be converted; {', '.join(_CLASSES)} can")
     if config.word("hidden_act", "silu") not in ("silu", "swish") or not config.flag("is_causal", default=True):
         config.refuse("only causal models with silu (hidden_act, is_causal) can be converted; choose another model")
-    return VARIANTS[names[0]]
+    return _CLASSES[names[0]]
 
 
 def _computed(name: str, values: NDArray[np.float32]) -> Source:

@@ -1,58 +1,32 @@
-"""The layouts of checkpoints: how one names its tensors, and in which order it keeps the rows of q and k.
+"""The layouts of checkpoints: the names of tensors, and the order of the rows of q and k.
 
-A layout is taken as a whole or not at all. Names alone say nothing about rows: those of q and k have one order in
-Hugging Face's layout and another in Meta's and Mistral's own, so a tensor from elsewhere would be turned wrongly.
+All tensors of a checkpoint must have the names of one layout. A layout's names tell the order of rows: Hugging Face's
+has the rows of q and k in the order of RoPE type NEOX, Meta's and Mistral's own in that of NORM.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-_HUGGING_FACE = {
-    "embed_tokens": "token_embd",
-    "norm": "output_norm",
-    "layers.*.input_layernorm": "attn_norm",
-    "layers.*.self_attn.q_proj": "attn_q",
-    "layers.*.self_attn.k_proj": "attn_k",
-    "layers.*.self_attn.v_proj": "attn_v",
-    "layers.*.self_attn.o_proj": "attn_output",
-    "layers.*.self_attn.q_norm": "attn_q_norm",
-    "layers.*.self_attn.k_norm": "attn_k_norm",
-    "layers.*.post_attention_layernorm": "ffn_norm",
-    "layers.*.mlp.gate_proj": "ffn_gate",
-    "layers.*.mlp.up_proj": "ffn_up",
-    "layers.*.mlp.down_proj": "ffn_down",
-}
-_NATIVE = {
-    "tok_embeddings": "token_embd",
-    "norm": "output_norm",
-    "output": "output",
-    "layers.*.attention_norm": "attn_norm",
-    "layers.*.attention.wq": "attn_q",
-    "layers.*.attention.wk": "attn_k",
-    "layers.*.attention.wv": "attn_v",
-    "layers.*.attention.wo": "attn_output",
-    "layers.*.ffn_norm": "ffn_norm",
-    "layers.*.feed_forward.w1": "ffn_gate",
-    "layers.*.feed_forward.w2": "ffn_down",
-    "layers.*.feed_forward.w3": "ffn_up",
-}
+from edgellm.arch.description import RopeType
+from edgellm.arch.facts import ArchitectureFacts
+
 _NUMBER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The names of a layout, without their ".weight" or ".bias" and with * for a layer's number, as GGUF's.
+class CheckpointLayout:
+    """A layout: `names` maps its names to GGUF's, without ".weight" or ".bias" and with * for a layer's number.
 
-    `halves`: a head's first half of rows in q and k is turned with its second; otherwise each row with its neighbour.
+    `rope_type` is the RoPE type for which the rows of q and k are ordered.
     """
 
     name: str
     names: Mapping[str, str] = field(repr=False)
-    halves: bool
+    rope_type: RopeType
 
     def gguf_name(self, name: str) -> str | None:
-        """GGUF's name of a tensor; None where the layout has no such tensor."""
+        """The GGUF name of a tensor; None where the layout has no tensor of this name."""
         stem, _, kind = name.rpartition(".")
         number = _NUMBER.search(stem)
         found = self.names.get(_NUMBER.sub("layers.*.", stem, count=1))
@@ -61,23 +35,29 @@ class Layout:
         return f"blk.{number[1]}.{found}.{kind}" if number else f"{found}.{kind}"
 
 
-def _hugging_face(prefix: str) -> Layout:
-    names = {prefix + name: gguf_name for name, gguf_name in _HUGGING_FACE.items()}
-    return Layout("Hugging Face", names | {"lm_head": "output"}, halves=True)
+def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
+    """The layouts that checkpoints of an architecture may have."""
+    block = {f"layers.*.{tensor.hugging_face}": tensor.gguf for tensor in facts.block_tensors}
+    names = {"embed_tokens": "token_embd", "norm": "output_norm", **block}
+    meta_block = {f"layers.*.{tensor.meta}": tensor.gguf for tensor in facts.block_tensors if tensor.meta}
+    meta = {"tok_embeddings": "token_embd", "norm": "output_norm", "output": "output", **meta_block}
+    return (
+        _hugging_face("model.", names),
+        _hugging_face("", names),  # of a model saved without its head, such as Qwen3-Embedding
+        CheckpointLayout("Meta and Mistral", meta, RopeType.NORM),
+    )
 
 
-LAYOUTS = (
-    _hugging_face("model."),
-    _hugging_face(""),  # of a model saved without its head, such as Qwen3-Embedding
-    Layout("Meta and Mistral", _NATIVE, halves=False),
-)
+def _hugging_face(prefix: str, names: Mapping[str, str]) -> CheckpointLayout:
+    prefixed = {prefix + name: gguf_name for name, gguf_name in names.items()}
+    return CheckpointLayout("Hugging Face", prefixed | {"lm_head": "output"}, RopeType.NEOX)
 
 
-def layout_of(names: Iterable[str]) -> Layout | None:
-    """The layout that the name of the embedding tells; None for one that is not known here."""
+def find_layout(layouts: Iterable[CheckpointLayout], names: Iterable[str]) -> CheckpointLayout | None:
+    """The layout in which one of `names` is the embedding; None if there is none."""
     given = set(names)
-    return next((each for each in LAYOUTS if any(_is_embedding(each, name) for name in given)), None)
+    return next((each for each in layouts if any(_is_embedding(each, name) for name in given)), None)
 
 
-def _is_embedding(layout: Layout, name: str) -> bool:
+def _is_embedding(layout: CheckpointLayout, name: str) -> bool:
     return layout.gguf_name(name) == "token_embd.weight"

@@ -1,12 +1,14 @@
-"""The metadata of a model, all but its vocabulary, in the order in which llama.cpp's converter writes it."""
+"""The metadata of a model without its vocabulary, in the order of llama.cpp's converter."""
 
 from typing import TYPE_CHECKING, Any
 
 from converters.architectures.card import write_general
 from converters.architectures.config import Config
 from converters.architectures.rope import write_rope
-from converters.architectures.variant import Sizes, Variant, sliding_window
+from converters.architectures.sizes import sliding_window
 from converters.tensors import Metadata, MetadataValue, Source
+from edgellm.arch.description import ModelSizes
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 
 if TYPE_CHECKING:
     import gguf
@@ -19,33 +21,39 @@ _KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "ST
 
 
 def metadata_of(
-    checkpoint: "Checkpoint", config: Config, rope: Config, variant: Variant, sizes: Sizes, tensors: list[Source]
+    checkpoint: "Checkpoint",
+    config: Config,
+    rope: Config,
+    facts: ArchitectureFacts,
+    checkpoint_class: CheckpointClass,
+    sizes: ModelSizes,
+    tensors: list[Source],
 ) -> Metadata:
-    """The keys `general.*` and those of the architecture, with the names that the `gguf` package has for them."""
+    """The keys `general.*` and those of the architecture, as `gguf.GGUFWriter` names them."""
     import gguf
 
-    writer = gguf.GGUFWriter(None, variant.architecture)
+    writer = gguf.GGUFWriter(None, facts.name)
     write_general(writer, checkpoint, sum(tensor.row_count * tensor.columns for tensor in tensors))
     _write_sizes(writer, sizes)
     write_rope(writer, rope)
     writer.add_layer_norm_rms_eps(sizes.eps)
-    if "head_dim" in config or variant.head_size:
+    if "head_dim" in config or facts.writes_head_dim:
         writer.add_key_length(sizes.head_dim)
         writer.add_value_length(sizes.head_dim)
-    window = sliding_window(config, variant)
+    window = sliding_window(config, checkpoint_class)
     if window is not None and window < sizes.context_length:
         writer.add_sliding_window(window)
     matrix = next(tensor for tensor in tensors if len(tensor.shape) > 1)
     writer.add_file_type(_FILE_TYPES[matrix.type])
-    if variant.architecture == "llama":
+    if facts.writes_vocab_size:
         writer.add_vocab_size(sizes.vocab)
         writer.add_rope_dimension_count(sizes.head_dim)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     return {key: _value(value) for key, value in writer.kv_data[0].items()}
 
 
-def _write_sizes(writer: "gguf.GGUFWriter", sizes: Sizes) -> None:
-    writer.add_block_count(sizes.layers)
+def _write_sizes(writer: "gguf.GGUFWriter", sizes: ModelSizes) -> None:
+    writer.add_block_count(sizes.layer_count)
     writer.add_context_length(sizes.context_length)
     writer.add_embedding_length(sizes.width)
     writer.add_feed_forward_length(sizes.ffn)
@@ -54,5 +62,5 @@ def _write_sizes(writer: "gguf.GGUFWriter", sizes: Sizes) -> None:
 
 
 def _value(value: Any) -> MetadataValue:
-    """A value of `gguf.GGUFWriter` as one of ours; its arrays here are of strings."""
+    """A value of `gguf.GGUFWriter` as a Value; all arrays here are of strings."""
     return MetadataValue(_KINDS.get(value.type.name, "str"), value.value)

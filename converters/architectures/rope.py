@@ -1,4 +1,4 @@
-"""What config.json says about rotary positions, as GGUF says it."""
+"""RoPE, from config.json to GGUF keys and the tensor `rope_freqs.weight`."""
 
 import math
 from typing import TYPE_CHECKING
@@ -7,21 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.architectures.config import Config
-from converters.architectures.variant import Sizes
+from edgellm.arch.description import ModelSizes
 from edgellm.fmt import printable
 
 if TYPE_CHECKING:
     import gguf
 
-# "dynamic" changes nothing before the context is longer than the one that config.json gives.
+# "dynamic" changes nothing up to the context length of config.json.
 _PLAIN = ("default", "dynamic", "llama3")
 
 
-def rope_config(config: Config, sizes: Sizes) -> Config:
-    """All that config.json says about rotary positions, where transformers 5 puts it.
+def rope_config(config: Config, sizes: ModelSizes) -> Config:
+    """The RoPE parameters of config.json, with the keys that transformers 5 has in `rope_parameters`.
 
-    Its `rope_parameters` were `rope_scaling` with `rope_theta` beside it before, and `rope_type` was `type`. Raises
-    ModelFileError, and UnsupportedModelError for a rotation that GGUF or edgellm does not have.
+    Older versions have `rope_scaling` with `rope_theta` beside it, and `type` in place of `rope_type`. Raises
+    ModelFileError, and UnsupportedModelError for a RoPE that GGUF or edgellm does not have.
     """
     given = dict(config.section("rope_scaling") or config.section("rope_parameters"))
     given.setdefault("rope_type", given.get("type", "default"))
@@ -47,7 +47,7 @@ def _check_supported(config: Config, rope: Config) -> None:
 
 
 def write_rope(writer: "gguf.GGUFWriter", rope: Config) -> None:
-    """Add the keys of the scaling and of the base. Llama 3's scaling is a tensor instead."""
+    """Add the keys of the scaling and of the base. Llama 3's scaling is a tensor: see `rope_factors`."""
     import gguf
 
     kind = rope.word("rope_type", "default")
@@ -65,7 +65,7 @@ def _write_yarn(writer: "gguf.GGUFWriter", rope: Config, factor: float) -> None:
     if "attention_factor" in rope:
         magnitude = rope.number("attention_factor", least=1e-6)
         writer.add_rope_scaling_yarn_attn_factor(magnitude)
-        # No reader of these architectures takes that key. All multiply YaRN's own magnitude by this one.
+        # For these architectures llama.cpp does not read that key, but multiplies YaRN's magnitude by this one.
         writer.add_rope_scaling_attn_factors(magnitude / (1 + 0.1 * math.log(max(factor, 1.0))))
     if "beta_fast" in rope:
         writer.add_rope_scaling_yarn_beta_fast(rope.number("beta_fast"))
@@ -73,12 +73,12 @@ def _write_yarn(writer: "gguf.GGUFWriter", rope: Config, factor: float) -> None:
         writer.add_rope_scaling_yarn_beta_slow(rope.number("beta_slow"))
 
 
-def rope_factors(rope: Config, sizes: Sizes) -> NDArray[np.float32] | None:
-    """What Llama 3's scaling divides each frequency by, float32 [head_dim / 2], or None for any other.
+def rope_factors(rope: Config, sizes: ModelSizes) -> NDArray[np.float32] | None:
+    """The divisors of the frequencies in Llama 3's scaling, float32 [head_dim / 2]; None for any other scaling.
 
-    The formula is that of rope_type "llama3" in Hugging Face transformers (modeling_rope_utils.py): a pair that turns
-    more than `high_freq_factor` times within the original context keeps its frequency, one that turns less than
-    `low_freq_factor` times is slowed down by the whole factor, and others lie between.
+    The formula is that of rope_type "llama3" in Hugging Face transformers (modeling_rope_utils.py): a pair with more
+    than `high_freq_factor` turns within the original context has divisor 1, one with fewer than `low_freq_factor` turns
+    has divisor `factor`, and the others have one in between.
     """
     if rope.word("rope_type", "default") != "llama3":
         return None
@@ -87,7 +87,8 @@ def rope_factors(rope: Config, sizes: Sizes) -> NDArray[np.float32] | None:
     if not high > low:
         rope.fail(f"high_freq_factor {high:g} is not above low_freq_factor {low:g}; correct it")
     single = np.float32
-    # In float32, for the bits of llama.cpp's converter; powers alone are rounded from double, as CPUs differ in them.
+    # In float32, for the bits of llama.cpp's converter; only powers are rounded from float64, as float32 powers differ
+    # between CPUs.
     exponents = np.arange(0, sizes.head_dim, 2, dtype=single) / single(sizes.head_dim)
     frequencies = single(1) / (rope.number("rope_theta", least=1.0) ** exponents.astype(np.float64)).astype(single)
     turns = single(original) / (single(2 * math.pi) / frequencies)

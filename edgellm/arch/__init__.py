@@ -1,29 +1,32 @@
-"""Floor 3: architectures. One file each, named like its GGUF `general.architecture`."""
+"""Architectures: what the metadata and tensors of a GGUF file mean.
 
-from collections.abc import Callable
+architectures   the facts of each architecture, one file each
+facts           the record that these files fill in; `converters.architectures` reads it, too
+tensor_names    names and shapes of the tensors of a layer, in GGUF files and in checkpoints
+description     the result: sizes, RoPE and tensors of one model, layer by layer
+transformer     from a file and facts to a description
+sizes, rope     what these read of the metadata; `tensors` takes tensors by name and checks them
+"""
 
-from edgellm.arch import llama, qwen2, qwen3
+from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.description import Description
 from edgellm.arch.refuse import refuse
+from edgellm.arch.transformer import describe_transformer
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 
-ARCHITECTURES: dict[str, Callable[[GGUFFile], Description]] = {
-    "llama": llama.describe,
-    "qwen2": qwen2.describe,
-    "qwen3": qwen3.describe,
-}
+__all__ = ["ARCHITECTURES", "describe"]
 
 
 def describe(file: GGUFFile) -> Description:
-    """What the file's architecture makes of its metadata and tensors, completely checked.
+    """The description of a file's model, completely checked.
 
     Raises UnsupportedModelError for an architecture or a tensor type that edgellm does not compute, and
     ModelFileError where metadata and tensors contradict each other.
     """
-    name = file.architecture
-    if name not in ARCHITECTURES:
+    facts = ARCHITECTURES.get(file.architecture)
+    if facts is None:
         known = ", ".join(sorted(ARCHITECTURES))
-        what = f"architecture {printable(name)} is not supported; edgellm runs {known}"
+        what = f"architecture {printable(file.architecture)} is not supported; edgellm runs {known}"
         refuse(file, f"{what}; others may run with --engine llama.cpp")
-    return ARCHITECTURES[name](file)
+    return describe_transformer(file, facts)

@@ -1,30 +1,38 @@
-"""What an architecture says about a model: shapes and tensors, layer by layer. Nothing here computes."""
+"""The description of a model: sizes, RoPE and tensors, layer by layer. Nothing here computes a token."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.arch.tensor_names import Dimension
 from edgellm.gguf import Tensor
+
+
+class RopeType(Enum):
+    """The dimensions of a head that RoPE rotates as pair i of n: 2i and 2i + 1 (NORM), or i and i + n (NEOX)."""
+
+    NORM = "norm"
+    NEOX = "neox"
 
 
 @dataclass(frozen=True)
 class Rope:
-    """Rotary position embedding: pair i of a head turns by position · frequencies[i].
+    """Rotary position embedding: pair i of a head is rotated by the angle position · frequencies[i].
 
     `frequencies` is float64 [pairs] in radians per token, scaling included; 2 · pairs may be less than head_dim.
-    `halves` pairs dimension i with i + pairs (NeoX), otherwise neighbours 2i and 2i + 1. `magnitude` multiplies
-    cosine and sine.
+    `magnitude` multiplies cosine and sine.
     """
 
     frequencies: NDArray[np.float64]
     magnitude: float
-    halves: bool
+    rope_type: RopeType
 
-    def rotations(self, positions: NDArray[Any]) -> NDArray[np.float32]:
-        """Cosine and sine of each pair's angle: [n] positions to float32 [n, pairs, 2]."""
+    def cos_sin(self, positions: NDArray[Any]) -> NDArray[np.float32]:
+        """Cosine and sine of each pair's angle, float32 [n, pairs, 2], at [n] positions."""
         angles = positions[:, None] * self.frequencies
         both = np.empty((*angles.shape, 2), np.float32)
         both[..., 0], both[..., 1] = np.cos(angles) * self.magnitude, np.sin(angles) * self.magnitude
@@ -41,7 +49,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Attention:
-    """Grouped-query attention. Each head of q and k is normed before it is rotated where there are weights for it."""
+    """Grouped-query attention. Where `q_norm` and `k_norm` are given, each head of q and k is normed before RoPE."""
 
     norm: Tensor
     q: Linear
@@ -71,9 +79,15 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The sizes that all layers share, and the epsilon of their norms."""
+class ModelSizes:
+    """The sizes that all layers share, and the epsilon of their norms.
 
+    `layer_count` layers have hidden states of `width` values, `heads` query heads, `kv_heads` key and value heads of
+    `head_dim` values each, and feed-forwards of `ffn` values. The vocabulary has `vocab` tokens, the context
+    `context_length`.
+    """
+
+    layer_count: int
     width: int
     heads: int
     kv_heads: int
@@ -83,10 +97,24 @@ class Sizes:
     context_length: int
     eps: float
 
+    @property
+    def q_width(self) -> int:
+        """Values of all query heads of a token."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Values of all key heads of a token, and of all value heads."""
+        return self.kv_heads * self.head_dim
+
+    def shape(self, dimensions: tuple[Dimension, ...]) -> tuple[int, ...]:
+        """The shape of a tensor, by the names of its dimensions."""
+        return tuple(getattr(self, name) for name in dimensions)
+
 
 @dataclass(frozen=True)
-class Description(Sizes):
-    """A whole model: embedding, layers, output head, and the sizes they share."""
+class Description(ModelSizes):
+    """A whole model: its sizes, embedding, layers and output head."""
 
     rope: Rope
     embedding: Tensor
@@ -96,7 +124,7 @@ class Description(Sizes):
 
 
 def tensors_in(part: object) -> Iterator[Tensor]:
-    """All tensors in a part of a description."""
+    """All tensors in a part of a description, in order."""
     if isinstance(part, Tensor):
         yield part
     elif isinstance(part, list | tuple):

@@ -1,4 +1,4 @@
-"""Saying no to a file that is whole, but asks for what edgellm does not have."""
+"""Refusing a sound file that asks for something edgellm does not support."""
 
 from typing import NoReturn
 

@@ -1,11 +1,11 @@
-"""Rotary frequencies as the metadata of a GGUF file asks for them."""
+"""RoPE frequencies, from the metadata of a GGUF file."""
 
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.arch.description import Rope
+from edgellm.arch.description import Rope, RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -13,12 +13,12 @@ from edgellm.gguf import GGUFFile
 Frequencies = NDArray[np.float64]
 
 
-def read_rope(file: GGUFFile, head_dim: int, halves: bool) -> Rope:
-    """RoPE over the first `dims` dimensions of each head, by default all: base frequencies, factors, and scaling.
+def read_rope(file: GGUFFile, head_dim: int, rope_type: RopeType) -> Rope:
+    """RoPE over the first `rope.dimension_count` dimensions of each head, by default all.
 
-    Plain frequencies are base^(-2i / dims) (RoFormer, arXiv 2104.09864). A tensor `rope_freqs.weight` divides
-    them (that is how GGUF stores Llama 3's scaling). Linear scaling divides all by a factor; YaRN only slow
-    ones. Raises ModelFileError and UnsupportedModelError.
+    Plain frequencies are base^(-2i / dims) (RoFormer, arXiv 2104.09864). They are divided by the tensor
+    `rope_freqs.weight`, which holds Llama 3's scaling. Linear scaling divides all frequencies by a factor; YaRN
+    divides low frequencies only. Raises ModelFileError and UnsupportedModelError.
     """
     prefix = f"{file.architecture}.rope"
     base = _number(file, f"{prefix}.freq_base", 10000.0)
@@ -35,16 +35,16 @@ def read_rope(file: GGUFFile, head_dim: int, halves: bool) -> Rope:
     factor = _number(file, f"{prefix}.scaling.factor", old, off=0.0) or 1.0
     if kind == "yarn":
         kept = _kept_by_yarn(file, base, dims)
-        return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * _yarn_magnitude(factor), halves)
+        return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * _yarn_magnitude(factor), rope_type)
     if kind == "linear":
-        return Rope(frequencies / factor, magnitude, halves)
+        return Rope(frequencies / factor, magnitude, rope_type)
     if kind != "none":
         refuse(file, f"rope scaling {printable(kind)} is not supported, only none, linear and yarn are")
-    return Rope(frequencies, magnitude, halves)
+    return Rope(frequencies, magnitude, rope_type)
 
 
 def _number(file: GGUFFile, key: str, default: float, off: float | None = None) -> float:
-    """A number far within what arithmetic can hold, or `off`."""
+    """The number at a key, which must be within 1e-9 … 1e15, or `off`."""
     value = file.get_float(key, default)
     if value != off and not 1e-9 <= value <= 1e15:
         file.fail(f"key {key} is {value}, outside 1e-9 … 1e15; get another conversion of the model")
@@ -70,9 +70,9 @@ def _yarn_magnitude(factor: float) -> float:
 def _kept_by_yarn(file: GGUFFile, base: float, dims: int) -> Frequencies:
     """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
 
-    Pairs that turn more than `beta_fast` times within the original context stay, those that turn less than
-    `beta_slow` times are slowed down by the factor, and between lies a straight ramp over whole pairs. A file may
-    set both; llama.cpp 0.3.36 keeps to 32 and 1 for these architectures, so such a file gives other logits there.
+    Pairs that make more than `beta_fast` turns within the original context keep their frequency; that of pairs with
+    fewer than `beta_slow` turns is divided by the factor; between these limits is a linear ramp over whole pairs. A
+    file may set both. llama.cpp 0.3.36 always takes 32 and 1 for these architectures, so its logits then differ.
     """
     prefix = f"{file.architecture}.rope.scaling"
     original = file.get_int(f"{prefix}.original_context_length", file.get_int(f"{file.architecture}.context_length"))

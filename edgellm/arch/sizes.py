@@ -1,6 +1,6 @@
-"""The sizes of a model, read from its metadata and checked: compiled code computes addresses from them."""
+"""The sizes of a model, read from its metadata and checked, as compiled code computes addresses from them."""
 
-from edgellm.arch.description import Sizes
+from edgellm.arch.description import ModelSizes
 from edgellm.gguf import GGUFFile
 
 _LIMITS = {
@@ -12,13 +12,13 @@ _LIMITS = {
 }
 
 _MOST_VALUES = 1 << 20
-"""Values that all heads together have of a token at most: sixty times as many as those of a model of 405B."""
+"""The largest heads · head_dim: sixty times that of a model of 405B parameters."""
 
 
-def read_sizes(file: GGUFFile) -> Sizes:
-    """The sizes of the layers. Raises ModelFileError where they are missing, absurd or contradict each other."""
+def read_sizes(file: GGUFFile) -> ModelSizes:
+    """The sizes of a file's model. Raises ModelFileError where they are missing, absurd or contradict each other."""
     prefix = f"{file.architecture}.attention."
-    width, heads = positive(file, "embedding_length"), positive(file, "attention.head_count")
+    width, heads = _positive(file, "embedding_length"), _positive(file, "attention.head_count")
     kv_heads = file.get_int(prefix + "head_count_kv", heads)
     head_dim = file.get_int(prefix + "key_length", width // heads)
     if not 0 < kv_heads <= heads or heads % kv_heads:
@@ -28,20 +28,21 @@ def read_sizes(file: GGUFFile) -> Sizes:
         file.fail(f"heads whose keys and values differ in size, or are empty, or above 1024, are not {model}")
     if heads * head_dim > _MOST_VALUES:
         file.fail(f"{heads} heads of {head_dim} values are more than a model has; get another conversion of it")
-    return Sizes(
+    return ModelSizes(
         width=width,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        ffn=positive(file, "feed_forward_length"),
+        ffn=_positive(file, "feed_forward_length"),
         vocab=_vocabulary(file),
         context_length=_context_length(file),
         eps=_eps(file),
+        layer_count=_positive(file, "block_count"),
     )
 
 
-def positive(file: GGUFFile, name: str) -> int:
-    """The number at a key of the architecture, at least 1 and no more than any model has."""
+def _positive(file: GGUFFile, name: str) -> int:
+    """The number at a key of the architecture, from 1 to its limit."""
     key = f"{file.architecture}.{name}"
     value = file.get_int(key)
     if not 0 < value <= _LIMITS[name]:
@@ -50,12 +51,12 @@ def positive(file: GGUFFile, name: str) -> int:
 
 
 def _context_length(file: GGUFFile) -> int:
-    """The longest context whose result is the model's own.
+    """The longest context that edgellm computes exactly.
 
-    Old Mistral files have a sliding window. While the context is no longer than it, every token sees all before
-    it, which is what edgellm computes.
+    Old Mistral files have a sliding window, which edgellm does not compute. Up to its length every token sees all
+    tokens before it, so the context ends there.
     """
-    length = positive(file, "context_length")
+    length = _positive(file, "context_length")
     window = file.get_int(f"{file.architecture}.attention.sliding_window", 0)
     return min(length, window) if window > 0 else length
 
@@ -69,7 +70,7 @@ def _eps(file: GGUFFile) -> float:
 
 
 def _vocabulary(file: GGUFFile) -> int:
-    """Rows of the embedding; the tokens of the file must be as many."""
+    """Rows of the embedding, which must be as many as the tokens of the file."""
     tensor = file.tensors.get("token_embd.weight")
     if tensor is None or len(tensor.shape) != 2:
         file.fail("has no token_embd.weight matrix: it holds a vocabulary or a part of a model, and cannot run")

@@ -1,4 +1,4 @@
-"""Taking tensors out of a file by name, each with the shape it must have and a type that can be computed."""
+"""The tensors of a file, taken by name, each checked for its shape and type."""
 
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
@@ -7,7 +7,7 @@ from kquants import FORMATS
 
 
 class Tensors:
-    """The tensors of a file that an architecture has not taken yet."""
+    """The tensors of a file that were not taken yet."""
 
     def __init__(self, file: GGUFFile) -> None:
         self.file = file
@@ -38,7 +38,7 @@ class Tensors:
         return tensor
 
     def finish(self, *ignored: str) -> None:
-        """Refuse what is left over: a tensor that nobody takes would silently change what the model says."""
+        """Refuse tensors that were not taken, but for `ignored`: without them the logits would be wrong."""
         left = sorted(set(self._left) - set(ignored))
         if left:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""

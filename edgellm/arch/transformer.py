@@ -1,49 +1,34 @@
-"""Dense decoder-only transformers: what the Llama and Qwen families share, and a record of where they differ.
+"""Dense decoder-only transformers: from a file and the facts of its architecture to a description.
 
-Pre-norm blocks of grouped-query attention and SwiGLU, RMSNorm, rotary positions, output tied to the embedding
-where it has no tensor of its own.
+Pre-norm blocks of grouped-query attention and SwiGLU, RMSNorm, RoPE, and an output matrix that is the embedding where
+the file has none.
 """
 
 from dataclasses import dataclass
 
-from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Sizes
+from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, ModelSizes
+from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import read_rope
-from edgellm.arch.sizes import positive, read_sizes
+from edgellm.arch.sizes import read_sizes
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import GGUFFile, Tensor
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One architecture of the family.
-
-    `halves`: RoPE pairs the halves of a head, otherwise neighbours. `biases` and `optional_biases` name the
-    products ("attn_q", "ffn_up", …) that must have, or may have, a bias. `head_norms`: RMSNorm over each head of
-    q and k.
-    """
-
-    halves: bool
-    biases: tuple[str, ...] = ()
-    optional_biases: tuple[str, ...] = ()
-    head_norms: bool = False
-
-
-def describe(file: GGUFFile, variant: Variant) -> Description:
-    """The description of a file of the family. Raises ModelFileError and UnsupportedModelError."""
-    if file.get_int(f"{file.architecture}.expert_count", 0) > 0:
+def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Description:
+    """The description of a file's model. Raises ModelFileError and UnsupportedModelError."""
+    if file.get_int(f"{facts.name}.expert_count", 0) > 0:
         refuse(file, "mixture-of-experts models are not supported yet")
-    if not file.get_bool(f"{file.architecture}.attention.causal", True):
+    if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
     sizes, tensors = read_sizes(file), Tensors(file)
     embedding = tensors.matrix("token_embd.weight", sizes.vocab, sizes.width)
     tied = "output.weight" not in tensors
-    blocks = (f"blk.{i}." for i in range(positive(file, "block_count")))
     description = Description(
         **vars(sizes),
-        rope=read_rope(file, sizes.head_dim, variant.halves),
+        rope=read_rope(file, sizes.head_dim, facts.rope_type),
         embedding=embedding,
-        layers=tuple(_Block(tensors, block, sizes, variant).layer() for block in blocks),
+        layers=tuple(_LayerReader(tensors, f"blk.{i}.", sizes, facts).layer() for i in range(sizes.layer_count)),
         output_norm=tensors.vector("output_norm.weight", sizes.width),
         output=embedding if tied else tensors.matrix("output.weight", sizes.vocab, sizes.width),
     )
@@ -52,45 +37,42 @@ def describe(file: GGUFFile, variant: Variant) -> Description:
 
 
 @dataclass(frozen=True)
-class _Block:
-    """The tensors whose names begin with `prefix`."""
+class _LayerReader:
+    """Takes the tensors whose names begin with `prefix`, with the shapes that the facts give."""
 
     tensors: Tensors
     prefix: str
-    sizes: Sizes
-    variant: Variant
+    sizes: ModelSizes
+    facts: ArchitectureFacts
 
     def layer(self) -> Layer:
         return Layer(self.attention(), self.feed_forward())
 
     def attention(self) -> Attention:
-        width, head_dim = self.sizes.width, self.sizes.head_dim
-        queries, keys = self.sizes.heads * head_dim, self.sizes.kv_heads * head_dim
         return Attention(
-            norm=self.norm("attn_norm", width),
-            q=self.linear("attn_q", queries, width),
-            k=self.linear("attn_k", keys, width),
-            v=self.linear("attn_v", keys, width),
-            output=self.linear("attn_output", width, queries),
-            q_norm=self.norm("attn_q_norm", head_dim) if self.variant.head_norms else None,
-            k_norm=self.norm("attn_k_norm", head_dim) if self.variant.head_norms else None,
+            norm=self.norm("attn_norm"),
+            q=self.linear("attn_q"),
+            k=self.linear("attn_k"),
+            v=self.linear("attn_v"),
+            output=self.linear("attn_output"),
+            q_norm=self.norm("attn_q_norm") if "attn_q_norm" in self.facts.shapes else None,
+            k_norm=self.norm("attn_k_norm") if "attn_k_norm" in self.facts.shapes else None,
         )
 
     def feed_forward(self) -> FeedForward:
-        width, ffn = self.sizes.width, self.sizes.ffn
         return FeedForward(
-            norm=self.norm("ffn_norm", width),
-            gate=self.linear("ffn_gate", ffn, width),
-            up=self.linear("ffn_up", ffn, width),
-            down=self.linear("ffn_down", width, ffn),
+            norm=self.norm("ffn_norm"),
+            gate=self.linear("ffn_gate"),
+            up=self.linear("ffn_up"),
+            down=self.linear("ffn_down"),
         )
 
-    def norm(self, stem: str, n: int) -> Tensor:
-        return self.tensors.vector(f"{self.prefix}{stem}.weight", n)
+    def norm(self, stem: str) -> Tensor:
+        return self.tensors.vector(f"{self.prefix}{stem}.weight", *self.sizes.shape(self.facts.shapes[stem]))
 
-    def linear(self, stem: str, rows: int, columns: int) -> Linear:
-        name, bias = self.prefix + stem, f"{self.prefix}{stem}.bias"
-        allowed = stem in self.variant.optional_biases and bias in self.tensors
-        has_bias = allowed or stem in self.variant.biases
-        weight = self.tensors.matrix(f"{name}.weight", rows, columns)
+    def linear(self, stem: str) -> Linear:
+        rows, columns = self.sizes.shape(self.facts.shapes[stem])
+        weight = self.tensors.matrix(f"{self.prefix}{stem}.weight", rows, columns)
+        bias = f"{self.prefix}{stem}.bias"
+        has_bias = stem in self.facts.biases or (stem in self.facts.optional_biases and bias in self.tensors)
         return Linear(weight, self.tensors.vector(bias, rows) if has_bias else None)

@@ -9,7 +9,7 @@ from edgellm.bench.peer import Peer
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.process.spawn import ending, last_words, start
+from edgellm.process.spawn import exit_reason, start, stderr_tail
 from edgellm.text.tokenizer import Tokenizer
 
 PROMPT = 32
@@ -45,7 +45,7 @@ def cold_start(path: Path, setting: Setting, threads: int, prompt: str) -> float
             process.wait()
             process.stdout.close()
         if not first:
-            said = f"{ending(process.returncode)} ({last_words(log)})"
+            said = f"{exit_reason(process.returncode)} ({stderr_tail(log)})"
             raise EdgeLLMError(f"{printable(str(path), 400)}: edgellm generate {said}; run it to see more")
     return seconds
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from edgellm.engine.device import Work
-from edgellm.engine.engine import Engine
+from edgellm.engine.device import DeviceStats
+from edgellm.engine.native_engine import NativeEngine
 
 _COUNTS = ("dispatches", "submissions", "sent", "received")
 
@@ -12,8 +12,8 @@ class Watch:
     """Looks at the devices of our engine before and after each half; llama.cpp has none to look at."""
 
     def __init__(self, engine: object) -> None:
-        self._engine = engine if isinstance(engine, Engine) and len(engine.devices) > 1 else None
-        self._before: list[Work] = []
+        self._engine = engine if isinstance(engine, NativeEngine) and len(engine.devices) > 1 else None
+        self._before: list[DeviceStats] = []
 
     @property
     def on_gpu(self) -> bool:
@@ -35,7 +35,9 @@ class Watch:
         return [_figures(device, before, after, tokens, passes) for device, before, after in pairs]
 
 
-def _figures(device: dict[str, Any], before: Work, after: Work, tokens: int, passes: int) -> dict[str, Any]:
+def _figures(
+    device: dict[str, Any], before: DeviceStats, after: DeviceStats, tokens: int, passes: int
+) -> dict[str, Any]:
     seconds, counts = after.seconds - before.seconds, {}
     if after.dispatches:
         counts = {name: (getattr(after, name) - getattr(before, name)) / tokens for name in _COUNTS}

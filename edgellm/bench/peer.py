@@ -12,8 +12,8 @@ from edgellm.bench.load import warm_up
 from edgellm.bench.setting import Setting
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.llamacpp.wire import Opening
-from edgellm.process.spawn import ending, last_words, start
+from edgellm.llamacpp.wire import LlamaCppParams
+from edgellm.process.spawn import exit_reason, start, stderr_tail
 from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
 
@@ -51,7 +51,8 @@ class Peer:
         cells = setting.parallel * _PADDING * -(-setting.longest // _PADDING)
         kv_type = NAMED_TYPES[setting.kv_type.upper()].number
         where = str(path.absolute())
-        opening = Opening(where, cells, kv_type, setting.parallel, BATCH, threads, unified=False, repacked=repacked)
+        slots = setting.parallel
+        opening = LlamaCppParams(where, cells, kv_type, slots, BATCH, threads, unified=False, repacked=repacked)
         try:
             opened = self._ask(open=asdict(opening), depth=setting.depth, parallel=setting.parallel)
         except BaseException:
@@ -79,13 +80,13 @@ class Peer:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             reply = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
-            raise PeerEndedError(self._fault(ending(self._process.wait()))) from None
+            raise PeerEndedError(self._fault(exit_reason(self._process.wait()))) from None
         if "error" in reply:
             raise EdgeLLMError(self._fault(reply["error"]))
         return cast("dict[str, Any]", reply)
 
     def _fault(self, problem: str) -> str:
-        said = last_words(self._log)
+        said = stderr_tail(self._log)
         return f"{self._name}: llama.cpp {printable(problem, 200)}{f' ({said})' if said else ''}; leave --against out"
 
     def __enter__(self) -> Self:

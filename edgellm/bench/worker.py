@@ -1,6 +1,6 @@
 """The child process that times llama.cpp: `python -m edgellm.bench.worker`, a line of JSON for each request and reply.
 
-    {"open": fields of Opening, "depth": tokens, "parallel": sequences}    {"version": of llama-cpp-python}
+    {"open": fields of LlamaCppParams, "depth": tokens, "parallel": sequences}    {"version": of llama-cpp-python}
     {"prefill": [tokens]}                                                  {"seconds": time it took}
     {"decode": [steps, steps before them]}                                 {"seconds": time it took}
 
@@ -21,8 +21,8 @@ import numpy as np
 from edgellm.bench.load import Load
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
-from edgellm.llamacpp.stopflag import StopFlag
-from edgellm.llamacpp.wire import Column, Opening, Reply
+from edgellm.llamacpp.stop_flag import StopFlag
+from edgellm.llamacpp.wire import BatchColumn, LlamaCppParams, ReplyCode
 
 
 class Slot(protocol.Sequence):
@@ -46,10 +46,10 @@ class Slot(protocol.Sequence):
 class Direct:
     """llama.cpp without anything between: a `Computes` over its context."""
 
-    def __init__(self, opening: Opening) -> None:
-        from edgellm.llamacpp.binding import Context  # here, so that an import that fails is told in a reply
+    def __init__(self, opening: LlamaCppParams) -> None:
+        from edgellm.llamacpp.binding import LlamaContext  # here, so that an import that fails is told in a reply
 
-        self._context = Context(opening, StopFlag())
+        self._context = LlamaContext(opening, StopFlag())
         self.vocab, self.max_rows = self._context.vocab, opening.rows
         self._slots = 0
 
@@ -61,7 +61,7 @@ class Direct:
     def forward(self, segments: Ids[Segment[Slot]]) -> bytes:
         """Compute rows; the float32 logits of those wanted."""
         reply, logits = self._context.decode(np.concatenate([_rows(segment) for segment in segments]))
-        if reply is not Reply.OK:
+        if reply is not ReplyCode.OK:
             raise RuntimeError("has no room for so many tokens in its context")
         for segment in segments:
             segment.sequence.tokens.extend(segment.tokens)
@@ -71,11 +71,11 @@ class Direct:
 def _rows(segment: Segment[Slot]) -> Any:
     """The rows of llama.cpp's batch, int32 [tokens, 4]."""
     n, held = len(segment.tokens), len(segment.sequence)
-    rows = np.zeros((n, len(Column)), np.int32)
-    rows[:, Column.TOKEN] = segment.tokens
-    rows[:, Column.POSITION] = np.arange(held, held + n)
-    rows[:, Column.SLOT] = segment.sequence.number
-    rows[list(segment.wanted), Column.WANTED] = 1
+    rows = np.zeros((n, len(BatchColumn)), np.int32)
+    rows[:, BatchColumn.TOKEN] = segment.tokens
+    rows[:, BatchColumn.POSITION] = np.arange(held, held + n)
+    rows[:, BatchColumn.SLOT] = segment.sequence.number
+    rows[list(segment.wanted), BatchColumn.WANTED] = 1
     return rows
 
 
@@ -97,7 +97,7 @@ class Server:
             return {"error": " ".join(f"{error or type(error).__name__}".split())}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
-        direct = Direct(Opening(**request["open"]))
+        direct = Direct(LlamaCppParams(**request["open"]))
         self._load = Load(direct, request["depth"], request["parallel"])
         return {"version": version("llama-cpp-python")}
 

@@ -16,15 +16,15 @@ def command(as_json: bool) -> None:
     --gpu takes the number of a GPU or a part of its name. Integrated GPUs and software are used only if they are named
     or --gpu-layers is a number or all.
     """
-    from edgellm.engine.backends import KINDS, kind
+    from edgellm.engine.backends import BACKENDS, load_backend
     from edgellm.engine.device import DeviceFault
     from edgellm.system.machine import available_memory, cpu_name
 
     cpu = {"gpu": None, "name": cpu_name(), "kind": "CPU", "backend": "", "features": _cpu_features()}
     found: list[dict[str, Any]] = [{**cpu, "free": available_memory()}]
-    for name in KINDS:
+    for name in BACKENDS:
         try:
-            found += [{"gpu": i, **facts} for i, facts in enumerate(kind(name).listed())]
+            found += [{"gpu": i, **facts} for i, facts in enumerate(load_backend(name).list_gpus())]
         except DeviceFault as fault:
             click.echo(f"edgellm: note: {fault}", err=True)
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(_as_text(found)))

@@ -24,14 +24,14 @@ _SHORT, _LONG = 0.5, 4.0
 """Seconds after which a choice is questioned, at first, and when it was confirmed several times."""
 
 
-class Moment(NamedTuple):
+class TimeSample(NamedTuple):
     """What the clock shows, and how long all threads of this process have run, in seconds."""
 
     clock: float
     ran: float
 
     @classmethod
-    def now(cls) -> "Moment":
+    def now(cls) -> "TimeSample":
         """This one."""
         return cls(perf_counter(), process_time())
 
@@ -47,13 +47,13 @@ class _Trial(NamedTuple):
 
 @dataclass
 class _Window:
-    """Steps of the same work by the same team, how long they took, and how long its threads ran."""
+    """Steps of the same work by the same team, how long they record_step, and how long its threads ran."""
 
     steps: int = 0
     clock: float = 0.0
     ran: float = 0.0
 
-    def add(self, start: Moment, end: Moment) -> bool:
+    def add(self, start: TimeSample, end: TimeSample) -> bool:
         """Count a step; whether there are enough."""
         self.steps += 1
         self.clock += end.clock - start.clock
@@ -61,8 +61,8 @@ class _Window:
         return self.steps >= _STEPS and self.clock >= _SECONDS
 
 
-class Turnout:
-    """`threads` is how many of the `team` threads the next step is for; tell it with `took` how each step went."""
+class AdaptiveThreads:
+    """`threads` is how many of the `team` threads the next step is for; tell it with `record_step` how each step went."""
 
     def __init__(self, team: int) -> None:
         self.threads = self._team = team
@@ -70,7 +70,7 @@ class Turnout:
         self._until, self._hold = 0.0, _SHORT
         self._windows: dict[Hashable, _Window] = {}
 
-    def took(self, work: Hashable, start: Moment, end: Moment) -> None:
+    def record_step(self, work: Hashable, start: TimeSample, end: TimeSample) -> None:
         """A step lasted from one moment to the other. Steps of different `work` may take turns: each is measured alone.
 
         A trial whose work does not come for some seconds ends with the larger team.

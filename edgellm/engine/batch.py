@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.pages import Sequence
+from edgellm.engine.kv_pages import PagedSequence
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rotations import Rotations
+from edgellm.engine.rope_table import RopeTable
 from kquants.records import BatchRecord
 
 
@@ -38,7 +38,7 @@ class Batch:
     `wanted`: rows whose logits are wanted.
     """
 
-    def __init__(self, segments: Ids[Segment[Sequence]], rotations: Rotations) -> None:
+    def __init__(self, segments: Ids[Segment[PagedSequence]], rotations: RopeTable) -> None:
         self.lengths = [len(s.tokens) for s in segments]
         self.tables = [s.sequence.pages for s in segments]
         self.tokens = [token for s in segments for token in s.tokens]
@@ -46,17 +46,17 @@ class Batch:
         starts = accumulate(self.lengths, initial=0)
         self.wanted = [start + i for s, start in zip(segments, starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(self.tokens), len(self.wanted)
-        self._table = rotations.reach(max(self.visible))
+        self._table = rotations.up_to(max(self.visible))
 
     @cached_property
-    def rotations(self) -> NDArray[np.float32]:
+    def cos_sin(self) -> NDArray[np.float32]:
         """Cosine and sine of each pair's angle at the position of each row: float32 [rows, rope_dim/2, 2]."""
         rows: NDArray[np.float32] = self._table.array[np.array(self.visible) - 1]
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs, where no address holds: the rotations of the rows, not those of all positions."""
-        state = {**vars(self), "rotations": self.rotations}
+        state = {**vars(self), "cos_sin": self.cos_sin}
         del state["_table"]
         return state
 

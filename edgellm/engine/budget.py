@@ -42,5 +42,5 @@ class KVBudget(NamedTuple):
         raise NoMemoryError(f"{what}; allow more, {ways}")
 
 
-WHAT_IS_FREE = KVBudget()
+NO_LIMIT = KVBudget()
 """No limit that a person set."""

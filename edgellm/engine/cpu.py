@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.adaptive_threads import Moment, Turnout
+from edgellm.engine.adaptive_threads import AdaptiveThreads, TimeSample
 from edgellm.engine.batch import Batch
-from edgellm.engine.budget import WHAT_IS_FREE, KVBudget, check_memory
-from edgellm.engine.device import Logits, Work
-from edgellm.engine.hostpages import HostPages
+from edgellm.engine.budget import NO_LIMIT, KVBudget, check_memory
+from edgellm.engine.device import DeviceStats, Logits
+from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.memory import aligned
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.threadpool import TEAM_KERNELS, ThreadPool
+from edgellm.engine.threadpool import POOL_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.fmt import size
 from edgellm.gguf import Tensor
@@ -48,14 +48,14 @@ class CPUDevice:
         threads: int,
         cache: Path,
         progress: jit.Progress | None,
-        budget: KVBudget = WHAT_IS_FREE,
+        budget: KVBudget = NO_LIMIT,
     ) -> None:
         lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
         needed = sum((b.rows or rows + MOST_TOKENS) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
         check_memory(needed, "activations", _ADVICE)
         try:
             # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
-            self._kernels = jit.load([*program.kernels, *TEAM_KERNELS, "read_sum"], cache, progress)
+            self._kernels = jit.load([*program.kernels, *POOL_KERNELS, "read_sum"], cache, progress)
             self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, _row_bytes(b)) for b in lasting}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)
@@ -63,10 +63,10 @@ class CPUDevice:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
             raise NoMemoryError(f"no memory for {size(needed)} of activations; {_ADVICE}") from None
-        self._turnout = Turnout(threads)
-        self.work = Work()
+        self._adaptive_threads = AdaptiveThreads(threads)
+        self.work = DeviceStats()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
-        self._pages = HostPages(program.page_bytes, budget)
+        self._pages = HostKVPages(program.page_bytes, budget)
         self._ops = np.array([self._record(op) for op in program.ops], np.int64)
         self._program_at = int(self._ops.ctypes.data)
         products = program.products
@@ -77,7 +77,7 @@ class CPUDevice:
         if program.logits in program.buffers:  # the output head is the last op
             place = FIRST_ARGUMENT + program.ops[-1].arguments.index(program.logits)
             self._logits_at = self._ops[-1, place : place + 1].data
-        self.hold, self.copy = self._pages.hold, self._pages.copy
+        self.ensure_pages, self.copy_page = self._pages.ensure_pages, self._pages.copy_page
         self.stop, self.clear = self.threads.stop, self.threads.clear
 
     def hidden(self, rows: int, width: int) -> NDArray[np.float32]:
@@ -97,11 +97,11 @@ class CPUDevice:
         logits = self._new_logits(batch.outputs) if blocks.stop == len(starts) - 1 else None
         self._used = batch, record, pages, logits
         decodes = batch.rows <= FEW_ROWS  # the ops of more are so long that nobody waits much
-        threads, start = self._turnout.threads if decodes else self.threads.count, Moment.now()
+        threads, start = self._adaptive_threads.threads if decodes else self.threads.count, TimeSample.now()
         if not self.threads.run(self._program_at + first * OP_WORDS * 8, last - first, record.address, threads):
             raise Stopped
         if decodes:
-            self._turnout.took((batch.rows, batch.outputs, blocks), start, Moment.now())
+            self._adaptive_threads.record_step((batch.rows, batch.outputs, blocks), start, TimeSample.now())
         return None if logits is None else logits[:, : self._vocab]
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class CPUDevice:
         return logits
 
     def _record(self, op: Op) -> Sequence[int]:
-        head = OpHeader(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.meet))
+        head = OpHeader(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.barrier))
         return record_of_op(head, type(op.arguments)(*map(self._address, op.arguments)))
 
     def _address(self, argument: float | Tensor | Buffer | None) -> float:

@@ -23,7 +23,7 @@ class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the devi
 
 
 @dataclass
-class Work:
+class DeviceStats:
     """What a device did so far: `seconds` that it had hidden states, and what a GPU did in them.
 
     `sent` and `received` are bytes, `transfer_s` the seconds in which this machine copied them.
@@ -44,7 +44,7 @@ class Device(Protocol):
     DeviceFault.
     """
 
-    work: Work
+    work: DeviceStats
 
     @property
     def name(self) -> str:
@@ -57,10 +57,10 @@ class Device(Protocol):
         them no more. Raises Stopped after `stop`; what is in the batch's own cells and in `hidden` is then undefined.
         """
 
-    def hold(self, pages: int) -> None:
+    def ensure_pages(self, pages: int) -> None:
         """Have room for KV pages 0 … `pages` - 1, keeping what is in them. Raises EdgeLLMError without memory."""
 
-    def copy(self, source: int, target: int) -> None:
+    def copy_page(self, source: int, target: int) -> None:
         """Copy what is in one KV page to another."""
 
     def stop(self) -> None:

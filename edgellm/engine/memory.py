@@ -15,7 +15,7 @@ LINE = 64
 """Bytes of a cache line, and of the widest vector."""
 
 
-class Placed(NamedTuple):
+class AddressedArray(NamedTuple):
     """An array and where it lies: NumPy takes longer to tell that than all else takes that a token needs of it.
 
     One value, so that an interrupt cannot leave the address of an array that is gone.
@@ -25,7 +25,7 @@ class Placed(NamedTuple):
     address: int
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> "Placed":
+    def of(cls, array: NDArray[Any]) -> "AddressedArray":
         """An array and its address."""
         return cls(array, int(array.ctypes.data))
 

@@ -10,12 +10,12 @@ from edgellm.engine.placement import CPU, GPU, Placement, head
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
 
-Uploading = Callable[[int, int], None]
+UploadProgress = Callable[[int, int], None]
 """Called with (bytes on the GPU, bytes that go there)."""
 
 
 @dataclass(frozen=True)
-class Sizes:
+class BatchLimits:
     """The most rows of a batch and tokens of a sequence, and the type of KV pages."""
 
     rows: int
@@ -24,7 +24,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Offload:
+class OffloadRequest:
     """How many of the last layers go on which GPU (see `edgellm.options.LoadOptions`).
 
     `memory` is how many bytes may be used there; `strict` makes it an error where the GPU cannot do it. With
@@ -38,32 +38,32 @@ class Offload:
     cpu_ffn: bool = False
 
     @classmethod
-    def of(cls, options: LoadOptions) -> "Offload":
+    def of(cls, options: LoadOptions) -> "OffloadRequest":
         """What the options of a model ask for."""
         memory = None if options.gpu_memory is None else int(options.gpu_memory * 1e9)
         return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict, options.cpu_ffn)
 
 
-NO_OFFLOAD = Offload()
+NO_OFFLOAD = OffloadRequest()
 """Everything on the CPU."""
 
 
 @dataclass(frozen=True)
-class Opening:
+class OffloadTask:
     """What goes on a GPU of the model in a file, and by what another file in its place is known."""
 
     path: str
-    stamp: tuple[int, ...]
-    sizes: Sizes
-    offload: Offload
+    file_identity: tuple[int, ...]
+    limits: BatchLimits
+    request: OffloadRequest
 
     @classmethod
-    def of(cls, file: GGUFFile, sizes: Sizes, offload: Offload) -> "Opening":
+    def of(cls, file: GGUFFile, limits: BatchLimits, request: OffloadRequest) -> "OffloadTask":
         """The same for an open file."""
-        return cls(str(file.path.absolute()), stamp(file), sizes, offload)
+        return cls(str(file.path.absolute()), file_identity(file), limits, request)
 
 
-def stamp(file: GGUFFile) -> tuple[int, ...]:
+def file_identity(file: GGUFFile) -> tuple[int, ...]:
     """When the parts of a file were changed last, and their sizes; nothing if they are gone."""
     with suppress(OSError):
         found = [path.stat() for path in file.paths]

@@ -2,27 +2,27 @@
 
 from typing import TYPE_CHECKING
 
-from edgellm.engine.backends import Choice, kind, worth_asking
+from edgellm.engine.backends import OffloadPlan, find_backend, load_backend
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.offload import Opening, Uploading
+from edgellm.engine.offload import OffloadTask, UploadProgress
 from edgellm.engine.placement import GPU, fewer_layers
 
 if TYPE_CHECKING:
-    from edgellm.engine.remote import RemoteDevice
+    from edgellm.engine.gpu_process import DeviceProxy
 
 
-def open_gpu(opening: Opening, uploading: Uploading) -> "tuple[RemoteDevice, Choice] | None":
+def open_gpu(task: OffloadTask, uploading: UploadProgress) -> "tuple[DeviceProxy, OffloadPlan] | None":
     """A GPU that has the blocks that were chosen; None if that is nothing. Raises DeviceFault where it cannot be."""
-    name = worth_asking(opening.offload)
+    name = find_backend(task.request)
     if name is None:
         return None
-    from edgellm.engine.remote import RemoteDevice  # with what it takes to start a process: most never do
+    from edgellm.engine.gpu_process import DeviceProxy  # with what it takes to start a process: most never do
 
-    device = RemoteDevice(kind(name).fault)
+    device = DeviceProxy(load_backend(name).fault)
     try:
-        if choice := _chosen(device, name, opening):
-            _upload(device, choice, uploading)
-            return device, choice
+        if plan := _plan(device, name, task):
+            _upload(device, plan, uploading)
+            return device, plan
     except BaseException:
         device.close()
         raise
@@ -30,20 +30,20 @@ def open_gpu(opening: Opening, uploading: Uploading) -> "tuple[RemoteDevice, Cho
     return None
 
 
-def _chosen(device: "RemoteDevice", name: str, opening: Opening) -> Choice | None:
+def _plan(device: "DeviceProxy", name: str, task: OffloadTask) -> OffloadPlan | None:
     """What goes there; None if that is nothing and nobody asked for a certain GPU or number of layers."""
-    choice, offload = device.choose(name, opening), opening.offload
-    if choice and offload.layers == "auto" and offload.gpu is None:
-        choice.notes.clear()
-    if choice and choice.notes and (offload.strict or GPU not in choice.placement):
-        raise DeviceFault("; ".join(choice.notes))
-    return choice if choice and GPU in choice.placement else None
+    plan, offload = device.plan_offload(name, task), task.request
+    if plan and offload.layers == "auto" and offload.gpu is None:
+        plan.notes.clear()
+    if plan and plan.notes and (offload.strict or GPU not in plan.placement):
+        raise DeviceFault("; ".join(plan.notes))
+    return plan if plan and GPU in plan.placement else None
 
 
-def _upload(device: "RemoteDevice", choice: Choice, uploading: Uploading) -> None:
+def _upload(device: "DeviceProxy", plan: OffloadPlan, uploading: UploadProgress) -> None:
     try:
         device.upload(uploading)
     except DeviceFault as fault:
         if fault.out_of_memory:
-            fault.fewer = fewer_layers(choice.placement)
+            fault.fewer = fewer_layers(plan.placement)
         raise

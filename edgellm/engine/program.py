@@ -6,7 +6,7 @@ Ops name kernels, tensors and buffers; they hold no address. A device lowers the
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgellm.arch.description import Attention, Description, FeedForward, Linear
+from edgellm.arch.description import Attention, Description, FeedForward, Linear, RopeType
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS, records
@@ -49,7 +49,7 @@ class Op:
     """A kernel and its arguments, a record of `kquants.records`; it has `units + per_row · rows` units of work.
 
     Where kernels get an address, arguments have a Tensor or a Buffer, or None for null. With `outputs`, rows are those
-    whose logits are wanted. `meet` is False where an op needs nothing of what the op before it writes, and writes
+    whose logits are wanted. `barrier` is False where an op needs nothing of what the op before it writes, and writes
     nothing that others have read since all threads met.
     """
 
@@ -58,11 +58,11 @@ class Op:
     units: int = 0
     per_row: int = 0
     outputs: bool = False
-    meet: bool = True
+    barrier: bool = True
 
 
 @dataclass(frozen=True)
-class Hidden:
+class ActivationBuffers:
     """An activation that feeds products: as float32, and quantized in the ways that products want."""
 
     width: int
@@ -71,7 +71,7 @@ class Hidden:
     super_q8: Buffer
 
     @classmethod
-    def named(cls, name: str, width: int) -> "Hidden":
+    def named(cls, name: str, width: int) -> "ActivationBuffers":
         """The buffers for `width` values a row."""
         q8 = Buffer(f"{name}.q8", quantized_bytes(width))
         super_q8 = Buffer(f"{name}.super_q8", super_quantized_bytes(width), shorts_bytes=shorts_bytes(width))
@@ -138,28 +138,28 @@ def floats(name: str, width: int) -> Buffer:
     return Buffer(name, in_odd_lines(4 * width))
 
 
-def product_kernel(name: str) -> str:
+def matmul_kernel(name: str) -> str:
     """The kernel of products with weights of a format."""
     return f"matmul_{name.lower()}"
 
 
 def build(model: Description, kv_type: str, placement: Placement | None = None) -> Program:
     """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU."""
-    return _Builder(model, kv_type, placement or on_cpu(len(model.layers))).build()
+    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers))).build()
 
 
-class _Builder:
+class _ProgramBuilder:
     def __init__(self, model: Description, kv_type: str, placement: Placement) -> None:
         self.model, self.kv_type, self.placement = model, kv_type, placement
         self.layer_bytes = layer_page_bytes(model.kv_heads, model.head_dim, kv_type)
         self.x = floats("x", model.width)
-        self.normed = Hidden.named("normed", model.width)
+        self.normed = ActivationBuffers.named("normed", model.width)
         self.q = floats("q", model.heads * model.head_dim)
         self.k = floats("k", model.kv_heads * model.head_dim)
         self.v = floats("v", model.kv_heads * model.head_dim)
         self.parts = Buffer("parts", model.heads * partial_bytes(padded_head_dim(model.head_dim)), MAX_PARTIALS)
-        self.mixed = Hidden.named("mixed", model.heads * model.head_dim)
-        self.gate = Hidden.named("gate", model.ffn)
+        self.mixed = ActivationBuffers.named("mixed", model.heads * model.head_dim)
+        self.gate = ActivationBuffers.named("gate", model.ffn)
         self.up = floats("up", model.ffn)
         self.program = Program(self.x, floats("logits", model.vocab), 0)
         self.block, self.outputs = 0, False
@@ -189,9 +189,9 @@ class _Builder:
         return self.placement[block] == CPU
 
     def add(
-        self, kernel: str, arguments: records.Arguments, units: int = 0, per_row: int = 0, meet: bool = True
+        self, kernel: str, arguments: records.Arguments, units: int = 0, per_row: int = 0, barrier: bool = True
     ) -> None:
-        self.program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, meet))
+        self.program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, barrier))
 
     def need(self, scratch_bytes: int) -> None:
         self.program.scratch_bytes = max(self.program.scratch_bytes, scratch_bytes)
@@ -206,7 +206,7 @@ class _Builder:
             self.outputs, row_bytes = True, self.x.row_bytes
             # Either it comes first, after another device, or the norm read x, and all threads have met since.
             pieces = -(-row_bytes // (4 * PIECE))
-            self.add("keep_outputs", records.KeepOutputsOp(self.x, row_bytes), units=pieces, meet=False)
+            self.add("keep_outputs", records.KeepOutputsOp(self.x, row_bytes), units=pieces, barrier=False)
 
     def embed(self) -> None:
         table, x = self.model.embedding, self.x
@@ -226,7 +226,7 @@ class _Builder:
         self.linear(self.normed, (block.q, q), (block.k, k), (block.v, v))
         if block.q_norm and block.k_norm:
             self.norm_heads(q, block.q_norm, heads)
-            self.norm_heads(k, block.k_norm, kv_heads, meet=False)
+            self.norm_heads(k, block.k_norm, kv_heads, barrier=False)
         stored = records.RopeStoreOp(
             q=q,
             q_bytes=q.row_bytes,
@@ -237,7 +237,7 @@ class _Builder:
             kv_heads=kv_heads,
             head_dim=head_dim,
             rope_dim=2 * len(rope.frequencies),
-            rope_type=records.ROPE_NEOX if rope.halves else records.ROPE_NORM,
+            rope_type=records.ROPE_NEOX if rope.rope_type is RopeType.NEOX else records.ROPE_NORM,
             page_offset=page_offset,
         )
         self.add(f"rope_store_{self.kv_type}", stored, per_row=kv_heads)
@@ -293,23 +293,25 @@ class _Builder:
         )
         self.add("rms_norm", arguments, per_row=1)
 
-    def norm_heads(self, x: Buffer, weight: Tensor, heads: int, meet: bool = True) -> None:
+    def norm_heads(self, x: Buffer, weight: Tensor, heads: int, barrier: bool = True) -> None:
         arguments = records.HeadNormOp(
             x=x, x_bytes=x.row_bytes, weight=weight, head_dim=self.model.head_dim, heads=heads, eps=self.model.eps
         )
-        self.add("norm_heads", arguments, per_row=1, meet=meet)
+        self.add("norm_heads", arguments, per_row=1, barrier=barrier)
 
-    def linear(self, x: Hidden, *products: tuple[Linear, Buffer], accumulate: bool = False) -> None:
+    def linear(self, x: ActivationBuffers, *products: tuple[Linear, Buffer], accumulate: bool = False) -> None:
         """Each y = W x + b, or with `accumulate` y += W x + b: first all products, then the biases."""
         for i, (w, y) in enumerate(products):
-            self.matmul(w.weight, x, y, accumulate, meet=i == 0)
+            self.matmul(w.weight, x, y, accumulate, barrier=i == 0)
         biases = [(w.bias, y) for w, y in products if w.bias]
         for i, (bias, y) in enumerate(biases):
             (n,) = bias.shape
             arguments = records.AddBiasOp(y=y, y_bytes=y.row_bytes, bias=bias, n=n)
-            self.add("add_bias", arguments, per_row=-(-n // PIECE), meet=i == 0)
+            self.add("add_bias", arguments, per_row=-(-n // PIECE), barrier=i == 0)
 
-    def matmul(self, w: Tensor, x: Hidden, y: Buffer, accumulate: bool = False, meet: bool = True) -> None:
+    def matmul(
+        self, w: Tensor, x: ActivationBuffers, y: Buffer, accumulate: bool = False, barrier: bool = True
+    ) -> None:
         rows, columns = w.shape
         given = x.wanted(w)
         arguments = records.MatmulOp(
@@ -324,4 +326,4 @@ class _Builder:
             accumulate=int(accumulate),
         )
         self.need(matmul_scratch(columns, w.type.name))
-        self.add(product_kernel(w.type.name), arguments, units=-(-rows // TILE_ROWS), meet=meet)
+        self.add(matmul_kernel(w.type.name), arguments, units=-(-rows // TILE_ROWS), barrier=barrier)

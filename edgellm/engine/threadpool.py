@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from edgellm.engine.memory import Placed, aligned
+from edgellm.engine.memory import AddressedArray, aligned
 from edgellm.errors import EdgeLLMError
 from edgellm.system.fork import ForkGuard
 from kquants.threadpool.control_block import (
@@ -35,7 +35,7 @@ from kquants.threadpool.control_block import (
     control_bytes,
 )
 
-TEAM_KERNELS = ("submit_job", "run_caller", "run_worker")
+POOL_KERNELS = ("submit_job", "run_caller", "run_worker")
 """The kernels that a team needs beside those of its programs: see `kquants.threadpool.jobs`."""
 
 LONGEST_MS = 30
@@ -77,10 +77,10 @@ def _function(address: int, arguments: int) -> Callable[..., int]:
 class ThreadPool:
     """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
 
-    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of
-    TEAM_KERNELS at least.
+    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of POOL_KERNELS at
+    least.
 
-    Raises EdgeLLMError where so many threads cannot be had.
+        Raises EdgeLLMError where so many threads cannot be had.
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
@@ -95,7 +95,7 @@ class ThreadPool:
         self._sleeps = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]
         for me in range(1, count):
             self._sleeps[me] = 1
-        self._scratch = [Placed.of(aligned(1, scratch_bytes)) for _ in range(count)]
+        self._scratch = [AddressedArray.of(aligned(1, scratch_bytes)) for _ in range(count)]
         # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
         self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
         self._servers: list[threading.Thread] = []

@@ -8,32 +8,32 @@ import llama_cpp as lib
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.llamacpp.stopflag import StopFlag
-from edgellm.llamacpp.wire import Column, Opening, Reply
+from edgellm.llamacpp.stop_flag import StopFlag
+from edgellm.llamacpp.wire import BatchColumn, LlamaCppParams, ReplyCode
 
 _ERROR, _CONTINUED = 4, 5  # of enum ggml_log_level
-_STATUS = {0: Reply.OK, 1: Reply.FULL, 2: Reply.STOPPED}  # of llama_decode
+_STATUS = {0: ReplyCode.OK, 1: ReplyCode.FULL, 2: ReplyCode.STOPPED}  # of llama_decode
 
 
-class Failed(Exception):  # noqa: N818 (what is said of it becomes a line of an error)
+class LlamaCppError(Exception):
     """llama.cpp did not do what was asked."""
 
 
-class Context:
-    """An open model with its KV cache. Raises Failed; llama.cpp itself says more on stderr."""
+class LlamaContext:
+    """An open model with its KV cache. Raises LlamaCppError; llama.cpp itself says more on stderr."""
 
-    def __init__(self, opening: Opening, stop: StopFlag) -> None:
+    def __init__(self, opening: LlamaCppParams, stop: StopFlag) -> None:
         self._keep = (stop, _errors_to_stderr(), lib.llama_progress_callback(lambda done, data: not stop))
         lib.llama_backend_init()
         params = self._model_params(opening.repacked)
         self._model = lib.llama_model_load_from_file(opening.path.encode(), params)
         if not self._model:
-            raise Failed("cannot load it")
+            raise LlamaCppError("cannot load it")
         if lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model):
-            raise Failed("has no plain decoder for it, as text generation needs")
+            raise LlamaCppError("has no plain decoder for it, as text generation needs")
         self._context = lib.llama_init_from_model(self._model, _context_params(opening, stop))
         if not self._context:
-            raise Failed(f"cannot make a context of {opening.ctx} tokens for it")
+            raise LlamaCppError(f"cannot make a context of {opening.ctx} tokens for it")
         self._memory = lib.llama_get_memory(self._context)
         self.vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))
 
@@ -44,17 +44,17 @@ class Context:
         params.use_extra_bufts = repacked
         return params
 
-    def decode(self, rows: NDArray[np.int32]) -> tuple[Reply, bytes]:
-        """Compute rows (columns as in Column); the logits of the wanted ones if it went well."""
+    def decode(self, rows: NDArray[np.int32]) -> tuple[ReplyCode, bytes]:
+        """Compute rows (columns as in BatchColumn); the logits of the wanted ones if it went well."""
         columns = rows.T.copy()
-        wanted = columns[Column.WANTED].astype(np.int8)
-        slot_of_row = columns[Column.SLOT : Column.SLOT + 1]
+        wanted = columns[BatchColumn.WANTED].astype(np.int8)
+        slot_of_row = columns[BatchColumn.SLOT : BatchColumn.SLOT + 1]
         pointers = slot_of_row.ctypes.data + slot_of_row.itemsize * np.arange(len(rows))
         ones = np.ones(len(rows), np.int32)
-        fields = (columns[Column.TOKEN], None, columns[Column.POSITION], ones, pointers, wanted)
+        fields = (columns[BatchColumn.TOKEN], None, columns[BatchColumn.POSITION], ones, pointers, wanted)
         status = lib.llama_decode(self._context, lib.llama_batch(len(rows), *map(_pointer, fields, _BATCH_TYPES)))
         if status not in _STATUS:
-            raise Failed(f"could not compute (llama_decode gave {status})")
+            raise LlamaCppError(f"could not compute (llama_decode gave {status})")
         return _STATUS[status], self._logits(int(wanted.sum())) if status == 0 else b""
 
     def _logits(self, n: int) -> bytes:
@@ -62,7 +62,7 @@ class Context:
             return b""
         found = lib.llama_get_logits(self._context)
         if not found:
-            raise Failed("makes no logits with this model")
+            raise LlamaCppError("makes no logits with this model")
         return ctypes.string_at(found, 4 * n * self.vocab)
 
     def trim(self, slot: int, n: int) -> int:
@@ -84,7 +84,7 @@ def _pointer(array: NDArray[Any] | None, kind: Any) -> Any:
     return None if array is None else array.ctypes.data_as(kind)
 
 
-def _context_params(opening: Opening, stop: StopFlag) -> Any:
+def _context_params(opening: LlamaCppParams, stop: StopFlag) -> Any:
     params = lib.llama_context_default_params()
     params.n_ctx, params.n_seq_max, params.kv_unified = opening.ctx, opening.slots, opening.unified
     params.n_batch = params.n_ubatch = opening.rows

@@ -13,9 +13,9 @@ from edgellm.engine.protocol import Segment, Stopped, check_batch
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.llamacpp.child import Child
-from edgellm.llamacpp.slots import Sequence, Slots
-from edgellm.llamacpp.wire import NUMBER, Column, Opening, Reply, Request
+from edgellm.llamacpp.process import LlamaCppProcess
+from edgellm.llamacpp.slots import Slots, SlotSequence
+from edgellm.llamacpp.wire import NUMBER, BatchColumn, LlamaCppParams, ReplyCode, RequestCode
 from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
 
@@ -44,7 +44,7 @@ class LlamaCppEngine:
         self.ctx = _context(file, ctx)
         self.max_rows = min(MAX_ROWS, self.ctx)
         self.devices: list[dict[str, Any]] = [_device(file)]
-        self._child = Child(printable(str(file.path), 400))
+        self._child = LlamaCppProcess(printable(str(file.path), 400))
         try:
             self.vocab = self._open(file, kv_type)
         except BaseException:
@@ -55,17 +55,17 @@ class LlamaCppEngine:
     def _open(self, file: GGUFFile, kv_type: str) -> int:
         kv_number = NAMED_TYPES[kv_type.upper()].number
         path = str(file.path.absolute())
-        opening = Opening(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
-        reply, payload = self._child.ask(Request.OPEN, json.dumps(asdict(opening)).encode())
-        if reply != Reply.OK:
+        opening = LlamaCppParams(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
+        reply, payload = self._child.call(RequestCode.OPEN, json.dumps(asdict(opening)).encode())
+        if reply != ReplyCode.OK:
             raise UnsupportedModelError(self._fault(payload, "update llama-cpp-python, or get another conversion"))
         return int(NUMBER.unpack(payload)[0])
 
-    def new_sequence(self) -> Sequence:
+    def new_sequence(self) -> SlotSequence:
         """An empty sequence."""
-        return Sequence(self._slots)
+        return SlotSequence(self._slots)
 
-    def forward(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
+    def forward(self, segments: Ids[Segment[SlotSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
@@ -80,7 +80,7 @@ class LlamaCppEngine:
             segment.sequence.tokens.extend(segment.tokens)
         return logits
 
-    def _restore(self, sequence: Sequence, busy: Ids[Sequence]) -> None:
+    def _restore(self, sequence: SlotSequence, busy: Ids[SlotSequence]) -> None:
         """Give a sequence a slot that holds the state of just its tokens; what it has lost is computed again."""
         self._slots.place(sequence, busy)
         self._slots.cut(sequence, sequence.held)
@@ -88,16 +88,16 @@ class LlamaCppEngine:
             lost = sequence.tokens[sequence.held : sequence.held + self.max_rows]
             self._decode([Segment(sequence, lost)], busy)
 
-    def _decode(self, segments: Ids[Segment[Sequence]], busy: Ids[Sequence]) -> NDArray[np.float32]:
+    def _decode(self, segments: Ids[Segment[SlotSequence]], busy: Ids[SlotSequence]) -> NDArray[np.float32]:
         """Compute tokens behind those that the sequences hold; llama.cpp then holds them too."""
         rows = np.concatenate([_rows(segment) for segment in segments])
         for segment in segments:
             segment.sequence.torn = True
         while True:
-            reply, payload = self._child.ask(Request.DECODE, rows.tobytes())
-            if reply == Reply.FULL and self._slots.make_room(busy):
+            reply, payload = self._child.call(RequestCode.DECODE, rows.tobytes())
+            if reply == ReplyCode.FULL and self._slots.make_room(busy):
                 continue
-            if reply != Reply.OK:
+            if reply != ReplyCode.OK:
                 raise self._refusal(reply, payload)
             for segment in segments:
                 segment.sequence.held += len(segment.tokens)
@@ -105,9 +105,9 @@ class LlamaCppEngine:
             return np.frombuffer(payload, np.float32).reshape(-1, self.vocab).copy()
 
     def _refusal(self, reply: int, payload: bytes) -> Exception:
-        if reply == Reply.STOPPED:
+        if reply == ReplyCode.STOPPED:
             return Stopped()
-        if reply == Reply.FULL:
+        if reply == ReplyCode.FULL:
             return EdgeLLMError(
                 f"llama.cpp has one context of {self.ctx} tokens for all that is computed at once, and it is full: "
                 "raise --ctx"
@@ -115,7 +115,7 @@ class LlamaCppEngine:
         return EdgeLLMError(self._fault(payload, "open the model again, or leave --engine out"))
 
     def _fault(self, payload: bytes, advice: str) -> str:
-        said = self._child.last_words()
+        said = self._child.stderr_tail()
         problem = printable(payload.decode(errors="replace"), 200)
         return f"{self._child.name}: llama.cpp {problem}{f' ({said})' if said else ''}; {advice}"
 
@@ -147,13 +147,13 @@ def _device(file: GGUFFile) -> dict[str, Any]:
     return {"name": "llama.cpp CPU", "blocks": 2 * layers + 1, "bytes": weights}
 
 
-def _rows(segment: Segment[Sequence]) -> NDArray[np.int32]:
+def _rows(segment: Segment[SlotSequence]) -> NDArray[np.int32]:
     """The rows of DECODE, int32 [tokens, 4]."""
     assert segment.sequence.slot is not None
     n = len(segment.tokens)
-    rows = np.zeros((n, len(Column)), np.int32)
-    rows[:, Column.TOKEN] = segment.tokens
-    rows[:, Column.POSITION] = segment.sequence.held + np.arange(n)
-    rows[:, Column.SLOT] = segment.sequence.slot
-    rows[list(segment.wanted), Column.WANTED] = 1
+    rows = np.zeros((n, len(BatchColumn)), np.int32)
+    rows[:, BatchColumn.TOKEN] = segment.tokens
+    rows[:, BatchColumn.POSITION] = segment.sequence.held + np.arange(n)
+    rows[:, BatchColumn.SLOT] = segment.sequence.slot
+    rows[list(segment.wanted), BatchColumn.WANTED] = 1
     return rows

@@ -12,11 +12,11 @@ from itertools import count
 
 from edgellm.engine import protocol
 from edgellm.errors import EdgeLLMError
-from edgellm.llamacpp.child import Child
-from edgellm.llamacpp.wire import NUMBER, PAIR, Reply, Request
+from edgellm.llamacpp.process import LlamaCppProcess
+from edgellm.llamacpp.wire import NUMBER, PAIR, ReplyCode, RequestCode
 
 
-class Sequence(protocol.Sequence):
+class SlotSequence(protocol.Sequence):
     """A sequence whose state is in `slot`, if any: that of its first `held` tokens, and if `torn` some rest behind."""
 
     def __init__(self, slots: "Slots") -> None:
@@ -25,9 +25,9 @@ class Sequence(protocol.Sequence):
         self.slot: int | None = None
         self.held, self.torn, self.used = 0, False, 0
 
-    def fork(self) -> "Sequence":
+    def fork(self) -> "SlotSequence":
         """Another sequence with the same tokens, sharing their state."""
-        child = Sequence(self._slots)
+        child = SlotSequence(self._slots)
         child.tokens = list(self.tokens)
         self._slots.share(self, child)
         return child
@@ -46,13 +46,13 @@ class Sequence(protocol.Sequence):
 class Slots:
     """`n` slots in a child process. Each method raises EdgeLLMError once that has ended."""
 
-    def __init__(self, child: Child, n: int) -> None:
+    def __init__(self, child: LlamaCppProcess, n: int) -> None:
         self._child = child
         # Who was given a slot last; it may have gone, or have lost the slot. None: the slot is empty.
-        self._given: list[weakref.ref[Sequence] | None] = [None] * n
+        self._given: list[weakref.ref[SlotSequence] | None] = [None] * n
         self._clock = count(1)
 
-    def place(self, sequence: Sequence, busy: Collection[Sequence]) -> int:
+    def place(self, sequence: SlotSequence, busy: Collection[SlotSequence]) -> int:
         """The slot of a sequence; if it has none an empty one, which is never taken from those that are `busy`."""
         sequence.used = next(self._clock)
         if sequence.slot is None:
@@ -63,7 +63,7 @@ class Slots:
             sequence.held, sequence.torn, sequence.slot = 0, False, slot
         return sequence.slot
 
-    def make_room(self, busy: Collection[Sequence]) -> bool:
+    def make_room(self, busy: Collection[SlotSequence]) -> bool:
         """Empty the slot that is missed least: nobody's, or else the one used longest ago. False if all are busy."""
         holders = [(slot, self._holder(slot)) for slot, given in enumerate(self._given) if given]
         ages = [(0 if holder is None else holder.used, slot) for slot, holder in holders if holder not in busy]
@@ -73,35 +73,35 @@ class Slots:
         holder = self._holder(slot)
         if holder is not None:
             holder.slot, holder.held = None, 0
-        self._ask(Request.TRIM, slot, 0)
+        self._ask(RequestCode.TRIM, slot, 0)
         self._given[slot] = None
         return True
 
-    def cut(self, sequence: Sequence, n: int) -> None:
+    def cut(self, sequence: SlotSequence, n: int) -> None:
         """Let a sequence hold the state of its first `n` tokens alone, or of none where llama.cpp cannot go back."""
         n = min(n, len(sequence.tokens))
         if sequence.slot is not None and (sequence.torn or n < sequence.held):
             sequence.torn = True
             sequence.held = n
-            sequence.held = NUMBER.unpack(self._ask(Request.TRIM, sequence.slot, n))[0]
+            sequence.held = NUMBER.unpack(self._ask(RequestCode.TRIM, sequence.slot, n))[0]
             sequence.torn = False
 
-    def share(self, sequence: Sequence, child: Sequence) -> None:
+    def share(self, sequence: SlotSequence, child: SlotSequence) -> None:
         """Let a new sequence hold what another does."""
         self.cut(sequence, sequence.held)
         if sequence.slot is not None and sequence.held:
             slot = self.place(child, [sequence, child])
             child.torn = True
-            self._ask(Request.COPY, sequence.slot, slot)
+            self._ask(RequestCode.COPY, sequence.slot, slot)
             child.held, child.torn = sequence.held, False
 
-    def _holder(self, slot: int) -> Sequence | None:
+    def _holder(self, slot: int) -> SlotSequence | None:
         given = self._given[slot]
         sequence = given() if given else None
         return sequence if sequence is not None and sequence.slot == slot else None
 
-    def _ask(self, request: Request, first: int, second: int) -> bytes:
-        reply, payload = self._child.ask(request, PAIR.pack(first, second))
-        if reply != Reply.OK:
+    def _ask(self, request: RequestCode, first: int, second: int) -> bytes:
+        reply, payload = self._child.call(request, PAIR.pack(first, second))
+        if reply != ReplyCode.OK:
             raise EdgeLLMError(f"{self._child.name}: llama.cpp {payload.decode(errors='replace')}; open it again")
         return payload

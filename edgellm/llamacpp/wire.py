@@ -1,8 +1,8 @@
 """What we ask of the process that holds llama.cpp, and it replies; integers are little-endian.
 
     request  payload                                        payload of an OK reply
-    OPEN     JSON of Opening                                int32 width of the logits
-    DECODE   int32 [rows, 4], columns as in Column          float32 [wanted rows, vocab]
+    OPEN     JSON of LlamaCppParams                                int32 width of the logits
+    DECODE   int32 [rows, 4], columns as in BatchColumn          float32 [wanted rows, vocab]
     TRIM     int32 slot, int32 n                            int32 tokens that the slot holds now: n, or none
     COPY     int32 source slot, int32 target slot           nothing
 
@@ -17,7 +17,7 @@ NUMBER = struct.Struct("<i")
 PAIR = struct.Struct("<ii")
 
 
-class Request(IntEnum):
+class RequestCode(IntEnum):
     """What we ask."""
 
     OPEN = 0
@@ -26,7 +26,7 @@ class Request(IntEnum):
     COPY = 3
 
 
-class Reply(IntEnum):
+class ReplyCode(IntEnum):
     """How it went. FULL: the KV cache has no room for the rows; FAILED: the payload says why, in a line of text."""
 
     OK = 0
@@ -35,7 +35,7 @@ class Reply(IntEnum):
     FAILED = 3
 
 
-class Column(IntEnum):
+class BatchColumn(IntEnum):
     """The columns of a row of DECODE. A slot is a sequence of llama.cpp; WANTED is 1 where logits are wanted."""
 
     TOKEN = 0
@@ -45,7 +45,7 @@ class Column(IntEnum):
 
 
 @dataclass(frozen=True)
-class Opening:
+class LlamaCppParams:
     """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` a batch.
 
     The slots share the cells if `unified`; else each has an equal part, over which its attention is faster.

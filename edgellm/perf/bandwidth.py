@@ -17,7 +17,7 @@ from time import perf_counter, process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.program import product_kernel
+from edgellm.engine.program import matmul_kernel
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import size as in_words
 from edgellm.perf.machine_profile import MEMORY
@@ -66,7 +66,7 @@ def weight_products(
     Weights stay in the caches. Others can only make that slower, for moments, so the best of many short times counts.
     `progress` is called while kernels are compiled. Raises EdgeLLMError where kernels, threads or memory cannot be had.
     """
-    with Yardstick(threads, [product_kernel(name) for name in formats], progress) as yardstick:
+    with Yardstick(threads, [matmul_kernel(name) for name in formats], progress) as yardstick:
         products = {name: yardstick.product(name) for name in formats}
         yield lambda: {name: _best(multiply) for name, multiply in products.items()}
 

@@ -6,8 +6,8 @@ from time import perf_counter
 import numpy as np
 
 from edgellm.engine.memory import aligned
-from edgellm.engine.program import product_kernel
-from edgellm.engine.threadpool import TEAM_KERNELS, ThreadPool
+from edgellm.engine.program import matmul_kernel
+from edgellm.engine.threadpool import POOL_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import counted
 from edgellm.system.folders import cache_folder
@@ -44,7 +44,7 @@ class Yardstick:
 
     def __init__(self, threads: int, kernels: Sequence[str], progress: jit.Progress | None = None) -> None:
         try:
-            self._kernels = jit.load([*TEAM_KERNELS, *kernels], cache_folder(), progress)
+            self._kernels = jit.load([*POOL_KERNELS, *kernels], cache_folder(), progress)
             self._pool = ThreadPool(threads, self._kernels, _TIMES, matmul_scratch(_COLUMNS, "BF16"))  # the most
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
@@ -99,7 +99,7 @@ class Yardstick:
                 y_bytes=y.nbytes,
                 accumulate=0,
             )
-            return _TIMES * w.nbytes / self._seconds(product_kernel(name), tiles, given, rows=1, times=_TIMES)
+            return _TIMES * w.nbytes / self._seconds(matmul_kernel(name), tiles, given, rows=1, times=_TIMES)
 
         return multiply
 

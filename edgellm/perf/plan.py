@@ -6,14 +6,14 @@ from typing import Any
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.engine.backends import kind, worth_asking
+from edgellm.engine.backends import find_backend, load_backend
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.engine import batch_rows, context
-from edgellm.engine.offload import Offload, Sizes, device_figures
+from edgellm.engine.native_engine import batch_rows, context
+from edgellm.engine.offload import BatchLimits, OffloadRequest, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.program import build
-from edgellm.engine.rotations import table_bytes
+from edgellm.engine.rope_table import table_bytes
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -162,15 +162,15 @@ def _offload(
     model: Description, rows: int, ctx: int, options: LoadOptions
 ) -> tuple[Placement, GPUPlan | None, list[str]]:
     """Where blocks go, what that takes on the GPU, and what a person should know about it."""
-    nothing, offload = on_cpu(len(model.layers)), Offload.of(options)
-    if not (name := worth_asking(offload)):
+    nothing, offload = on_cpu(len(model.layers)), OffloadRequest.of(options)
+    if not (name := find_backend(offload)):
         return nothing, None, []
     try:
-        choice = kind(name).choose(model, Sizes(rows, ctx, options.kv_type), offload)
+        plan = load_backend(name).plan_offload(model, BatchLimits(rows, ctx, options.kv_type), offload)
     except DeviceFault as fault:
         if offload.strict:
             raise EdgeLLMError(f"{fault}") from None
         return nothing, None, [f"{fault}: the CPU computes"]
-    if choice is None or GPU not in choice.placement:
-        return nothing, None, choice.notes if choice else []
-    return choice.placement, GPUPlan(choice.name, **choice.memory, available=choice.available), choice.notes
+    if plan is None or GPU not in plan.placement:
+        return nothing, None, plan.notes if plan else []
+    return plan.placement, GPUPlan(plan.name, **plan.memory, available=plan.available), plan.notes

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from edgellm.process.wire import CLEAR, NEWS, STOP, receive, send
+from edgellm.process.wire import CLEAR, PROGRESS, STOP, receive, send
 
 Answer = Callable[[int, bytes, Callable[[bytes], None]], tuple[int, bytes]]
 """Makes the reply to a request, and tells news meanwhile."""
@@ -24,7 +24,7 @@ def serve(answer: Answer, stop: Callable[[bool], None]) -> None:
     requests: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
     threading.Thread(target=_listen, args=(stop, requests), daemon=True).start()
     while True:
-        send(replies, *answer(*requests.get(), lambda payload: send(replies, NEWS, payload)))
+        send(replies, *answer(*requests.get(), lambda payload: send(replies, PROGRESS, payload)))
 
 
 def _listen(stop: Callable[[bool], None], requests: "SimpleQueue[tuple[int, bytes]]") -> None:

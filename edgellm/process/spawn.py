@@ -1,4 +1,4 @@
-"""Starting a process of ours, how it ended and what it said last."""
+"""Starting a process of ours, how it ended and what it stderr_text last."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def _widen(pipe: IO[bytes]) -> None:
         fcntl(pipe, F_SETPIPE_SZ, 1 << 20)
 
 
-def said(log: IO[bytes]) -> str:
+def stderr_text(log: IO[bytes]) -> str:
     """All that a process wrote on stderr; "" once that is closed."""
     if log.closed:
         return ""
@@ -41,13 +41,13 @@ def said(log: IO[bytes]) -> str:
     return log.read().decode(errors="replace")
 
 
-def last_words(log: IO[bytes]) -> str:
+def stderr_tail(log: IO[bytes]) -> str:
     """The last lines of that as one, harmless to a terminal; "" if there are none."""
-    lines = said(log).split("\n")
+    lines = stderr_text(log).split("\n")
     return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
 
 
-def ending(code: int) -> str:
+def exit_reason(code: int) -> str:
     """How a process ended, by its exit code."""
     return f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 

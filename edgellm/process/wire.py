@@ -4,7 +4,7 @@ Both ways a message is a code and a payload, little-endian:
 
     int32 code    uint32 n    n bytes
 
-STOP and CLEAR work at once and get no reply; every other request gets one, in order. Before a reply there may be NEWS.
+STOP and CLEAR work at once and get no reply; every other request gets one, in order. Before a reply there may be PROGRESS.
 The codes from 0 on mean whatever the two sides agree on.
 """
 
@@ -12,7 +12,7 @@ import struct
 from typing import BinaryIO
 
 _HEADER = struct.Struct("<iI")
-STOP, CLEAR, NEWS = -1, -2, -3
+STOP, CLEAR, PROGRESS = -1, -2, -3
 LONGEST = (1 << 32) - 1
 """Bytes of a payload, at most."""
 

@@ -15,7 +15,7 @@ from edgellm import OptionError, cli
 from edgellm.arch import describe
 from edgellm.bench import limits, peer, rounds
 from edgellm.cli.bench import command
-from edgellm.engine.engine import Engine
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Traffic
@@ -244,9 +244,9 @@ def test_without_decoding_the_bandwidth_is_that_of_five_reads(bench: Bench, monk
 
 
 def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    forward, calls, seen = Engine.forward, list[object](), list[tuple[int, int]]()
+    forward, calls, seen = NativeEngine.forward, list[object](), list[tuple[int, int]]()
 
-    def counted(self: Engine, segments: Any) -> Any:
+    def counted(self: NativeEngine, segments: Any) -> Any:
         calls.append(segments)
         return forward(self, segments)
 
@@ -262,7 +262,7 @@ def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pyt
             seen.append((passes, len(calls)))
             return []
 
-    monkeypatch.setattr(Engine, "forward", counted)
+    monkeypatch.setattr(NativeEngine, "forward", counted)
     monkeypatch.setattr(rounds, "Watch", Watch)
     monkeypatch.setattr(rounds, "_BUSY_S", 0)
     bench(*SHORT, "--rounds", 1, "--json")

@@ -18,14 +18,14 @@ from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.offload import Offload, Sizes
+from edgellm.engine.offload import BatchLimits, OffloadRequest
 from edgellm.engine.placement import GPU, last_layers
-from edgellm.engine.webgpu import memory, presence
+from edgellm.engine.webgpu import detection, memory
 from edgellm.engine.webgpu import offload_plan as choosing
 from edgellm.engine.webgpu.adapters import Adapter
-from edgellm.engine.webgpu.fit import gpu_memory, obstacle
-from edgellm.engine.webgpu.offload_plan import MARGIN, choose_blocks
-from edgellm.engine.webgpu.presence import discrete_may_be_there
+from edgellm.engine.webgpu.detection import discrete_may_be_there
+from edgellm.engine.webgpu.fit import gpu_memory, unsupported_reason
+from edgellm.engine.webgpu.offload_plan import MARGIN, plan_offload
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from support.gpus import TINY, adapter
@@ -34,7 +34,7 @@ from support.model_file import ModelFile
 
 pytestmark = pytest.mark.gpu
 
-SIZES = Sizes(rows=64, ctx=512, kv_type="f16")
+SIZES = BatchLimits(rows=64, ctx=512, kv_type="f16")
 MIXED = {"": "F16", "ffn_down": "BF16", "attn_v": "Q4_1"}
 """A model whose token mixers have a type that there is no shader for."""
 
@@ -46,13 +46,13 @@ def some_adapter(kind: str = "discrete GPU") -> Adapter:
 @pytest.fixture
 def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a discrete GPU."""
-    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter())
 
 
-def blocks_there(path: Path, offload: Offload) -> int:
+def blocks_there(path: Path, offload: OffloadRequest) -> int:
     with GGUFFile.open(path) as file:
-        choice = choose_blocks(describe(file), SIZES, offload)
+        choice = plan_offload(describe(file), SIZES, offload)
     return choice.placement.count(GPU) if choice else 0
 
 
@@ -65,41 +65,41 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
     assert needed == sorted(set(needed))
     for n in range(1, 5):
         monkeypatch.setattr(choosing, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
-        assert blocks_there(path, Offload("auto")) == min(2 * n, 7 if n == 4 else 6)
+        assert blocks_there(path, OffloadRequest("auto")) == min(2 * n, 7 if n == 4 else 6)
         monkeypatch.setattr(choosing, "free_memory", lambda adapter: 0)
         for layers in ("auto", "all", 4):  # what is allowed is a limit for all of them, and is used up
-            assert blocks_there(path, Offload(layers, memory=needed[n])) == min(2 * n, 7 if n == 4 else 6)
-            assert blocks_there(path, Offload(layers, memory=needed[n] - 1)) == 2 * n - 2
-        assert blocks_there(path, Offload(n, memory=needed[4])) == min(2 * n, 7 if n == 4 else 6)
+            assert blocks_there(path, OffloadRequest(layers, memory=needed[n])) == min(2 * n, 7 if n == 4 else 6)
+            assert blocks_there(path, OffloadRequest(layers, memory=needed[n] - 1)) == 2 * n - 2
+        assert blocks_there(path, OffloadRequest(n, memory=needed[4])) == min(2 * n, 7 if n == 4 else 6)
     monkeypatch.setattr(choosing, "free_memory", lambda adapter: None)
-    assert blocks_there(path, Offload("auto")) == 0
+    assert blocks_there(path, OffloadRequest("auto")) == 0
 
 
 @pytest.mark.parametrize("kind", ["integrated GPU", "software", "other"])
 def test_auto_takes_only_a_gpu_with_its_own_memory(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter(kind))
     path = model_file(**TINY)
-    assert blocks_there(path, Offload("auto", memory=1 << 40)) == 0
-    assert blocks_there(path, Offload("auto", gpu="Some", memory=1 << 40)) == 5
-    assert blocks_there(path, Offload(1)) == 2
+    assert blocks_there(path, OffloadRequest("auto", memory=1 << 40)) == 0
+    assert blocks_there(path, OffloadRequest("auto", gpu="Some", memory=1 << 40)) == 5
+    assert blocks_there(path, OffloadRequest(1)) == 2
 
 
 def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     def choose(gpu: str | None) -> Adapter:
         raise DeviceFault("wgpu does not work here")
 
-    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
     monkeypatch.setattr(choosing, "choose", choose)
-    assert blocks_there(model_file(**TINY), Offload("auto")) == 0
+    assert blocks_there(model_file(**TINY), OffloadRequest("auto")) == 0
     with pytest.raises(DeviceFault):
-        blocks_there(model_file(**TINY), Offload("auto", gpu="this one"))
+        blocks_there(model_file(**TINY), OffloadRequest("auto", gpu="this one"))
 
 
 def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "discrete_may_be_there", lambda: False)
+    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: False)
     monkeypatch.setattr(choosing, "choose", lambda gpu: pytest.fail("looked for adapters"))
     with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
@@ -113,7 +113,7 @@ def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_p
     with GGUFFile.open(path) as file:
         model = describe(file)
         why = "weights of type Q4_1 stay on the CPU"
-        assert [obstacle(model, block, "f16") for block in range(5)] == [why, None, why, None, None]
+        assert [unsupported_reason(model, block, "f16") for block in range(5)] == [why, None, why, None, None]
     with pytest.warns(EdgeLLMWarning, match=why), Model.open(path, gpu_layers="all", threads=1) as whole:
         assert [device["blocks"] for device in whole.engine.devices] == [2, 3]
         text = whole.generate("a", max_tokens=9, temp=0).text
@@ -124,7 +124,7 @@ def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_p
     with Model.open(path, gpu_layers=0, threads=1) as alone:
         assert alone.generate("a", max_tokens=9, temp=0).text == text
     with GGUFFile.open(model_file(**(TINY | {"head_dim": 22}))) as file:
-        assert obstacle(describe(file), 0, "f16") == "attention with 22 values a head stays on the CPU"
+        assert unsupported_reason(describe(file), 0, "f16") == "attention with 22 values a head stays on the CPU"
 
 
 def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,4 +266,4 @@ def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest
 
 def test_options() -> None:
     chosen = LoadOptions.from_kwargs(gpu_layers="all", gpu="1", gpu_memory=2.5, gpu_strict=True, cpu_ffn=True)
-    assert Offload.of(chosen) == Offload("all", "1", 2_500_000_000, True, True)
+    assert OffloadRequest.of(chosen) == OffloadRequest("all", "1", 2_500_000_000, True, True)

@@ -27,7 +27,7 @@ def test_help_loads_nothing_heavy(command: str) -> None:
 
 
 def test_the_engine_alone_loads_nothing_of_a_gpu() -> None:
-    modules = loaded("import edgellm.engine.engine")
+    modules = loaded("import edgellm.engine.native_engine")
     assert not [name for name in modules if name.startswith(("edgellm.process", "edgellm.engine.webgpu", "wgpu"))]
 
 
@@ -52,7 +52,10 @@ def test_figures_can_be_shown_without_an_engine() -> None:
         ("kquants.compiler.kernels", "edgellm"),
         ("kquants.jit", "edgellm"),
         ("edgellm.gguf.file", "edgellm.engine edgellm.arch edgellm.text edgellm.generate.session edgellm.cli"),
-        ("edgellm.engine.engine", "edgellm.text edgellm.generate.session edgellm.generate.generation edgellm.cli"),
+        (
+            "edgellm.engine.native_engine",
+            "edgellm.text edgellm.generate.session edgellm.generate.generation edgellm.cli",
+        ),
         ("edgellm.text.tokenizer", "edgellm.engine edgellm.arch edgellm.generate.session"),
         ("edgellm.sampling.sampler", "edgellm.engine edgellm.gguf edgellm.generate.session"),
         ("edgellm.generate.generation", "edgellm.cli edgellm.model edgellm.chat tui converters"),
@@ -72,7 +75,7 @@ def test_a_start_brings_nothing_that_first_uses_need() -> None:
 
 
 def test_opening_a_model_needs_no_compiler() -> None:
-    heavy = {"numba", "gguf", "llama_cpp", "textual", "wgpu", "edgellm.engine.webgpu.opening"}
+    heavy = {"numba", "gguf", "llama_cpp", "textual", "wgpu", "edgellm.engine.webgpu.open_device"}
     assert not loaded("from edgellm import Model, Tokenizer, Chat") & heavy
 
 

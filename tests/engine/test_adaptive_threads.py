@@ -6,7 +6,7 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.engine.adaptive_threads import Moment, Turnout
+from edgellm.engine.adaptive_threads import AdaptiveThreads, TimeSample
 
 STEP = 1 / 64
 """Seconds, exactly."""
@@ -16,18 +16,18 @@ class Cores:
     """Steps on pretended cores: `seconds` of one with so many threads, `lost`: cores that these have nothing of."""
 
     def __init__(self, team: int, seconds: Callable[[int], float], lost: Callable[[int], float]) -> None:
-        self.turnout, self.seconds, self.lost = Turnout(team), seconds, lost
+        self.adaptive, self.seconds, self.lost = AdaptiveThreads(team), seconds, lost
         self.clock, self.ran, self.work = 1000.0, 50.0, "steps of one row"
 
     def run(self, seconds: float) -> list[tuple[int, int]]:
         """Steps for so long: (threads, steps that were for so many), in their order."""
         end, used = self.clock + seconds, []
         while self.clock < end:
-            used.append(threads := self.turnout.threads)
-            start, took = Moment(self.clock, self.ran), self.seconds(threads)
-            self.clock += took
-            self.ran += took * (threads - self.lost(threads))
-            self.turnout.took(self.work, start, Moment(self.clock, self.ran))
+            used.append(threads := self.adaptive.threads)
+            start, record_step = TimeSample(self.clock, self.ran), self.seconds(threads)
+            self.clock += record_step
+            self.ran += record_step * (threads - self.lost(threads))
+            self.adaptive.record_step(self.work, start, TimeSample(self.clock, self.ran))
         return [(threads, len(list(steps))) for threads, steps in groupby(used)]
 
 
@@ -109,9 +109,9 @@ STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(0, 2), st.floats(0, 20))
 
 @given(st.integers(1, 9), STEPS)
 def test_it_stays_between_one_and_all(team: int, steps: list[tuple[int, float, float]]) -> None:
-    turnout, now = Turnout(team), Moment(0.0, 0.0)
+    adaptive, now = AdaptiveThreads(team), TimeSample(0.0, 0.0)
     for work, clock, ran in steps:
-        then = Moment(now.clock + clock, now.ran + ran)
-        turnout.took(work, now, then)
+        then = TimeSample(now.clock + clock, now.ran + ran)
+        adaptive.record_step(work, now, then)
         now = then
-        assert 1 <= turnout.threads <= team
+        assert 1 <= adaptive.threads <= team

@@ -5,19 +5,19 @@ import pickle
 
 import numpy as np
 
-from edgellm.arch.description import Rope
+from edgellm.arch.description import Rope, RopeType
 from edgellm.engine.batch import Batch
-from edgellm.engine.pages import PagePool, Sequence
+from edgellm.engine.kv_pages import PagedSequence, PagePool
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rotations import Rotations
+from edgellm.engine.rope_table import RopeTable
 from kquants.kv_layout import PAGE
 
-ROPE = Rope(frequencies=np.array([1.0, 0.1]), magnitude=1.0, halves=True)
+ROPE = Rope(frequencies=np.array([1.0, 0.1]), magnitude=1.0, rope_type=RopeType.NEOX)
 
 
-def sequence(pool: PagePool, held: int, new: int) -> Sequence:
+def sequence(pool: PagePool, held: int, new: int) -> PagedSequence:
     """One that holds some tokens, with room for more."""
-    made = Sequence(pool)
+    made = PagedSequence(pool)
     made.reserve(held)
     made.append([0] * held)
     made.reserve(new)
@@ -33,10 +33,10 @@ def int64(address: int, count: int) -> list[int]:
 
 
 def test_the_record_of_two_segments() -> None:
-    pool, rotations = PagePool([]), Rotations(ROPE, 1000)
+    pool, rope_table = PagePool([]), RopeTable(ROPE, 1000)
     long, short = sequence(pool, PAGE, 2), sequence(pool, 3, 1)
     assert (long.pages, short.pages) == ([0, 1], [2])
-    batch = Batch([Segment(long, [7, 8], [1]), Segment(short, [9], [0])], rotations)
+    batch = Batch([Segment(long, [7, 8], [1]), Segment(short, [9], [0])], rope_table)
     record = batch.record(pages=1234)
     rows, outputs, tokens, tables, visible, wanted, table, pages = int64(record.address, 8)
     assert (rows, outputs, pages) == (3, 2, 1234)
@@ -50,12 +50,12 @@ def test_the_record_of_two_segments() -> None:
     assert np.allclose(at_four, [np.cos(3), np.sin(3), np.cos(0.3), np.sin(0.3)], atol=1e-6)
 
 
-def test_another_process_gets_the_rotations_of_the_rows_alone() -> None:
+def test_another_process_gets_the_angles_of_the_rows_alone() -> None:
     sizes = []
     for held in (10, 900):
-        batch = Batch([Segment(sequence(PagePool([]), held, 2), [1, 2])], Rotations(ROPE, 1000))
+        batch = Batch([Segment(sequence(PagePool([]), held, 2), [1, 2])], RopeTable(ROPE, 1000))
         batch.tables = []  # these grow with the context
         sent = pickle.dumps(batch)
-        assert np.array_equal(pickle.loads(sent).rotations, ROPE.rotations(np.array([held, held + 1])))
+        assert np.array_equal(pickle.loads(sent).cos_sin, ROPE.cos_sin(np.array([held, held + 1])))
         sizes.append(len(sent))
     assert sizes[1] - sizes[0] < 16

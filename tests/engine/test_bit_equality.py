@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from edgellm.engine.batch import Segment
-from edgellm.engine.engine import Engine
-from edgellm.engine.pages import Sequence
+from edgellm.engine.kv_pages import PagedSequence
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.logits_bits import IDS, Bits, logits_bits
@@ -22,26 +22,26 @@ MODELS = [(recipe, kv) for recipe in ("F16", "Q8_0", "Q4_K") for kv in KV_TYPES[
 
 
 @contextmanager
-def opened(path: Path, threads: int = 2, kv_type: str = "f16") -> Iterator[Engine]:
+def opened(path: Path, threads: int = 2, kv_type: str = "f16") -> Iterator[NativeEngine]:
     with GGUFFile.open(path) as file:
-        engine = Engine(file, threads=threads, ctx=256, kv_type=kv_type, cache=cache_folder())
+        engine = NativeEngine(file, threads=threads, ctx=256, kv_type=kv_type, cache=cache_folder())
         yield engine
         engine.close()
 
 
-def forward(engine: Engine, *parts: tuple[Sequence, list[int]]) -> list[Bits]:
+def forward(engine: NativeEngine, *parts: tuple[PagedSequence, list[int]]) -> list[Bits]:
     """One batch; the logits of every row, (n, vocab) for each part."""
     logits = engine.forward([Segment(sequence, ids, range(len(ids))) for sequence, ids in parts])
     ends = np.cumsum([len(ids) for _, ids in parts])
     return np.split(logits.view(np.uint32), ends[:-1])
 
 
-def fresh(engine: Engine, ids: list[int]) -> Bits:
+def fresh(engine: NativeEngine, ids: list[int]) -> Bits:
     """The logits of `ids` alone, computed at once."""
     return forward(engine, (engine.new_sequence(), ids))[0]
 
 
-def extend(engine: Engine, sequence: Sequence, ids: list[int], chunk: int) -> Bits:
+def extend(engine: NativeEngine, sequence: PagedSequence, ids: list[int], chunk: int) -> Bits:
     """The logits of `ids` after `sequence`, in chunks."""
     parts = [ids[i : i + chunk] for i in range(0, len(ids), chunk)]
     return np.concatenate([forward(engine, (sequence, part))[0] for part in parts])
@@ -69,7 +69,7 @@ def test_neighbours_in_a_batch_change_no_bit(model_file: ModelFile, recipe: str,
     """Three sequences, prefill and decode mixed, in batches of 2 (decode kernels) to 87 rows."""
     with opened(model_file(types=recipe), threads, kv_type) as engine:
         a, b, c = engine.new_sequence(), engine.new_sequence(), engine.new_sequence()
-        got: dict[Sequence, list[Bits]] = {a: [], b: [], c: []}
+        got: dict[PagedSequence, list[Bits]] = {a: [], b: [], c: []}
         source = {a: IDS, b: OTHER, c: IDS[::-1]}
         for batch in ({a: 50}, {a: 1, b: 70}, {b: 1, a: 1}, {c: 79, a: 7, b: 1}, {c: 1, b: 1, a: 1}, {a: 64, c: 2}):
             parts = [(s, source[s][len(s) : len(s) + n]) for s, n in batch.items()]
@@ -90,7 +90,7 @@ def test_what_else_is_wanted_changes_no_bit(model_file: ModelFile, recipe: str, 
         second = {a: (30, [0, 1, 2, 17, 29]), b: (1, [0]), c: (100, [*range(40, 77), 99])}
         third = {a: (1, [0]), b: (1, []), c: (1, [0])}
         for batch in (first, second, third, {a: (40, range(40)), b: (90, [89])}):
-            segments, wanted = list[Segment[Sequence]](), list[Bits]()
+            segments, wanted = list[Segment[PagedSequence]](), list[Bits]()
             for sequence, (n, rows) in batch.items():
                 start = len(sequence)
                 segments.append(Segment(sequence, source[sequence][start : start + n], rows))

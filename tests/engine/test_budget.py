@@ -12,11 +12,11 @@ import pytest
 from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.arch import describe
 from edgellm.engine.budget import KVBudget, check_memory
-from edgellm.engine.engine import Engine
-from edgellm.engine.hostpages import CHUNK, HostPages
-from edgellm.engine.offload import Offload
+from edgellm.engine.host_kv_pages import CHUNK, HostKVPages
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rotations import Rotations
+from edgellm.engine.rope_table import RopeTable
 from edgellm.errors import NoMemoryError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -53,31 +53,31 @@ def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_pages_stay_within_the_limit() -> None:
-    pages = HostPages(1 << 20, KVBudget(10 << 20))
-    pages.hold(1)
+    pages = HostKVPages(1 << 20, KVBudget(10 << 20))
+    pages.ensure_pages(1)
     assert np.count_nonzero(pages.addresses.array) == 10, "many at once, and no more than there may be"
-    pages.hold(10)
+    pages.ensure_pages(10)
     with pytest.raises(NoMemoryError, match=r"may not grow beyond 10.5 MB \(--kv-memory\), .* full after 640 tokens"):
-        pages.hold(11)
-    pages.hold(10)
+        pages.ensure_pages(11)
+    pages.ensure_pages(10)
 
 
 def test_pages_stay_within_what_is_free(free: list[int]) -> None:
-    pages = HostPages(1 << 20, KVBudget())
-    pages.hold(1)
+    pages = HostKVPages(1 << 20, KVBudget())
+    pages.ensure_pages(1)
     assert np.count_nonzero(pages.addresses.array) == CHUNK >> 20
     free[0] = 3 << 20
-    pages.hold(33)
+    pages.ensure_pages(33)
     assert np.count_nonzero(pages.addresses.array) == 35
     free[0] = 1 << 19
     told = "no memory for another 1.05 MB of KV cache after 2,240 tokens, as 524 kB are free; close other programs"
     with pytest.raises(NoMemoryError, match=told):
-        pages.hold(36)
+        pages.ensure_pages(36)
 
 
 def test_a_limit_that_a_person_set_counts_whatever_is_free(free: list[int]) -> None:
     free[0] = 0
-    HostPages(1 << 20, KVBudget(1 << 20)).hold(1)
+    HostKVPages(1 << 20, KVBudget(1 << 20)).ensure_pages(1)
 
 
 def test_what_is_small_is_taken_without_a_look(free: list[int]) -> None:
@@ -106,11 +106,11 @@ def test_a_model_that_has_no_room_is_not_opened(path: Path, monkeypatch: pytest.
 
 def test_a_table_of_rotations_that_has_no_room_is_not_made(path: Path, free: list[int]) -> None:
     with GGUFFile.open(path) as file:
-        table = Rotations(describe(file).rope, 1 << 22)
+        table = RopeTable(describe(file).rope, 1 << 22)
     free[0] = 20 << 20
-    table.reach(1 << 17)
+    table.up_to(1 << 17)
     with pytest.raises(NoMemoryError, match=r"no memory for .* of rotations, .*; choose a smaller --ctx"):
-        table.reach(1 << 20)
+        table.up_to(1 << 20)
 
 
 def test_a_reply_that_fills_the_memory_ends_and_the_next_one_goes_on(path: Path) -> None:
@@ -188,7 +188,7 @@ def test_pages_on_a_gpu_stay_within_its_memory(model_file: ModelFile) -> None:
         sizes: dict[str, Any] = {"threads": 1, "ctx": 256, "kv_type": "f32", "cache": cache_folder()}
         needed = make_plan(file, LoadOptions(ctx=256, kv_type="f32", gpu_layers="all", gpu="0")).gpu
         assert needed and describe(file).kv_heads == 2
-        engine = Engine(file, **sizes, offload=Offload("all", "0", needed.total, strict=True))
+        engine = NativeEngine(file, **sizes, offload=OffloadRequest("all", "0", needed.total, strict=True))
         first, second = engine.new_sequence(), engine.new_sequence()
         ids = some_ids(200)
         expected = engine.forward([Segment(first, ids, [199])])

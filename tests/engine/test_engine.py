@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from edgellm import ContextOverflowError, EdgeLLMError, OptionError
 from edgellm.engine import budget
-from edgellm.engine.engine import Engine
-from edgellm.engine.pages import Sequence
+from edgellm.engine.kv_pages import PagedSequence
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -33,20 +33,20 @@ Bits = NDArray[np.uint32]
 
 
 @pytest.fixture
-def engine(model_file: ModelFile) -> Iterator[Engine]:
+def engine(model_file: ModelFile) -> Iterator[NativeEngine]:
     """A tiny model on two threads, with a context of four pages."""
     with GGUFFile.open(model_file(**TINY)) as file:
-        engine = Engine(file, threads=2, ctx=CTX, kv_type="f16", cache=cache_folder())
+        engine = NativeEngine(file, threads=2, ctx=CTX, kv_type="f16", cache=cache_folder())
         yield engine
         engine.close()
 
 
-def last_logits(engine: Engine, *parts: tuple[Sequence, list[int]]) -> list[Bits]:
+def last_logits(engine: NativeEngine, *parts: tuple[PagedSequence, list[int]]) -> list[Bits]:
     """One batch; the logits after the last token of each part."""
     return list(engine.forward([Segment(s, ids, [len(ids) - 1]) for s, ids in parts]).view(np.uint32))
 
 
-def histories(engine: Engine, pages: set[int]) -> type[RuleBasedStateMachine]:
+def histories(engine: NativeEngine, pages: set[int]) -> type[RuleBasedStateMachine]:
     """Sequences that grow, fork, shrink, stop and go away at random, all on one engine; `pages` were used."""
     amount = st.integers(1, PAGE) | st.sampled_from([PAGE - 1, PAGE, PAGE + 1, 1])
     token, which = st.integers(3, 319), st.integers(0, 7)
@@ -56,13 +56,13 @@ def histories(engine: Engine, pages: set[int]) -> type[RuleBasedStateMachine]:
             super().__init__()
             self.live = [engine.new_sequence()]
 
-        def grown(self, i: int, first: int, n: int) -> tuple[Sequence, list[int]]:
+        def grown(self, i: int, first: int, n: int) -> tuple[PagedSequence, list[int]]:
             """A sequence and what may follow it."""
             sequence = self.live[i % len(self.live)]
             n = min(n, CTX - len(sequence))
             return sequence, [3 + (first + 7 * j) % 317 for j in range(n)]
 
-        def check(self, *parts: tuple[Sequence, list[int]]) -> None:
+        def check(self, *parts: tuple[PagedSequence, list[int]]) -> None:
             before = [list(sequence.tokens) for sequence, _ in parts]
             for (sequence, ids), held, bits in zip(parts, before, last_logits(engine, *parts), strict=True):
                 assert sequence.tokens == held + ids
@@ -119,7 +119,7 @@ def histories(engine: Engine, pages: set[int]) -> type[RuleBasedStateMachine]:
     return Histories
 
 
-def test_any_history_computes_as_a_fresh_sequence(engine: Engine) -> None:
+def test_any_history_computes_as_a_fresh_sequence(engine: NativeEngine) -> None:
     pages: set[int] = set()
     machine = histories(engine, pages)
     run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))
@@ -128,7 +128,7 @@ def test_any_history_computes_as_a_fresh_sequence(engine: Engine) -> None:
     assert len(pages) < 40
 
 
-def test_pages_are_used_again(engine: Engine) -> None:
+def test_pages_are_used_again(engine: NativeEngine) -> None:
     """Page ids are numbered as they are made, so the largest tells how many there are."""
     ids, used = list(range(3, 3 * PAGE)), set()
     for _ in range(20):
@@ -141,7 +141,7 @@ def test_pages_are_used_again(engine: Engine) -> None:
     assert used <= set(range(2 * 4 + 2))
 
 
-def test_a_fork_costs_only_what_differs(engine: Engine) -> None:
+def test_a_fork_costs_only_what_differs(engine: NativeEngine) -> None:
     parent = engine.new_sequence()
     last_logits(engine, (parent, list(range(3, 3 + 2 * PAGE + 10))))
     child = parent.fork()
@@ -151,7 +151,7 @@ def test_a_fork_costs_only_what_differs(engine: Engine) -> None:
     assert child.pages[2] != parent.pages[2]
 
 
-def test_a_page_reserved_by_a_stop_is_not_shared(engine: Engine) -> None:
+def test_a_page_reserved_by_a_stop_is_not_shared(engine: NativeEngine) -> None:
     """A page's worth of tokens, then a stopped computation, then a fork: both go on into pages of their own."""
     parent, ids = engine.new_sequence(), list(range(3, 3 + PAGE))
     last_logits(engine, (parent, ids))
@@ -167,14 +167,14 @@ def test_a_page_reserved_by_a_stop_is_not_shared(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("token", [-1, 320, 2**31, -(2**40)])
-def test_unknown_tokens_never_reach_a_kernel(engine: Engine, token: int) -> None:
+def test_unknown_tokens_never_reach_a_kernel(engine: NativeEngine, token: int) -> None:
     sequence = engine.new_sequence()
     with pytest.raises(EdgeLLMError, match=f"token id {token} is not in the vocabulary of 320"):
         last_logits(engine, (sequence, [5, token]))
     assert sequence.tokens == []
 
 
-def test_batches_that_cannot_be(engine: Engine) -> None:
+def test_batches_that_cannot_be(engine: NativeEngine) -> None:
     full, other = engine.new_sequence(), engine.new_sequence()
     last_logits(engine, (full, [5] * CTX))
     with pytest.raises(ContextOverflowError, match=f"1 tokens too long for the context of {CTX}"):
@@ -188,7 +188,7 @@ def test_batches_that_cannot_be(engine: Engine) -> None:
     assert (len(full), len(other)) == (CTX, 0)
 
 
-def test_wanted_rows_come_in_order(engine: Engine) -> None:
+def test_wanted_rows_come_in_order(engine: NativeEngine) -> None:
     a, b = engine.new_sequence(), engine.new_sequence()
     every = engine.forward([Segment(a, [5, 6, 7], range(3)), Segment(b, [8, 9], range(2))])
     a.trim(0), b.trim(0)
@@ -198,16 +198,16 @@ def test_wanted_rows_come_in_order(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("wanted", [[3], [-1], [10**6], [1, 0], [0, 0], [0] * 20_000])
-def test_logits_of_what_is_not_there_are_refused(engine: Engine, wanted: list[int]) -> None:
+def test_logits_of_what_is_not_there_are_refused(engine: NativeEngine, wanted: list[int]) -> None:
     sequence = engine.new_sequence()
     with pytest.raises(EdgeLLMError, match="tokens 0 to 2, each once, in order"):
         engine.forward([Segment(sequence, [5, 6, 7], wanted)])
     assert len(sequence) == 0
 
 
-def test_sequences_of_another_engine_are_refused(engine: Engine, model_file: ModelFile) -> None:
+def test_sequences_of_another_engine_are_refused(engine: NativeEngine, model_file: ModelFile) -> None:
     with GGUFFile.open(model_file(**TINY)) as file:
-        other = Engine(file, threads=1, ctx=CTX, kv_type="f16", cache=cache_folder())
+        other = NativeEngine(file, threads=1, ctx=CTX, kv_type="f16", cache=cache_folder())
         with pytest.raises(EdgeLLMError, match="belongs to the engine that made it"):
             engine.forward([Segment(other.new_sequence(), [5])])
         other.close()
@@ -215,7 +215,7 @@ def test_sequences_of_another_engine_are_refused(engine: Engine, model_file: Mod
 
 def test_the_map_lives_as_long_as_the_engine(model_file: ModelFile) -> None:
     file = GGUFFile.open(model_file(**TINY))
-    engine = Engine(file, threads=1, ctx=CTX, kv_type="f16", cache=cache_folder())
+    engine = NativeEngine(file, threads=1, ctx=CTX, kv_type="f16", cache=cache_folder())
     before = last_logits(engine, (engine.new_sequence(), [5, 6, 7]))
     file.close()
     assert np.array_equal(last_logits(engine, (engine.new_sequence(), [5, 6, 7])), before)
@@ -228,7 +228,7 @@ def test_the_map_lives_as_long_as_the_engine(model_file: ModelFile) -> None:
 def test_wide_models_take_fewer_rows_at_once(model_file: ModelFile) -> None:
     wide = {**TINY, "heads": 64, "kv_heads": 64, "head_dim": 512}
     with GGUFFile.open(model_file(**wide)) as file:
-        engine = Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
+        engine = NativeEngine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
         assert 16 <= engine.max_rows < 128
         engine.close()
 
@@ -244,13 +244,13 @@ def test_a_model_that_takes_more_memory_than_there_is(
         planned = make_plan(file, LoadOptions(threads=1))
         assert planned.activations + planned.scratch > 1 << 30
         if fits:
-            Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder()).close()
+            NativeEngine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder()).close()
             return
         with pytest.raises(EdgeLLMError, match=r"^no memory for 1\.\d+ GB of activations, as 1\.07 GB are free"):
-            Engine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
+            NativeEngine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
 
 
-def test_trimming_below_nothing_leaves_nothing(engine: Engine) -> None:
+def test_trimming_below_nothing_leaves_nothing(engine: NativeEngine) -> None:
     sequence = engine.new_sequence()
     engine.forward([Segment(sequence, [5, 6, 7])])
     assert (sequence.trim(-1), sequence.tokens, sequence.pages) == (0, [], [])
@@ -258,7 +258,7 @@ def test_trimming_below_nothing_leaves_nothing(engine: Engine) -> None:
 
 def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:
     with GGUFFile.open(model_file(**TINY)) as file, pytest.raises(OptionError, match="ctx cannot be 513"):
-        Engine(file, threads=1, ctx=513, kv_type="f16", cache=cache_folder())
+        NativeEngine(file, threads=1, ctx=513, kv_type="f16", cache=cache_folder())
 
 
 def test_the_interpreter_compiles_in_a_process_of_its_own() -> None:

@@ -115,20 +115,20 @@ def test_a_process_of_ours_stays_with_the_one_that_started_it() -> None:
     """The other may go on for long: without the ends of the pipes that it got, ours ends when it is closed."""
     code = """
 import os
-from edgellm.engine.remote import packed
+from edgellm.engine.gpu_process import packed
 from edgellm.process import child
-class Child(child.Child):
-    def epitaph(self, how):
+class ChildProcess(child.ChildProcess):
+    def ended_error(self, how):
         return RuntimeError(f"it {how}")
-ours = Child("edgellm.engine.worker")
-print(ours.ask(0, packed(("hold", (3,))))[0], flush=True)
+ours = ChildProcess("edgellm.engine.gpu_worker")
+print(ours.call(0, packed(("ensure_pages", (3,))))[0], flush=True)
 told, over = os.pipe(), os.pipe()
 if not os.fork():
     os.close(over[1])
     ours.stop()
     ours.clear_stop()
     try:
-        ours.ask(0)
+        ours.call(0)
     except RuntimeError as error:
         print(error, flush=True)
     os.write(told[1], b".")
@@ -137,7 +137,7 @@ if not os.fork():
     os._exit(0)
 os.close(over[0])
 os.read(told[0], 1)
-print(ours.ask(0, packed(("hold", (3,))))[0], flush=True)
+print(ours.call(0, packed(("ensure_pages", (3,))))[0], flush=True)
 ours.close()
 print(ours._process.returncode, flush=True)
 os.close(over[1])

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from edgellm import Model
-from edgellm.engine.offload import Offload, Sizes
+from edgellm.engine.offload import BatchLimits, OffloadRequest
 from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.engine.webgpu import device, opening
-from edgellm.engine.webgpu import matmul as products
+from edgellm.engine.webgpu import device, matmul, open_device
 from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.shaders import FORMATS
 from kquants.kv_layout import PAGE
@@ -80,7 +79,7 @@ def test_quantized_files_are_as_near_to_the_truth_as_on_the_cpu(
     with on(path, "all") as engine:
         for step in (256, 1):
             assert divergence(truth, logits(engine, ids, step)) <= max(1.1 * cpu, 1e-9)
-    monkeypatch.setattr(opening, "Connected", partial(opening.Connected, masked=("packed dot",)))
+    monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, masked=("packed dot",)))
     with on(path, "all") as engine:
         assert divergence(truth[:4], logits(engine, ids[:4], step=1)) < 1e-8
 
@@ -159,7 +158,7 @@ def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
         device, sequence = gpu_of(engine), engine.new_sequence()
         for ids in np.split(np.array(some_ids(700)), [256, 512]):
             engine.forward([Segment(sequence, ids.tolist())])
-        planned = gpu_memory(engine._model, last_layers(2, 2), Sizes(engine.max_rows, 700, "f32"))
+        planned = gpu_memory(engine._model, last_layers(2, 2), BatchLimits(engine.max_rows, 700, "f32"))
         assert sum(piece.buffer.size for of in device._cells.pieces.values() for piece in of) == planned["kv_cache"]
 
 
@@ -167,7 +166,7 @@ def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: py
     """It lies in pieces, through which attention goes one after the other."""
     path, ids = model_file(**(TINY | {"kv_heads": 4, "context_length": 1024})), some_ids(1024)
     binding = 6 * PAGE * 2 * 4 * 16 * 4  # float32 keys and values of 4 KV heads of 16
-    monkeypatch.setattr(opening, "Connected", partial(opening.Connected, binding=binding))
+    monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, binding=binding))
     with on(path, 0, ctx=1024) as engine:
         wanted = logits(engine, ids)
     with on(path, 2, ctx=1024) as engine:
@@ -230,7 +229,7 @@ def test_a_long_sequence_is_shared_out_in_spans(model_file: ModelFile) -> None:
 def test_without_optional_features(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, masked: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(opening, "Connected", partial(opening.Connected, masked=masked))
+    monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, masked=masked))
     path, ids = model_file(**(TINY | {"types": "Q8_0"})), some_ids(20)
     truth = reference_logits(path, ids)
     with on(path, 0) as engine:
@@ -248,7 +247,7 @@ LARGE: dict[str, tuple[dict[str, Any], int, list[int]]] = {
     "two formats": ({"head_dim": 32, "ffn": 2000, "types": {"": "F32", "ffn_up": "F16"}}, 150, [1, 1, 4, 1]),
     "attention": ({"heads": 16, "kv_heads": 1, "head_dim": 32, "biases": True}, 100, [2, 2, 1, 1]),
 }
-"""Sizes, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
+"""BatchLimits, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -257,7 +256,7 @@ def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.Monke
     path, ids = write_model(tmp_path / "model.gguf", **(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
     with on(path, 0, ctx=16, kv_type="f16") as engine:
         cpu = logits(engine, ids)
-    monkeypatch.setattr(opening, "Connected", partial(opening.Connected, binding=binding << 10))
+    monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, binding=binding << 10))
     with on(path, "all", ctx=16, kv_type="f16") as engine:
         device = gpu_of(engine)
         attention, ffn, head = device._mixers[0], device._feed_forwards[1], device._output
@@ -272,7 +271,7 @@ def test_feed_forwards_may_stay_on_the_cpu(model_file: ModelFile) -> None:
     path, ids = model_file(**TINY), some_ids(70)
     with on(path, 0) as engine:
         cpu = logits(engine, ids)
-    with on(path, 2, offload=Offload(2, strict=True, cpu_ffn=True)) as engine:
+    with on(path, 2, offload=OffloadRequest(2, strict=True, cpu_ffn=True)) as engine:
         assert [device["blocks"] for device in engine.devices] == [3, 2]
         assert divergence(cpu, logits(engine, ids)) < 1e-9
 
@@ -296,7 +295,7 @@ def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> N
 
 def test_several_tiles_of_rows_in_a_workgroup(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """As large matrices have them."""
-    monkeypatch.setattr(products, "_ENOUGH", 5)
+    monkeypatch.setattr(matmul, "_ENOUGH", 5)
     path, ids = model_file(**(TINY | {"ffn": 100})), some_ids(6)
     with on(path, 0) as engine:
         wanted = logits(engine, ids)

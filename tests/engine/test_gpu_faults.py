@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
-from edgellm.engine import runner
+from edgellm.engine import model_runner
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.engine import Engine
-from edgellm.engine.offload import Offload
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.protocol import Segment
-from edgellm.engine.webgpu import gpu, presence
-from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu import context, detection
+from edgellm.engine.webgpu.context import GPUContext
 from support.gpus import TINY, adapter, gpu_of, logits, opened, some_ids
 from support.model_file import ModelFile
 
 on = contextmanager(opened)
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("here")]
-LENIENT = {"offload": Offload("all")}
+LENIENT = {"offload": OffloadRequest("all")}
 METHODS = ("submit", "read", "write", "_make")
 
 
@@ -52,7 +52,7 @@ def held() -> dict[str, int]:
     return {kind: each["count"] for kind, each in counts.items() if each["count"] and kind not in ("Adapter", "total")}
 
 
-def lose(engine: Engine) -> None:
+def lose(engine: NativeEngine) -> None:
     """The driver takes the device away."""
     from wgpu.backends.wgpu_native import lib
 
@@ -65,10 +65,10 @@ class Failing:
     def __init__(self, patch: pytest.MonkeyPatch, n: int, out_of_memory: bool) -> None:
         self.calls, self.failed = 0, False
         for name in ("_make",) if out_of_memory else METHODS:
-            patch.setattr(GPU, name, self.wrapped(getattr(GPU, name), n, out_of_memory))
+            patch.setattr(GPUContext, name, self.wrapped(getattr(GPUContext, name), n, out_of_memory))
 
     def wrapped(self, method: Any, n: int, out_of_memory: bool) -> Any:
-        def call(gpu: GPU, *arguments: Any, **more: Any) -> Any:
+        def call(gpu: GPUContext, *arguments: Any, **more: Any) -> Any:
             self.calls += 1
             if self.calls == n:
                 self.failed = True
@@ -94,7 +94,7 @@ def test_faults_at_any_moment(path: Path) -> None:
 
 
 def test_too_little_memory_at_any_moment(path: Path) -> None:
-    """At the beginning or in the middle of a reply: fewer layers stay on the GPU."""
+    """At the beginning or in the middle of a reply: fewer layers stay on the GPUContext."""
     wanted, name = reply(path, gpu_layers=0), adapter().name
     with pytest.MonkeyPatch.context() as patch:
         counting = Failing(patch, 10**9, True)
@@ -133,16 +133,16 @@ def test_a_device_that_is_lost_before_a_call(path: Path, monkeypatch: pytest.Mon
     """In the middle of a reply. Not before `_start`: where wgpu refuses a submission it ends the process."""
     from wgpu.backends.wgpu_native import lib
 
-    wanted, original, calls = reply(path, gpu_layers=0), getattr(GPU, method), 0
+    wanted, original, calls = reply(path, gpu_layers=0), getattr(GPUContext, method), 0
 
-    def lost(gpu: GPU, *arguments: Any, **more: Any) -> Any:
+    def lost(gpu: GPUContext, *arguments: Any, **more: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 9:
             lib.wgpuDeviceDestroy(gpu._device._internal)
         return original(gpu, *arguments, **more)
 
-    monkeypatch.setattr(GPU, method, lost)
+    monkeypatch.setattr(GPUContext, method, lost)
     with pytest.warns(EdgeLLMWarning, match="the CPU computes"):
         assert reply(path, gpu_layers="all") == wanted
     assert calls >= 9
@@ -164,7 +164,7 @@ def test_a_fall_back_that_fails_is_tried_again(
         sequence = engine.new_sequence()
         engine.forward([Segment(sequence, ids[:8])])
         lose(engine)
-        monkeypatch.setattr(runner, "CPUDevice", fail)
+        monkeypatch.setattr(model_runner, "CPUDevice", fail)
         with pytest.raises(error if isinstance(error, type) else type(error)):
             engine.forward([Segment(sequence, ids[8:], [0])])
         monkeypatch.undo()
@@ -187,7 +187,7 @@ def test_memory_that_the_driver_has_not(path: Path) -> None:
 
 
 def test_without_wgpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "find_spec", lambda name: None)
+    monkeypatch.setattr(detection, "find_spec", lambda name: None)
     path = model_file(**TINY)
     with pytest.warns(EdgeLLMWarning, match=r"-m pip install 'wgpu>=[0-9.]+': the CPU computes"):
         assert reply(path, gpu_layers=4) == reply(path, gpu_layers=0)
@@ -241,6 +241,6 @@ def test_closing_frees_everything(path: Path) -> None:
 
 def test_a_mistake_of_ours_is_no_fault_of_the_gpu(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with on(path, 1, **LENIENT) as engine:
-        monkeypatch.setattr(gpu, "encode", lambda *given: given.nonsense)  # type: ignore[attr-defined]
+        monkeypatch.setattr(context, "encode", lambda *given: given.nonsense)  # type: ignore[attr-defined]
         with pytest.raises(AttributeError, match="nonsense"):
             logits(engine, some_ids(5))

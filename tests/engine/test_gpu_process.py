@@ -14,9 +14,9 @@ import pytest
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.engine.device import DeviceFault
+from edgellm.engine.gpu_process import CALL, RAISED, DeviceProxy, packed, unpacked
+from edgellm.engine.gpu_worker import GPUWorker
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.engine.remote import CALL, RAISED, RemoteDevice, packed, unpacked
-from edgellm.engine.worker import Server
 from edgellm.gguf import GGUFFile
 from support.gpus import TINY, adapter, engine_on, logits, some_ids
 from support.model_file import ModelFile
@@ -52,7 +52,7 @@ def path(model_file: ModelFile) -> Path:
 
 def workers() -> list[psutil.Process]:
     """The processes with a GPU that this one has."""
-    return [child for child in psutil.Process().children() if "edgellm.engine.worker" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "edgellm.engine.gpu_worker" in child.cmdline()]
 
 
 def alone(path: Path, prompt: str = PROMPT) -> list[int]:
@@ -61,9 +61,9 @@ def alone(path: Path, prompt: str = PROMPT) -> list[int]:
         return model.generate(prompt, **SETTING).tokens
 
 
-def gpu_of(model: Model) -> RemoteDevice:
+def gpu_of(model: Model) -> DeviceProxy:
     device = model.engine._runner.gpu  # type: ignore[attr-defined]
-    assert isinstance(device, RemoteDevice)
+    assert isinstance(device, DeviceProxy)
     return device
 
 
@@ -117,7 +117,7 @@ def test_a_process_that_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch, how
     with Model.open(path, threads=1, gpu_layers=2) as model:
         reply, (worker,) = model.stream(PROMPT, **SETTING), workers()
         ids = [next(reply).id, next(reply).id]
-        monkeypatch.setattr(gpu_of(model)._child, "patience_s", 0.5)
+        monkeypatch.setattr(gpu_of(model)._child, "reply_timeout_s", 0.5)
         if how == "closed":
             gpu_of(model).close()
         else:
@@ -134,7 +134,7 @@ def test_a_driver_that_hangs(path: Path, wrong: pytest.MonkeyPatch) -> None:
     wanted = alone(path)
     wrong.setenv("VULKAN_HANG", "12")
     with Model.open(path, threads=1, gpu_layers="all") as model:
-        wrong.setattr(gpu_of(model)._child, "patience_s", 3.0)
+        wrong.setattr(gpu_of(model)._child, "reply_timeout_s", 3.0)
         with pytest.warns(EdgeLLMWarning, match="did not answer within 3 s and was killed: the CPU computes"):
             assert model.generate(PROMPT, **SETTING).tokens == wanted
 
@@ -160,7 +160,7 @@ def test_a_slow_gpu_is_not_taken_for_one_that_hangs(path: Path) -> None:
         engine, signs = engine_on(file, 1), list[bytes]()
         child = engine._runner.gpu._child  # type: ignore[union-attr]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(child, "ask", lambda *given, ask=child.ask: ask(*given[:2], signs.append))
+            patch.setattr(child, "call", lambda *given, call=child.call: call(*given[:2], signs.append))
             engine.forward([Segment(engine.new_sequence(), some_ids(20))])
         engine.close()
     assert len(signs) == 2
@@ -239,7 +239,7 @@ def test_another_file_in_its_place_is_not_used(model_file: ModelFile, tmp_path: 
 
 def test_a_mistake_of_ours_is_told_as_such() -> None:
     """It is no fault of the GPU, which the CPU would make up for."""
-    code, payload = Server().answer(CALL, packed(("hold", (3,))), lambda news: None)
+    code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (3,))), lambda news: None)
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
     assert "AssertionError: it comes first" in str(error)
@@ -247,13 +247,13 @@ def test_a_mistake_of_ours_is_told_as_such() -> None:
 
 def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is none on this machine, so that the CPU goes on."""
-    server = Server()
+    server = GPUWorker()
 
     def full(pages: int) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(server, "_hold", full)
-    code, payload = server.answer(CALL, packed(("hold", (3,))), lambda news: None)
+    monkeypatch.setattr(server, "_ensure_pages", full)
+    code, payload = server.answer(CALL, packed(("ensure_pages", (3,))), lambda news: None)
     assert (code, type(unpacked(payload))) == (RAISED, DeviceFault)
 
 

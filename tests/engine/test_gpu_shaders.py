@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgellm.engine.webgpu.adapters import FEATURES, PACKED_DOT
 from edgellm.engine.webgpu.commands import Buffer
-from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.shaders import FORMATS, shader
 from support.gpus import adapter
 from support.kernels import KINDS
@@ -24,13 +24,13 @@ Array = NDArray[Any]
 
 
 @pytest.fixture(scope="module", params=MASKS, ids=["all features", "no features"])
-def gpu(request: pytest.FixtureRequest) -> Iterator[GPU]:
-    gpu = GPU(adapter(), masked=request.param)
+def gpu(request: pytest.FixtureRequest) -> Iterator[GPUContext]:
+    gpu = GPUContext(adapter(), masked=request.param)
     yield gpu
     gpu.close()
 
 
-def put(gpu: GPU, array: Array) -> Buffer:
+def put(gpu: GPUContext, array: Array) -> Buffer:
     """An array on the GPU."""
     data = np.frombuffer(array.tobytes() + bytes(-array.nbytes % 4), np.uint8)
     buffer = gpu.buffer(data.nbytes, "a test")
@@ -38,13 +38,13 @@ def put(gpu: GPU, array: Array) -> Buffer:
     return buffer
 
 
-def get(gpu: GPU, buffer: Buffer, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def get(gpu: GPUContext, buffer: Buffer, shape: tuple[int, ...]) -> NDArray[np.float32]:
     n = 4 * int(np.prod(shape))
     gpu.submit([], copies=[(buffer, 0, gpu.staging(n), 0, n)])
     return gpu.read(n).reshape(shape)
 
 
-def lanes(gpu: GPU) -> str:
+def lanes(gpu: GPUContext) -> str:
     return "lanes_subgroup" if "subgroups" in gpu.features else "lanes_tree"
 
 
@@ -95,13 +95,13 @@ def told(**given: Any) -> dict[str, Any]:
     return {"LANES": 64, "EACH": 1, "EPS": 1e-5} | flags | given
 
 
-def shape(gpu: GPU, columns: int, y_stride: int, first: int = 0, rows: int = ROWS) -> Buffer:
+def shape(gpu: GPUContext, columns: int, y_stride: int, first: int = 0, rows: int = ROWS) -> Buffer:
     """See `shaders/shape.wgsl`; tensors have ROWS rows each."""
     return gpu.uniform([rows, first, columns, -(-columns // 32) * 8, y_stride, ROWS, 2 * ROWS, 0])
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_matrix_times_vector(gpu: GPU, name: str) -> None:
+def test_matrix_times_vector(gpu: GPUContext, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y = random(2, columns), random(2, 200, seed=1)
@@ -116,7 +116,7 @@ def test_matrix_times_vector(gpu: GPU, name: str) -> None:
 
 @pytest.mark.parametrize("columns", [COLUMNS, 4608], ids="{} columns".format)
 @pytest.mark.parametrize("name", [name for name in FORMATS if KINDS[name].block > 1])
-def test_matrix_times_vector_in_integers(gpu: GPU, name: str, columns: int) -> None:
+def test_matrix_times_vector_in_integers(gpu: GPUContext, name: str, columns: int) -> None:
     """The same with x rounded to 127 steps."""
     stored, weights = matrix(name, columns)
     x = whole_numbers(2, columns)
@@ -129,7 +129,7 @@ def test_matrix_times_vector_in_integers(gpu: GPU, name: str, columns: int) -> N
 
 @pytest.mark.parametrize("name", ["F32", "Q4_K"])
 @pytest.mark.parametrize("columns", [2048, 4608], ids="{} columns".format)
-def test_long_rows(gpu: GPU, name: str, columns: int) -> None:
+def test_long_rows(gpu: GPUContext, name: str, columns: int) -> None:
     """Rows of x that are fetched at once, or in parts; for several tiles, and a gate beside them."""
     (gate, of_gate), (up, of_up) = (matrix(name, columns, seed) for seed in (0, 1))
     x, norm = random(1, columns), random(columns, seed=1) / np.float32(columns)
@@ -142,7 +142,7 @@ def test_long_rows(gpu: GPU, name: str, columns: int) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_matrix_times_matrix(gpu: GPU, name: str) -> None:
+def test_matrix_times_matrix(gpu: GPUContext, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y, bias = random(TOKENS, columns), random(TOKENS, 200, seed=1), random(200, seed=2)
@@ -157,7 +157,7 @@ def test_matrix_times_matrix(gpu: GPU, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if KINDS[name].block > 1])
-def test_matrix_times_matrix_in_integers(gpu: GPU, name: str) -> None:
+def test_matrix_times_matrix_in_integers(gpu: GPUContext, name: str) -> None:
     """The same with x rounded to 127 steps."""
     stored, weights = matrix(name, COLUMNS)
     x = whole_numbers(TOKENS, COLUMNS)
@@ -179,7 +179,7 @@ def normed(x: Array, weight: Array) -> Array:
     return x / np.sqrt((x.astype(np.float64) ** 2).mean(axis=-1, keepdims=True) + 1e-5) * weight
 
 
-def test_what_a_matrix_times_vector_takes_along(gpu: GPU) -> None:
+def test_what_a_matrix_times_vector_takes_along(gpu: GPUContext) -> None:
     """A norm before, a gate behind, a bias, rows that are gathered, and three tensors of different formats."""
     x, norm, bias = random(3, COLUMNS), random(COLUMNS, seed=1), random(3 * ROWS, seed=2)
     names = ("Q4_K", "Q6_K", "F16")
@@ -199,7 +199,7 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPU) -> None:
     near(get(gpu, to, (3, 200))[:, :ROWS], gate / (1 + np.exp(-gate)) * up)
 
 
-def test_rms_norm(gpu: GPU) -> None:
+def test_rms_norm(gpu: GPUContext) -> None:
     x, norm, columns = random(3, 90), random(90, seed=1), 90
     sizes = {"LANES": 64, "COLUMNS": columns, "X_QUADS": 24, "EPS": 1e-5, "GATHERED": True}
     to = put(gpu, np.ones((2, 96), np.float32))
@@ -208,7 +208,7 @@ def test_rms_norm(gpu: GPU) -> None:
     near(get(gpu, to, (2, 96)), padded(normed(x, norm)[1:].astype(np.float32)))
 
 
-def test_swiglu(gpu: GPU) -> None:
+def test_swiglu(gpu: GPUContext) -> None:
     gate, up = 4 * random(3, 96), random(3, 96, seed=1)
     to = put(gpu, gate)
     source = shader([lanes(gpu), "swiglu"], {"LANES": 64, "QUADS": 24})

@@ -77,7 +77,7 @@ def test_the_end_of_the_process_is_one_line(
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 def test_what_does_not_stop_is_killed(path: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.llamacpp.child.Child.grace_s", 0.3)
+    monkeypatch.setattr("edgellm.llamacpp.process.LlamaCppProcess.stop_timeout_s", 0.3)
     with Model.open(path, engine="llama.cpp", threads=2) as model:
         generation = model.stream(PROMPT, temp=0)
         next(generation)

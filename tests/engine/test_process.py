@@ -11,25 +11,25 @@ import pytest
 from edgellm.errors import EdgeLLMError
 from edgellm.process import child
 
-MODULE = "edgellm.engine.worker"
+MODULE = "edgellm.engine.gpu_worker"
 
 
-class Child(child.Child):
-    grace_s = 0.5
+class ChildProcess(child.ChildProcess):
+    stop_timeout_s = 0.5
 
-    def epitaph(self, how: str) -> Exception:
+    def ended_error(self, how: str) -> Exception:
         return EdgeLLMError(f"it {how}")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 def test_one_that_reads_nothing_is_stopped_all_the_same() -> None:
     """More is to be written than the pipe holds; an interrupt in the thread that asks takes the same way."""
-    asked = Child(MODULE)
+    asked = ChildProcess(MODULE)
     psutil.Process(asked.pid).send_signal(signal.SIGSTOP)
     stopper = threading.Timer(0.2, asked.stop)
     stopper.start()
     with pytest.raises(EdgeLLMError, match=r"it did not stop within 0\.5 s and was killed"):
-        asked.ask(0, bytes(1 << 20))
+        asked.call(0, bytes(1 << 20))
     stopper.join()
     asked.close()
     assert not psutil.pid_exists(asked.pid)
@@ -38,19 +38,19 @@ def test_one_that_reads_nothing_is_stopped_all_the_same() -> None:
 def test_one_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/python")
     with pytest.raises(EdgeLLMError, match="it could not be started"):
-        Child(MODULE)
+        ChildProcess(MODULE)
 
 
 def test_it_answers_a_thread_that_outlives_the_main_one() -> None:
     code = f"""
 import threading, time
-from edgellm.engine.remote import packed
-from edgellm.process.child import Child
-child = Child({MODULE!r})
+from edgellm.engine.gpu_process import packed
+from edgellm.process.child import ChildProcess
+child = ChildProcess({MODULE!r})
 def ask():
     threading.main_thread().join()
     time.sleep(0.2)
-    print(child.ask(0, packed(("hold", (3,))))[0])
+    print(child.call(0, packed(("ensure_pages", (3,))))[0])
 threading.Thread(target=ask).start()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

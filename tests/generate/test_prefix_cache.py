@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import Chat, EdgeLLMError, Model
-from edgellm.engine.hostpages import HostPages
+from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.generate.prefix_cache import MOST, WORTH, Branches
 from edgellm.generate.session import Cancel, Session
 from kquants.kv_layout import PAGE
@@ -227,13 +227,13 @@ def test_what_llama_cpp_let_go_of_is_not_counted_on(path: Path) -> None:
 
 def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages for 200 tokens and no more: room for one of the prompts at a time."""
-    monkeypatch.setattr("edgellm.engine.hostpages.CHUNK", 0)
-    hold = HostPages.hold
+    monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
+    hold = HostKVPages.ensure_pages
 
-    def limited(store: HostPages, pages: int) -> None:
+    def limited(store: HostKVPages, pages: int) -> None:
         with monkeypatch.context() as patch:
             if pages * PAGE > 200 + PAGE:
-                patch.setattr("edgellm.engine.hostpages.huge", fail)
+                patch.setattr("edgellm.engine.host_kv_pages.huge", fail)
             hold(store, pages)
 
     def fail(n: int) -> None:
@@ -242,7 +242,7 @@ def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypat
     with Model.open(path, threads=1) as model:
         prompts = [[user(letter * 90)] for letter in "ABC"]
         alone = [model.chat(**GREEDY).reply(prompt).completion().tokens for prompt in prompts]
-    monkeypatch.setattr(HostPages, "hold", limited)
+    monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
     with Model.open(path, threads=1) as model:
         chat, other = model.chat(**GREEDY), model.chat(**GREEDY)
         replies = [each.reply(prompt).completion() for each in (chat, other) for prompt in prompts]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, Model
-from edgellm.engine.engine import Engine
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Stopped
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Cancel, Session
@@ -61,7 +61,7 @@ def counted(model: Model) -> Iterator[list[Any]]:
 def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
     """Ids and log-probabilities of a reply, those of the likeliest too, and how many steps were computed for it."""
     with pytest.MonkeyPatch.context() as patch, counted(model) as steps:
-        patch.setattr(Engine, "batch_invariant", speculates)
+        patch.setattr(NativeEngine, "batch_invariant", speculates)
         tokens = list(model.stream(prompt, logprobs=3, **options))
     return [(token.id, token.logprob, token.top_logprobs) for token in tokens], len(steps)
 

@@ -9,8 +9,8 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from edgellm.engine.engine import Engine
 from edgellm.engine.memory import aligned
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from kquants.compiler import cpu
@@ -316,7 +316,7 @@ def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
 def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:
     sizes = {"width": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "ffn": 256, "layers": 2, "types": "Q4_K"}
     with GGUFFile.open(model_file(**sizes)) as file:
-        engine = Engine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder())
+        engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder())
         cpu = engine._runner.cpu
         weights = {t.data.ctypes.data: name for name, t in file.tensors.items()}
         places = {op.ctypes.data: op for op in cpu._ops}

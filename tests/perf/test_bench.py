@@ -18,7 +18,7 @@ from edgellm.bench.rounds import Result, Round, Times, Turn, _int8_products
 from edgellm.bench.setting import Setting
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
-from edgellm.llamacpp.wire import Opening
+from edgellm.llamacpp.wire import LlamaCppParams
 from edgellm.perf import bandwidth as measuring
 from edgellm.perf.roofline import Traffic
 from support.model_file import ModelFile
@@ -236,7 +236,7 @@ def direct(model_file: ModelFile) -> Iterator[Any]:
     from edgellm.bench.worker import Direct
 
     path = str(model_file(**TINY))
-    yield Direct(Opening(path, 512, 0, 2, 16, 2, unified=False))  # 0: a KV cache of F32
+    yield Direct(LlamaCppParams(path, 512, 0, 2, 16, 2, unified=False))  # 0: a KV cache of F32
 
 
 @llama_cpp

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.engine import Engine
-from edgellm.engine.offload import Offload
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
 from edgellm.text.tokenizer import Tokenizer
@@ -60,7 +60,7 @@ def measure(path: Path, chunk: int = 24, single: int = 12, greedy: int = 24) -> 
         truth, layers = reference_logits(path, ids), file.get_int(f"{file.architecture}.block_count")
         found = []
         for n in range(layers + 2):
-            engine = engine_on(file, n, ctx=256, offload=Offload(n))
+            engine = engine_on(file, n, ctx=256, offload=OffloadRequest(n))
             blocks = sum(device["blocks"] for device in engine.devices[1:])
             found.append((blocks, _logits(engine, ids, chunk, single), _greedy(engine, ids, greedy)))
             engine.close()
@@ -73,7 +73,7 @@ def measure(path: Path, chunk: int = 24, single: int = 12, greedy: int = 24) -> 
     return Splits(divergence(truth, cpu), sure, each)
 
 
-def _logits(engine: Engine, ids: list[int], chunk: int, single: int) -> Logits:
+def _logits(engine: NativeEngine, ids: list[int], chunk: int, single: int) -> Logits:
     sequence, parts = engine.new_sequence(), []
     ends = [*range(chunk, len(ids) - single, chunk), *range(len(ids) - single, len(ids) + 1)]
     for start, end in zip([0, *ends], ends, strict=False):
@@ -81,7 +81,7 @@ def _logits(engine: Engine, ids: list[int], chunk: int, single: int) -> Logits:
     return np.concatenate(parts)
 
 
-def _greedy(engine: Engine, ids: list[int], n: int) -> tuple[list[int], list[float]]:
+def _greedy(engine: NativeEngine, ids: list[int], n: int) -> tuple[list[int], list[float]]:
     """The likeliest tokens behind a text, and how far ahead of the next one each was."""
     sequence, tokens, gaps = engine.new_sequence(), list[int](), list[float]()
     given = ids[: len(ids) // 2]

@@ -9,15 +9,15 @@ import pytest
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
-from edgellm.engine.backends import Choice
+from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.engine import Engine
-from edgellm.engine.offload import Offload, Opening, Uploading
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.offload import OffloadRequest, OffloadTask, UploadProgress
 from edgellm.engine.protocol import Segment
 from edgellm.engine.webgpu.adapters import Adapter, adapters
 from edgellm.engine.webgpu.device import GPUDevice
-from edgellm.engine.webgpu.offload_plan import choose_blocks
-from edgellm.engine.webgpu.opening import open_gpu
+from edgellm.engine.webgpu.offload_plan import plan_offload
+from edgellm.engine.webgpu.open_device import open_gpu
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 
@@ -41,16 +41,16 @@ def some_ids(n: int, seed: int = 0) -> list[int]:
     return [1, *map(int, np.random.default_rng(seed).integers(3, 320, n - 1))]
 
 
-def engine_on(file: GGUFFile, layers: int | str, **options: Any) -> Engine:
+def engine_on(file: GGUFFile, layers: int | str, **options: Any) -> NativeEngine:
     """An engine with so many layers on the GPU, which has to work; skips the test where there is no adapter."""
     if layers != 0:
         adapter()
     given = {"threads": 2, "ctx": 512, "kv_type": "f32", "cache": cache_folder()} | options
-    offload = {"offload": Offload(layers, strict=True)}
-    return Engine(file, **(offload | given))
+    offload = {"offload": OffloadRequest(layers, strict=True)}
+    return NativeEngine(file, **(offload | given))
 
 
-def logits(engine: Engine, ids: list[int], step: int = 256) -> NDArray[np.float32]:
+def logits(engine: NativeEngine, ids: list[int], step: int = 256) -> NDArray[np.float32]:
     """The logits of all tokens of a new sequence, computed `step` at a time."""
     sequence, parts = engine.new_sequence(), []
     for start in range(0, len(ids), step):
@@ -60,18 +60,18 @@ def logits(engine: Engine, ids: list[int], step: int = 256) -> NDArray[np.float3
 
 
 class Here:
-    """A RemoteDevice that has no process of its own, so that tests can look into its `device`."""
+    """A DeviceProxy that has no process of its own, so that tests can look into its `device`."""
 
     device: GPUDevice
 
     def __init__(self, fault: object) -> None: ...
 
-    def choose(self, kind: str, opening: Opening) -> Choice | None:
-        self._open = partial(open_gpu, describe(GGUFFile.open(opening.path)), opening.sizes)
-        self._choice = choose_blocks(self._open.args[0], opening.sizes, opening.offload)
+    def plan_offload(self, kind: str, task: OffloadTask) -> OffloadPlan | None:
+        self._open = partial(open_gpu, describe(GGUFFile.open(task.path)), task.limits)
+        self._choice = plan_offload(self._open.args[0], task.limits, task.request)
         return self._choice
 
-    def upload(self, uploading: Uploading) -> None:
+    def upload(self, uploading: UploadProgress) -> None:
         assert self._choice
         self.device = self._open(self._choice, uploading)
 
@@ -83,13 +83,13 @@ class Here:
         return getattr(self.__dict__["device"], name)
 
 
-def gpu_of(engine: Engine) -> GPUDevice:
+def gpu_of(engine: NativeEngine) -> GPUDevice:
     """The GPU of an engine, where it is in this process."""
     assert isinstance(engine._runner.gpu, Here)
     return engine._runner.gpu.device
 
 
-def opened(path: Any, layers: int | str, **options: Any) -> Iterator[Engine]:
+def opened(path: Any, layers: int | str, **options: Any) -> Iterator[NativeEngine]:
     """An engine on a file, for `contextmanager`."""
     with GGUFFile.open(path) as file:
         engine = engine_on(file, layers, **options)

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from edgellm.engine.device import DeviceFault
+from edgellm.engine.webgpu.detection import installed
 from edgellm.engine.webgpu.faults import one_line
-from edgellm.engine.webgpu.presence import installed
 from edgellm.fmt import printable
 from edgellm.system.optional_packages import install_command
 
@@ -27,7 +27,7 @@ FEATURES = {"subgroup": "subgroups", "subgroups": "subgroups", "shader-f16": "f1
 """What an adapter may have that the shaders make use of, by its name in wgpu."""
 
 PACKED_DOT = "packed dot"
-"""Products of four int8 at once, which every adapter computes, but only those of Vulkan in one instruction."""
+"""MatmulLowering of four int8 at once, which every adapter computes, but only those of Vulkan in one instruction."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Adapter:
     backend: str
     features: tuple[str, ...]
     binding: int
-    handle: Any
+    wgpu_adapter: Any
 
 
 def adapters() -> tuple[Adapter, ...]:
@@ -62,23 +62,23 @@ def _found() -> tuple[Adapter, ...]:
             logging.getLogger("wgpu").addHandler(logging.NullHandler())  # what it tells there comes as an error, too
             logging.getLogger("wgpu").propagate = False
             extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])  # OpenGL lists the same adapters again
-            found = [_adapter(handle) for handle in wgpu.gpu.enumerate_adapters_sync()]
+            found = [_adapter(wgpu_adapter) for wgpu_adapter in wgpu.gpu.enumerate_adapters_sync()]
     except Exception as error:
         raise DeviceFault(f"wgpu does not work here ({one_line(str(error))}); install the driver of your GPU") from None
     order = list(KINDS.values())
     return tuple(sorted(found, key=lambda adapter: order.index(adapter.kind)))
 
 
-def _adapter(handle: Any) -> Adapter:
-    info = handle.info
-    has = tuple(ours for theirs, ours in FEATURES.items() if theirs in handle.features)
+def _adapter(wgpu_adapter: Any) -> Adapter:
+    info = wgpu_adapter.info
+    has = tuple(ours for theirs, ours in FEATURES.items() if theirs in wgpu_adapter.features)
     has += (PACKED_DOT,) * (info["backend_type"] == "Vulkan")
     kind = KINDS.get(info["adapter_type"], "other")
-    binding = handle.limits["max-storage-buffer-binding-size"]
-    return Adapter(printable(info["device"], 80), kind, info["backend_type"], has, binding, handle)
+    binding = wgpu_adapter.limits["max-storage-buffer-binding-size"]
+    return Adapter(printable(info["device"], 80), kind, info["backend_type"], has, binding, wgpu_adapter)
 
 
-def choose(gpu: str | None) -> Adapter:
+def select_adapter(gpu: str | None) -> Adapter:
     """The adapter with this index in `adapters`, or with this in its name; if nothing is said, the first one.
 
     Raises DeviceFault if there is none.

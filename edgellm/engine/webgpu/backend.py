@@ -3,16 +3,16 @@
 from typing import Any
 
 from edgellm.arch.description import Description
-from edgellm.engine.backends import Choice
+from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.device import Device
-from edgellm.engine.offload import Offload, Sizes, Uploading
+from edgellm.engine.offload import BatchLimits, OffloadRequest, UploadProgress
+from edgellm.engine.webgpu.detection import may_have_gpu
 from edgellm.engine.webgpu.faults import fault
-from edgellm.engine.webgpu.presence import worth_looking
 
-__all__ = ["choose", "fault", "listed", "open", "worth_looking"]
+__all__ = ["fault", "list_gpus", "may_have_gpu", "open", "plan_offload"]
 
 
-def listed() -> list[dict[str, Any]]:
+def list_gpus() -> list[dict[str, Any]]:
     """All adapters, real GPUs first."""
     from edgellm.engine.webgpu.adapters import adapters
     from edgellm.engine.webgpu.memory import free_memory
@@ -24,15 +24,15 @@ def listed() -> list[dict[str, Any]]:
     ]
 
 
-def choose(model: Description, sizes: Sizes, offload: Offload) -> Choice | None:
+def plan_offload(model: Description, limits: BatchLimits, offload: OffloadRequest) -> OffloadPlan | None:
     """What goes on which adapter."""
-    from edgellm.engine.webgpu.offload_plan import choose_blocks
+    from edgellm.engine.webgpu.offload_plan import plan_offload
 
-    return choose_blocks(model, sizes, offload)
+    return plan_offload(model, limits, offload)
 
 
-def open(model: Description, sizes: Sizes, choice: Choice, uploading: Uploading) -> Device:
+def open(model: Description, limits: BatchLimits, plan: OffloadPlan, uploading: UploadProgress) -> Device:
     """An adapter with its blocks."""
-    from edgellm.engine.webgpu.opening import open_gpu
+    from edgellm.engine.webgpu.open_device import open_gpu
 
-    return open_gpu(model, sizes, choice, uploading)
+    return open_gpu(model, limits, plan, uploading)

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.webgpu.commands import Buffer
-from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.weights import Matrix, floats, piece_rows, upload, vector
 from edgellm.gguf import Tensor
 
@@ -27,7 +27,7 @@ class GPUAttention:
     output_bias: Buffer | None
 
     @classmethod
-    def of(cls, gpu: GPU, block: Attention, uploaded: Uploaded) -> "GPUAttention":
+    def of(cls, gpu: GPUContext, block: Attention, uploaded: Uploaded) -> "GPUAttention":
         """A token mixer, uploaded."""
         qkv, norms = (block.q, block.k, block.v), None
         if block.q_norm and block.k_norm:
@@ -54,7 +54,7 @@ class GPUFeedForward:
     down_bias: Buffer | None
 
     @classmethod
-    def of(cls, gpu: GPU, block: FeedForward, uploaded: Uploaded) -> "GPUFeedForward":
+    def of(cls, gpu: GPUContext, block: FeedForward, uploaded: Uploaded) -> "GPUFeedForward":
         """A feed-forward, uploaded."""
         both, biases = (block.gate, block.up), None
         if block.gate.bias or block.up.bias:
@@ -71,23 +71,23 @@ class GPUFeedForward:
 
 
 @dataclass(frozen=True)
-class GPUHead:
+class GPUOutputHead:
     """The last norm and the logits."""
 
     norm: Buffer
     output: Sequence[Matrix]
 
     @classmethod
-    def of(cls, gpu: GPU, model: Description, uploaded: Uploaded) -> "GPUHead":
+    def of(cls, gpu: GPUContext, model: Description, uploaded: Uploaded) -> "GPUOutputHead":
         """The output head, uploaded."""
         return cls(_norm(gpu, model.output_norm), [upload(gpu, model.output, uploaded)])
 
 
-def _norm(gpu: GPU, weight: Tensor) -> Buffer:
+def _norm(gpu: GPUContext, weight: Tensor) -> Buffer:
     return vector(gpu, floats(weight, weight.shape[0]))
 
 
-def _bias(gpu: GPU, products: Sequence[Linear]) -> Buffer | None:
+def _bias(gpu: GPUContext, products: Sequence[Linear]) -> Buffer | None:
     """The biases of products whose rows are below each other."""
     if not any(product.bias for product in products):
         return None

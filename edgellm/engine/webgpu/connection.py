@@ -14,11 +14,11 @@ class Connection:
     """A device of an adapter, with these features. Raises what wgpu raises."""
 
     def __init__(self, adapter: Adapter, features: tuple[str, ...]) -> None:
-        handle = adapter.handle
-        wanted = [theirs for theirs, ours in FEATURES.items() if ours in features and theirs in handle.features]
-        limits = {name: handle.limits[name] for name in _LIMITS}
+        wgpu_adapter = adapter.wgpu_adapter
+        wanted = [theirs for theirs, ours in FEATURES.items() if ours in features and theirs in wgpu_adapter.features]
+        limits = {name: wgpu_adapter.limits[name] for name in _LIMITS}
         with silence():
-            self.device: Any = handle.request_device_sync(required_features=wanted, required_limits=limits)
+            self.device: Any = wgpu_adapter.request_device_sync(required_features=wanted, required_limits=limits)
         self._pipelines: dict[str, tuple[Any, Any]] = {}
 
     def pipeline(self, source: str) -> tuple[Any, Any]:
@@ -40,4 +40,4 @@ class Connection:
 
 def largest_binding(adapter: Adapter) -> int:
     """Bytes that a shader can see of a buffer."""
-    return int(min(adapter.handle.limits[name] for name in _LIMITS[:2]))
+    return int(min(adapter.wgpu_adapter.limits[name] for name in _LIMITS[:2]))

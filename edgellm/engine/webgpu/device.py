@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Logits
-from edgellm.engine.offload import Sizes
-from edgellm.engine.placement import GPU as ON_GPU
-from edgellm.engine.placement import Placement, feed_forward, mixer
+from edgellm.engine.offload import BatchLimits
+from edgellm.engine.placement import GPU, Placement, feed_forward, mixer
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
-from edgellm.engine.webgpu.cells import Cells
+from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out
+from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
 from edgellm.engine.webgpu.commands import Dispatch
-from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.lowering import FEW_ROWS, HowMany, Lowering
-from edgellm.engine.webgpu.rows import FIRST_OUTPUT, SIDE, lay_out
+from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.kv_pages import GPUKVPages
+from edgellm.engine.webgpu.lowering import FEW_ROWS, BatchKind, BlockLowering
 from edgellm.engine.webgpu.scratch import Scratch
 
 _SOON_S = 0.05
@@ -35,18 +34,18 @@ class GPUDevice:
 
     def __init__(
         self,
-        gpu: GPU,
+        gpu: GPUContext,
         model: Description,
         placement: Placement,
-        sizes: Sizes,
+        limits: BatchLimits,
         uploaded: Callable[[int], None],
         kv_limit: int | None = None,
     ) -> None:
         self.gpu, self.name, self.work, self._model = gpu, gpu.name, gpu.work, model
-        self._own = [block for block, device in enumerate(placement) if device == ON_GPU]
+        self._own = [block for block, device in enumerate(placement) if device == GPU]
         self._head = len(placement) - 1
-        self._scratch = Scratch(gpu, model, sizes, self._head in self._own)
-        self._lowering = Lowering(gpu, model, self._scratch, sizes.kv_type)
+        self._scratch = Scratch(gpu, model, limits, self._head in self._own)
+        self._lowering = BlockLowering(gpu, model, self._scratch, limits.kv_type)
         self._mixers: dict[int, GPUAttention] = {}
         self._feed_forwards: dict[int, GPUFeedForward] = {}
         for i, layer in enumerate(model.layers):
@@ -54,16 +53,16 @@ class GPUDevice:
                 self._mixers[mixer(i)] = GPUAttention.of(gpu, layer.mixer, uploaded)
             if feed_forward(i) in self._own:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
-        self._output = GPUHead.of(gpu, model, uploaded) if self._head in self._own else None
-        self._cells = Cells(gpu, model, sizes, list(self._mixers), kv_limit)
-        self._made: dict[tuple[int, HowMany], list[Dispatch]] = {}
-        self._hidden = np.zeros((sizes.rows, self._scratch.x.width), np.float32)
+        self._output = GPUOutputHead.of(gpu, model, uploaded) if self._head in self._own else None
+        self._cells = GPUKVPages(gpu, model, limits, list(self._mixers), kv_limit)
+        self._made: dict[tuple[int, BatchKind], list[Dispatch]] = {}
+        self._hidden = np.zeros((limits.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._alive = partial(uploaded, 0)
         self._stop = False
 
-    def _steps(self, block: int, rows: HowMany) -> list[Dispatch]:
+    def _steps(self, block: int, rows: BatchKind) -> list[Dispatch]:
         """The dispatches of a block, made when first needed: compiling them takes time."""
         key = block, rows
         if key not in self._made:
@@ -76,15 +75,15 @@ class GPUDevice:
                 self._made[key] = lowering.head(self._output, rows)
         return self._made[key]
 
-    def hold(self, pages: int) -> None:
+    def ensure_pages(self, pages: int) -> None:
         """See `Device`."""
         if pages > self._cells.pages:  # steps go before the buffers that they have: an interrupt may come in between
             self._made = {key: steps for key, steps in self._made.items() if key[0] not in self._mixers}
-            self._cells.hold(pages)
+            self._cells.ensure_pages(pages)
 
-    def copy(self, source: int, target: int) -> None:
+    def copy_page(self, source: int, target: int) -> None:
         """See `Device`."""
-        self._cells.copy(source, target)
+        self._cells.copy_page(source, target)
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`."""
@@ -92,7 +91,7 @@ class GPUDevice:
         self._send(batch, hidden)
         layers = range(blocks.start, min(blocks.stop, self._head))
         if batch.rows <= FEW_ROWS:
-            rows: HowMany = "single" if max(batch.lengths) == 1 else "few"
+            rows: BatchKind = "single" if max(batch.lengths) == 1 else "few"
             pending = [step for block in layers for step in self._steps(block, rows)]
         else:
             pending = []

@@ -1,9 +1,9 @@
 """What of a model a GPU can compute, and the memory that it takes there; told without a GPU."""
 
 from edgellm.arch.description import Description
-from edgellm.engine.offload import Sizes, block_tensors
+from edgellm.engine.offload import BatchLimits, block_tensors
 from edgellm.engine.placement import GPU, Placement, head
-from edgellm.engine.webgpu.cells import page_bytes
+from edgellm.engine.webgpu.kv_pages import page_bytes
 from edgellm.engine.webgpu.scratch import buffer_bytes
 from edgellm.engine.webgpu.shaders import CELLS, FORMATS
 from kquants.kv_layout import PAGE
@@ -15,7 +15,7 @@ _RESERVE = 64 << 20
 """What pipelines, the driver and uploads under way take beside what is counted, about."""
 
 
-def obstacle(model: Description, block: int, kv_type: str) -> str | None:
+def unsupported_reason(model: Description, block: int, kv_type: str) -> str | None:
     """Why a GPU cannot compute a block; None if it can."""
     missing = {t.type.name for t in block_tensors(model, block) if len(t.shape) == 2} - set(FORMATS)
     if missing:
@@ -29,14 +29,14 @@ def obstacle(model: Description, block: int, kv_type: str) -> str | None:
     return None
 
 
-def gpu_memory(model: Description, placement: Placement, sizes: Sizes) -> dict[str, int]:
+def gpu_memory(model: Description, placement: Placement, limits: BatchLimits) -> dict[str, int]:
     """The bytes that a placement takes on the GPU, by part, with a full context."""
     own = [block for block, on in enumerate(placement) if on == GPU]
     last = head(len(model.layers))
     mixers = sum(block % 2 == 0 and block != last for block in own)
-    pages = -(-sizes.ctx // PAGE)
+    pages = -(-limits.ctx // PAGE)
     return {
         "weights": sum(tensor.nbytes for block in own for tensor in block_tensors(model, block)),
-        "kv_cache": mixers * pages * page_bytes(model, sizes.kv_type),
-        "activations": sum(buffer_bytes(model, sizes, last in own).values()) + _RESERVE,
+        "kv_cache": mixers * pages * page_bytes(model, limits.kv_type),
+        "activations": sum(buffer_bytes(model, limits, last in own).values()) + _RESERVE,
     }

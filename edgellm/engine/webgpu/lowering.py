@@ -11,31 +11,31 @@ what saves time here, and a block says in a few tensors what its ops say in many
 from collections.abc import Sequence
 from typing import Literal
 
-from edgellm.arch.description import Description
-from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUHead
-from edgellm.engine.webgpu.cells import Piece
+from edgellm.arch.description import Description, RopeType
+from edgellm.engine.webgpu.batch_layout import QUERIES
+from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
 from edgellm.engine.webgpu.commands import Dispatch
-from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.matmul import LANES, Products
-from edgellm.engine.webgpu.rows import QUERIES
+from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.kv_pages import KVBuffer
+from edgellm.engine.webgpu.matmul import LANES, MatmulLowering
 from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant
 
-HowMany = Literal["single", "few", "many"]
+BatchKind = Literal["single", "few", "many"]
 """What dispatches are for: few rows, each of a sequence of its own; few rows; any number of them."""
 
 FEW_ROWS = 4
 """Up to so many rows, reading the weights once for each is less work than unpacking them into tiles."""
 
 
-class Lowering(Products):
+class BlockLowering(MatmulLowering):
     """Makes the steps of blocks on a GPU, from matrices that were uploaded and KV cells of a type."""
 
-    def __init__(self, gpu: GPU, model: Description, scratch: Scratch, kv_type: str) -> None:
+    def __init__(self, gpu: GPUContext, model: Description, scratch: Scratch, kv_type: str) -> None:
         super().__init__(gpu, model, scratch)
         self.kv_type = kv_type
 
-    def mixer(self, block: GPUAttention, cells: Sequence[Piece], rows: HowMany) -> list[Dispatch]:
+    def mixer(self, block: GPUAttention, cells: Sequence[KVBuffer], rows: BatchKind) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `cells`."""
         s, few = self.scratch, rows != "many"
         return [
@@ -44,7 +44,7 @@ class Lowering(Products):
             *self.product(few, block.output, s.mixed, s.x, bias=block.output_bias, added=True),
         ]
 
-    def feed_forward(self, block: GPUFeedForward, rows: HowMany) -> list[Dispatch]:
+    def feed_forward(self, block: GPUFeedForward, rows: BatchKind) -> list[Dispatch]:
         """x += down(silu(gate(norm(x))) · up(norm(x)))."""
         s, (gate, up), few = self.scratch, block.gate_up, rows != "many"
         if few and not block.gate_up_bias:
@@ -60,7 +60,7 @@ class Lowering(Products):
         down = self.product(few, block.down, s.gate, s.x, bias=block.down_bias, added=True)
         return [*steps, *down]
 
-    def head(self, block: GPUHead, rows: HowMany) -> list[Dispatch]:
+    def head(self, block: GPUOutputHead, rows: BatchKind) -> list[Dispatch]:
         """The logits of those rows for which they are wanted."""
         s, few = self.scratch, rows != "many"
         return self.product(few, block.output, s.x, s.logits, norm=block.norm, gathered=True)
@@ -71,7 +71,7 @@ class Lowering(Products):
         quads = s.gate.width // 4
         return self.dispatch("swiglu", {"QUADS": quads}, [s.gate.buffer, s.up.buffer], (-(-quads // LANES), "rows", 1))
 
-    def attention(self, block: GPUAttention, cells: Sequence[Piece], single: bool) -> list[Dispatch]:
+    def attention(self, block: GPUAttention, cells: Sequence[KVBuffer], single: bool) -> list[Dispatch]:
         """Norms of heads, RoPE, keys and values into their cells; attention; the merging of spans if there are several.
 
         `single`: each row is the only one of its sequence; then the first two are one.
@@ -87,7 +87,7 @@ class Lowering(Products):
         }
         prepared: dict[str, Constant] = {
             "ROPE_DIM": 2 * len(model.rope.frequencies),
-            "HALVES": model.rope.halves,
+            "NEOX": model.rope.rope_type is RopeType.NEOX,
             "HEAD_NORMS": block.head_norms is not None,
             "EPS": model.eps,
         }

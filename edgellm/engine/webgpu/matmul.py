@@ -5,12 +5,12 @@ from itertools import accumulate
 
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.adapters import PACKED_DOT
+from edgellm.engine.webgpu.batch_layout import SIDE
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
-from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.rows import SIDE
+from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.scratch import Activation, Scratch
 from edgellm.engine.webgpu.shaders import Constant, shader
-from edgellm.engine.webgpu.weights import Matrix, Piece, Run, runs
+from edgellm.engine.webgpu.weights import Matrix, MatrixSlice, Run, runs
 from kquants import QUANTIZED_FORMATS
 
 LANES = 64
@@ -22,10 +22,10 @@ _ENOUGH, _MOST_TILES = 1024, 8
 """Workgroups that keep a GPU busy: matrix × vector has several tiles in each where there are more."""
 
 
-class Products:
+class MatmulLowering:
     """Makes dispatches on a GPU that work on the activations in `scratch`."""
 
-    def __init__(self, gpu: GPU, model: Description, scratch: Scratch) -> None:
+    def __init__(self, gpu: GPUContext, model: Description, scratch: Scratch) -> None:
         self.gpu, self.model, self.scratch = gpu, model, scratch
         self._lanes = "lanes_subgroup" if "subgroups" in gpu.features else "lanes_tree"
 
@@ -177,6 +177,6 @@ class Products:
         return self.gpu.dispatch(source, buffers, grid)
 
 
-def _tiles(pieces: Sequence[tuple[Matrix, Piece]]) -> int:
+def _tiles(pieces: Sequence[tuple[Matrix, MatrixSlice]]) -> int:
     """Tiles of matrix × vector: each has rows of one tensor."""
     return sum(-(-piece.rows // _TILE) for _, piece in pieces)

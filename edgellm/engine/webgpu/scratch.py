@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from edgellm.arch.description import Description
-from edgellm.engine.offload import Sizes
+from edgellm.engine.offload import BatchLimits
+from edgellm.engine.webgpu.batch_layout import HEADER, MOST_SPANS, ROW
 from edgellm.engine.webgpu.commands import Buffer
-from edgellm.engine.webgpu.gpu import GPU
-from edgellm.engine.webgpu.rows import HEADER, MOST_SPANS, ROW
+from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.weights import padded_width
 from kquants.kv_layout import PAGE
 
@@ -37,9 +37,9 @@ class Widths:
         self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * model.vocab)))
 
 
-def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 << 30) -> dict[str, int]:
+def buffer_bytes(model: Description, limits: BatchLimits, head: bool, binding: int = 1 << 30) -> dict[str, int]:
     """The bytes of each buffer, by name; `head`: with logits. Where it can be helped none is larger than `binding`."""
-    widths, rows = Widths(model, sizes.rows, binding), sizes.rows
+    widths, rows = Widths(model, limits.rows, binding), limits.rows
     floats = {
         "x": rows * widths.x,
         "normed": rows * widths.x,
@@ -52,7 +52,7 @@ def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 
         "parts": max(widths.shared_rows * MOST_SPANS, rows) * widths.part,
         "logits": widths.logit_rows * model.vocab if head else 1,
         "batch": HEADER + ROW * rows,
-        "tables": rows * -(-sizes.ctx // PAGE),
+        "tables": rows * -(-limits.ctx // PAGE),
         "rotations": 2 * rows * len(model.rope.frequencies),
         "nothing": 1,
     }
@@ -62,9 +62,9 @@ def buffer_bytes(model: Description, sizes: Sizes, head: bool, binding: int = 1 
 class Scratch:
     """The buffers of `buffer_bytes`, each under its name."""
 
-    def __init__(self, gpu: GPU, model: Description, sizes: Sizes, head: bool) -> None:
-        self.widths = Widths(model, sizes.rows, gpu.binding)
-        needed = buffer_bytes(model, sizes, head, gpu.binding)
+    def __init__(self, gpu: GPUContext, model: Description, limits: BatchLimits, head: bool) -> None:
+        self.widths = Widths(model, limits.rows, gpu.binding)
+        needed = buffer_bytes(model, limits, head, gpu.binding)
         made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
         w = self.widths
         self.x, self.normed = Activation(made["x"], w.x), Activation(made["normed"], w.x)

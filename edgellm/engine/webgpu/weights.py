@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.webgpu.commands import Buffer
-from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.context import GPUContext
 from edgellm.gguf import Tensor
 
 GROUP = 32
@@ -20,7 +20,7 @@ _MOST_ROWS = 65535
 
 
 @dataclass(frozen=True)
-class Piece:
+class MatrixSlice:
     """Rows `first` … `first + rows - 1` of a matrix."""
 
     buffer: Buffer
@@ -36,7 +36,7 @@ class Matrix:
     rows: int
     columns: int
     row_bytes: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MatrixSlice, ...]
 
 
 def piece_rows(tensor: Tensor, binding: int) -> int:
@@ -48,7 +48,7 @@ def piece_rows(tensor: Tensor, binding: int) -> int:
     return rows
 
 
-def upload(gpu: GPU, tensor: Tensor, progress: Callable[[int], None], most: int = _MOST_ROWS) -> Matrix:
+def upload(gpu: GPUContext, tensor: Tensor, progress: Callable[[int], None], most: int = _MOST_ROWS) -> Matrix:
     """A matrix of a file on the GPU, in pieces of up to `most` rows; `progress` gets the bytes of each step."""
     rows, columns = tensor.shape
     row_bytes, most = tensor.type.row_bytes(columns), min(most, piece_rows(tensor, gpu.binding))
@@ -57,11 +57,11 @@ def upload(gpu: GPU, tensor: Tensor, progress: Callable[[int], None], most: int 
         count = min(most, rows - first)
         buffer = gpu.buffer(count * row_bytes, tensor.name)
         gpu.upload(buffer, tensor.data[first * row_bytes : (first + count) * row_bytes], progress)
-        pieces.append(Piece(buffer, first, count))
+        pieces.append(MatrixSlice(buffer, first, count))
     return Matrix(tensor.type.name, rows, columns, row_bytes, tuple(pieces))
 
 
-def vector(gpu: GPU, values: NDArray[np.float32]) -> Buffer:
+def vector(gpu: GPUContext, values: NDArray[np.float32]) -> Buffer:
     """Float32 values on the GPU, with zeros behind them to a multiple of GROUP."""
     padded = np.zeros(padded_width(values.size), np.float32)
     padded[: values.size] = values
@@ -85,7 +85,7 @@ class Run(NamedTuple):
 
     first: int
     rows: int
-    pieces: list[tuple[Matrix, Piece]]
+    pieces: list[tuple[Matrix, MatrixSlice]]
 
 
 def runs(matrices: Sequence[Matrix], *, gated: bool = False, together: bool = True) -> Iterator[Run]:

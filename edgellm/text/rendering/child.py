@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from edgellm.process.spawn import ending
+from edgellm.process.spawn import exit_reason
 from edgellm.process.wire import receive, send
 from edgellm.text.rendering.codes import READY
 from edgellm.text.rendering.limits import STARTING, TOO_LONG, Limits
@@ -60,7 +60,7 @@ class RenderingChild:
         code = self._process.poll()
         if code is not None and code in (-getattr(signal, "SIGPROF", 0), -getattr(signal, "SIGXCPU", 0)):
             return TOO_LONG
-        return self._verdict or f"the process that renders it {'broke off' if code is None else ending(code)}"
+        return self._verdict or f"the process that renders it {'broke off' if code is None else exit_reason(code)}"
 
     def close(self) -> None:
         """End the process and forget it."""

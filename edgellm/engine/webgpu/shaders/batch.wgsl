@@ -1,4 +1,4 @@
-// The rows of a batch, as `edgellm.engine.webgpu.rows` writes them.
+// The rows of a batch, as `edgellm.engine.webgpu.batch_layout` writes them.
 
 const PAGE: u32 = 64u;      // tokens of a KV page
 

@@ -1,4 +1,4 @@
-"""The child process that has a GPU: `python -m edgellm.engine.worker` (see `edgellm.engine.remote`)."""
+"""The child process that has a GPU: `python -m edgellm.engine.gpu_worker` (see `edgellm.engine.gpu_process`)."""
 
 import traceback
 from collections.abc import Callable
@@ -8,24 +8,24 @@ from time import perf_counter
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.engine.backends import Choice, kind
+from edgellm.engine.backends import OffloadPlan, load_backend
 from edgellm.engine.batch import Batch
-from edgellm.engine.device import Device, DeviceFault, Logits, Work
-from edgellm.engine.offload import Opening, Uploading, stamp
+from edgellm.engine.device import Device, DeviceFault, DeviceStats, Logits
+from edgellm.engine.gpu_process import DONE, RAISED, packed, unpacked
+from edgellm.engine.offload import OffloadTask, UploadProgress, file_identity
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.remote import DONE, RAISED, packed, unpacked
 from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.process.serve import serve
 
 
-class Server:
+class GPUWorker:
     """Opens a device, then calls its methods."""
 
     def __init__(self) -> None:
         self._device: Device | None = None
-        self._open: Callable[[Uploading], Device]
+        self._open: Callable[[UploadProgress], Device]
         self._check: Callable[[], None]
         self._batch: Batch | None = None
         self._stopped = False
@@ -38,7 +38,7 @@ class Server:
         try:
             started = perf_counter()
             value = getattr(self, f"_{name}")(*arguments)
-            work = self._device.work if self._device else Work()
+            work = self._device.work if self._device else DeviceStats()
             work.seconds += perf_counter() - started
             return DONE, packed((value, work))
         except (Stopped, EdgeLLMError, DeviceFault) as error:
@@ -54,19 +54,19 @@ class Server:
         if self._device:
             (self._device.stop if stop else self._device.clear)()
 
-    def _choose(self, name: str, opening: Opening) -> Choice | None:
+    def _plan_offload(self, name: str, task: OffloadTask) -> OffloadPlan | None:
         sigbus.install()
         try:
-            file = GGUFFile.open(opening.path)
+            file = GGUFFile.open(task.path)
         except ModelFileError as error:
             raise DeviceFault(str(error)) from None
-        if stamp(file) != opening.stamp:
-            raise DeviceFault(f"{printable(opening.path, 400)} is not the file any more that was opened")
-        own, model = kind(name), describe(file)
-        choice = own.choose(model, opening.sizes, opening.offload)
-        if choice:
-            self._open, self._check = partial(own.open, model, opening.sizes, choice), file.check
-        return choice and replace(choice, handle=None)
+        if file_identity(file) != task.file_identity:
+            raise DeviceFault(f"{printable(task.path, 400)} is not the file any more that was opened")
+        own, model = load_backend(name), describe(file)
+        plan = own.plan_offload(model, task.limits, task.request)
+        if plan:
+            self._open, self._check = partial(own.open, model, task.limits, plan), file.check
+        return plan and replace(plan, adapter=None)
 
     def _upload(self) -> None:
         def uploading(done: int, total: int) -> None:  # the device calls it later, too, and so is not taken for hung
@@ -83,15 +83,15 @@ class Server:
         logits = self._device.run(blocks, self._batch, hidden)
         return logits, hidden if logits is None else None
 
-    def _hold(self, pages: int) -> None:
+    def _ensure_pages(self, pages: int) -> None:
         assert self._device, "it comes first"
-        self._device.hold(pages)
+        self._device.ensure_pages(pages)
 
-    def _copy(self, source: int, target: int) -> None:
+    def _copy_page(self, source: int, target: int) -> None:
         assert self._device, "it comes first"
-        self._device.copy(source, target)
+        self._device.copy_page(source, target)
 
 
 if __name__ == "__main__":
-    server = Server()
+    server = GPUWorker()
     serve(server.answer, server.stop)

@@ -15,10 +15,10 @@ from kquants.kv_layout import PAGE
 class PageStore(Protocol):
     """Memory for pages, whose ids are given out by a pool."""
 
-    def hold(self, pages: int) -> None:
+    def ensure_pages(self, pages: int) -> None:
         """Have room for pages 0 … `pages` - 1, keeping what is in them. Raises NoMemoryError without memory."""
 
-    def copy(self, source: int, target: int) -> None:
+    def copy_page(self, source: int, target: int) -> None:
         """Copy what is in one page to another."""
 
 
@@ -41,7 +41,7 @@ class PagePool:
                 self.release(page)
         if not self._free:
             for store in self._stores:
-                store.hold(len(self._references) + 1)
+                store.ensure_pages(len(self._references) + 1)
             self._references.append(0)
             self._free.append(len(self._references) - 1)
         page = self._free.pop()
@@ -71,11 +71,11 @@ class PagePool:
         """A page of its own with the same contents."""
         copy = self.acquire()
         for store in self._stores:
-            store.copy(page, copy)
+            store.copy_page(page, copy)
         return copy
 
 
-class Sequence(protocol.Sequence):
+class PagedSequence(protocol.Sequence):
     """The state of one sequence of tokens: their ids, and the pages with their keys and values.
 
     Its pages go back when it is garbage. `tokens` are exactly those whose state is in the pages: a stopped
@@ -105,9 +105,9 @@ class Sequence(protocol.Sequence):
         """Take note that the state of these tokens was computed."""
         self.tokens.extend(tokens)
 
-    def fork(self) -> "Sequence":
+    def fork(self) -> "PagedSequence":
         """Another sequence with the same tokens, sharing the pages that hold their state."""
-        child = Sequence(self._pool)
+        child = PagedSequence(self._pool)
         child.tokens = list(self.tokens)
         child.pages = [self._pool.share(page) for page in self.pages[: -(-len(self) // PAGE)]]
         return child
@@ -125,7 +125,7 @@ class Sequence(protocol.Sequence):
         """Whether the pages are of this pool."""
         return self._pool is pool
 
-    def adopt(self, other: "Sequence") -> None:
+    def adopt(self, other: "PagedSequence") -> None:
         """Take over the pages of another sequence with the same tokens, which is then empty."""
         self._pool.drop(self.pages)
         self._pool, self.pages = other._pool, other.pages

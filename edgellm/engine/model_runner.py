@@ -10,15 +10,15 @@ from edgellm.engine.batch import Batch
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
-from edgellm.engine.pages import PagePool, Sequence
+from edgellm.engine.kv_pages import PagedSequence, PagePool
 from edgellm.engine.placement import Placement, parts
 from edgellm.engine.program import build
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rotations import Rotations
+from edgellm.engine.rope_table import RopeTable
 from kquants.jit import Progress
 
 
-class Runner:
+class ModelRunner:
     """The CPU and perhaps a GPU, with the pages that sequences share on them. Raises EdgeLLMError.
 
     `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and
@@ -46,9 +46,9 @@ class Runner:
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._parts = parts(placement)
         self.pool = PagePool(self.devices)
-        self._rotations = Rotations(model.rope, ctx)
+        self._rotations = RopeTable(model.rope, ctx)
 
-    def run(self, segments: Ids[Segment[Sequence]]) -> Logits:
+    def run(self, segments: Ids[Segment[PagedSequence]]) -> Logits:
         """The logits that segments want; their sequences then hold their tokens.
 
         Raises Stopped and DeviceFault, and ModelFileError where weights were lost while they were read.

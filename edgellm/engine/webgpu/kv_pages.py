@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edgellm.arch.description import Description
-from edgellm.engine.offload import Sizes
+from edgellm.engine.offload import BatchLimits
 from edgellm.engine.webgpu.commands import Buffer
-from edgellm.engine.webgpu.gpu import GPU
+from edgellm.engine.webgpu.context import GPUContext
 from edgellm.errors import NoMemoryError
 from edgellm.fmt import counted, size
 from kquants.kv_layout import PAGE
@@ -24,7 +24,7 @@ def page_bytes(model: Description, kv_type: str) -> int:
     return values * {"f16": 2, "f32": 4}[kv_type]
 
 
-class Piece(NamedTuple):
+class KVBuffer(NamedTuple):
     """Pages `first` … `first + pages - 1` of a layer."""
 
     buffer: Buffer
@@ -32,25 +32,25 @@ class Piece(NamedTuple):
     pages: int
 
 
-class Cells:
+class GPUKVPages:
     """The pages of layers, known by the numbers of their blocks; room for them grows as it is asked for.
 
     Those of a layer are in as many pieces as bindings ask for. All together they take `limit` bytes at most.
     """
 
     def __init__(
-        self, gpu: GPU, model: Description, sizes: Sizes, blocks: Sequence[int], limit: int | None = None
+        self, gpu: GPUContext, model: Description, limits: BatchLimits, blocks: Sequence[int], limit: int | None = None
     ) -> None:
-        self._gpu, self._page_bytes = gpu, page_bytes(model, sizes.kv_type)
+        self._gpu, self._page_bytes = gpu, page_bytes(model, limits.kv_type)
         self._most = max(1, gpu.binding // self._page_bytes)
-        self._full = -(-sizes.ctx // PAGE)
+        self._full = -(-limits.ctx // PAGE)
         self._limit, self._layers = limit, len(blocks)
         self.pages = min(LEAST_PAGES, self._full)
         self._between = gpu.buffer(self._page_bytes, "a KV page")  # WebGPU copies nothing within a buffer
-        self.pieces: dict[int, list[Piece]] = {block: [] for block in blocks}
+        self.pieces: dict[int, list[KVBuffer]] = {block: [] for block in blocks}
         self._make(self.pages)
 
-    def hold(self, pages: int) -> None:
+    def ensure_pages(self, pages: int) -> None:
         """Have room for so many pages. One full sequence gets no more than it was planned with.
 
         Raises NoMemoryError beyond the limit.
@@ -73,14 +73,14 @@ class Cells:
             advice = "allow more, shorten the conversation, or choose a smaller --ctx or fewer --gpu-layers"
             raise NoMemoryError(f"{full}, {after}; {advice}")
 
-    def copy(self, source: int, target: int) -> None:
+    def copy_page(self, source: int, target: int) -> None:
         """Copy a page of all layers."""
         n, between = self._page_bytes, self._between
         for pieces in self.pieces.values():
             (of, at), (to, there) = (self._place(pieces, page) for page in (source, target))
             self._gpu.submit([], copies=[(of, at, between, 0, n), (between, 0, to, there, n)])
 
-    def _place(self, pieces: list[Piece], page: int) -> tuple[Buffer, int]:
+    def _place(self, pieces: list[KVBuffer], page: int) -> tuple[Buffer, int]:
         """The buffer that a page is in, and where."""
         buffer, first, _ = pieces[page // self._most]
         return buffer, (page - first) * self._page_bytes
@@ -96,9 +96,9 @@ class Cells:
                     self._gpu.free(old.buffer)
         self.pages = room
 
-    def _piece(self, first: int, pages: int, old: Piece | None = None) -> Piece:
+    def _piece(self, first: int, pages: int, old: KVBuffer | None = None) -> KVBuffer:
         """A new piece, with what is in an old one."""
         buffer = self._gpu.buffer(pages * self._page_bytes, "the KV cache of a layer")
         if old:
             self._gpu.submit([], copies=[(old.buffer, 0, buffer, 0, old.pages * self._page_bytes)])
-        return Piece(buffer, first, pages)
+        return KVBuffer(buffer, first, pages)

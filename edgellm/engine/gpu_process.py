@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.backends import Choice
+from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.batch import Batch
-from edgellm.engine.device import DeviceFault, Logits, Work
-from edgellm.engine.offload import Opening, Uploading
-from edgellm.process.child import Child, Heard
+from edgellm.engine.device import DeviceFault, DeviceStats, Logits
+from edgellm.engine.offload import OffloadTask, UploadProgress
+from edgellm.process.child import ChildProcess, OnProgress
 
 CALL, DONE, RAISED = 0, 0, 1
 """A request is a method's name and arguments; a reply its result, with the device's work, or what it raised."""
 
 Fault = Callable[[str, str], DeviceFault]
-"""See `edgellm.engine.backends.Kind.fault`."""
+"""See `edgellm.engine.backends.GPUBackend.fault`."""
 
 
 def packed(content: object) -> bytes:
@@ -36,23 +36,23 @@ def unpacked(payload: bytes) -> Any:
     return pickle.loads(payload)  # noqa: S301
 
 
-class _Process(Child):
-    name, grace_s, patience_s = "the GPU", 10.0, 60.0
+class _Process(ChildProcess):
+    name, stop_timeout_s, reply_timeout_s = "the GPU", 10.0, 60.0
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
-        super().__init__("edgellm.engine.worker")
+        super().__init__("edgellm.engine.gpu_worker")
 
-    def epitaph(self, how: str) -> DeviceFault:
+    def ended_error(self, how: str) -> DeviceFault:
         """What the GPU's library said before it ended the process; if that says nothing, how the process ended."""
-        return self._fault(self.name, f"{self.said()}\nits process {how}")
+        return self._fault(self.name, f"{self.stderr_text()}\nits process {how}")
 
 
-class RemoteDevice:
+class DeviceProxy:
     """See `edgellm.engine.device.Device`: a child process has its blocks, once they were chosen and uploaded."""
 
     def __init__(self, fault: Fault) -> None:
-        self.work = Work()
+        self.work = DeviceStats()
         self._child = _Process(fault)
         self._sent: Batch | None = None
         self._child_s = self._way_s = 0.0
@@ -63,17 +63,17 @@ class RemoteDevice:
         """See `Device`."""
         return self._child.name
 
-    def choose(self, kind: str, opening: Opening) -> Choice | None:
-        """See `edgellm.engine.backends.Kind`. Raises DeviceFault, also if the file is gone."""
-        choice: Choice | None = self._call("choose", kind, opening)
-        if choice:
-            self._child.name, self._child.patience_s = choice.name, choice.patience_s
-            self._child.grace_s = choice.patience_s * _Process.grace_s / _Process.patience_s
-        return choice
+    def plan_offload(self, backend: str, task: OffloadTask) -> OffloadPlan | None:
+        """See `edgellm.engine.backends.GPUBackend`. Raises DeviceFault, also if the file is gone."""
+        plan: OffloadPlan | None = self._call("plan_offload", backend, task)
+        if plan:
+            self._child.name, self._child.reply_timeout_s = plan.name, plan.reply_timeout_s
+            self._child.stop_timeout_s = plan.reply_timeout_s * _Process.stop_timeout_s / _Process.reply_timeout_s
+        return plan
 
-    def upload(self, uploading: Uploading) -> None:
+    def upload(self, uploading: UploadProgress) -> None:
         """Take over the blocks that were chosen. Raises DeviceFault."""
-        self._call("upload", heard=lambda news: uploading(*unpacked(news)))
+        self._call("upload", on_progress=lambda news: uploading(*unpacked(news)))
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`."""
@@ -85,21 +85,21 @@ class RemoteDevice:
             hidden[:] = changed
         return logits
 
-    def hold(self, pages: int) -> None:
+    def ensure_pages(self, pages: int) -> None:
         """See `Device`."""
-        self._call("hold", pages)
+        self._call("ensure_pages", pages)
 
-    def copy(self, source: int, target: int) -> None:
+    def copy_page(self, source: int, target: int) -> None:
         """See `Device`."""
-        self._call("copy", source, target)
+        self._call("copy_page", source, target)
 
     def close(self) -> None:
         """See `Device`."""
         self._child.close()
 
-    def _call(self, name: str, *arguments: Any, heard: Heard = lambda news: None) -> Any:
+    def _call(self, name: str, *arguments: Any, on_progress: OnProgress = lambda news: None) -> Any:
         started = perf_counter()
-        code, payload = self._child.ask(CALL, packed((name, arguments)), heard)
+        code, payload = self._child.call(CALL, packed((name, arguments)), on_progress)
         found = unpacked(payload)
         if code == RAISED:
             raise found

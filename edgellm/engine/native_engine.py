@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.engine.budget import WHAT_IS_FREE, KVBudget
-from edgellm.engine.device import Device, DeviceFault, Work
-from edgellm.engine.offload import NO_OFFLOAD, Offload, Opening, Sizes, Uploading, device_figures
+from edgellm.engine.budget import NO_LIMIT, KVBudget
+from edgellm.engine.device import Device, DeviceFault, DeviceStats
+from edgellm.engine.kv_pages import PagedSequence, PagePool
+from edgellm.engine.model_runner import ModelRunner
+from edgellm.engine.offload import NO_OFFLOAD, BatchLimits, OffloadRequest, OffloadTask, UploadProgress, device_figures
 from edgellm.engine.open_gpu import open_gpu
-from edgellm.engine.pages import PagePool, Sequence
 from edgellm.engine.placement import Placement, fewer_layers, on_cpu
 from edgellm.engine.program import Program, build
 from edgellm.engine.protocol import Segment, check_batch
-from edgellm.engine.runner import Runner
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -50,7 +50,7 @@ def _notice(line: str) -> None:
     warnings.warn(line, EdgeLLMWarning, stacklevel=2)
 
 
-class Engine:
+class NativeEngine:
     """A model on this machine. Not for several threads at once; only `stop` may be called from any.
 
     See `edgellm.engine.protocol.Engine`; here the logits do not depend on how tokens are split over batches, while the
@@ -65,10 +65,10 @@ class Engine:
         ctx: int | None,
         kv_type: str,
         cache: Path,
-        budget: KVBudget = WHAT_IS_FREE,
+        budget: KVBudget = NO_LIMIT,
         progress: Progress | None = None,
-        offload: Offload = NO_OFFLOAD,
-        uploading: Uploading | None = None,
+        offload: OffloadRequest = NO_OFFLOAD,
+        uploading: UploadProgress | None = None,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
@@ -81,31 +81,31 @@ class Engine:
         self.max_rows = batch_rows(build(model, kv_type), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
-        self._opening = Opening.of(file, Sizes(self.max_rows, self.ctx, kv_type), offload)
+        self._task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
         self._origin = ForkGuard()
         self._run_on(*self._open_gpu(offload.layers, uploading))
 
-    def _open_gpu(self, layers: int | str, uploading: Uploading | None = None) -> tuple[Placement, Device | None]:
+    def _open_gpu(self, layers: int | str, uploading: UploadProgress | None = None) -> tuple[Placement, Device | None]:
         """The placement of all blocks, and the GPU if it has some: those of the last `layers`, or fewer if need be."""
-        offload = replace(self._opening.offload, layers=layers)
+        request = replace(self._task.request, layers=layers)
         try:
-            opened = open_gpu(replace(self._opening, offload=offload), uploading or (lambda done, total: None))
+            opened = open_gpu(replace(self._task, request=request), uploading or (lambda done, total: None))
         except DeviceFault as fault:
             self._complain(fault, fault.fewer)
             return self._open_gpu(fault.fewer, uploading)
         if not opened:
             return on_cpu(len(self._model.layers)), None
-        device, choice = opened
-        for note in choice.notes:
+        device, plan = opened
+        for note in plan.notes:
             _notice(note)
-        return choice.placement, device
+        return plan.placement, device
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:
-            self._runner = Runner(self._model, placement, gpu, **self._options)
+            self._runner = ModelRunner(self._model, placement, gpu, **self._options)
         except BaseException:
             if gpu:
                 gpu.close()
@@ -117,7 +117,7 @@ class Engine:
 
     def _complain(self, fault: DeviceFault, fewer: int) -> None:
         """Tell what is done about it: fewer layers on the GPU are tried, or none."""
-        if self._opening.offload.strict:
+        if self._task.request.strict:
             raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
         _notice(f"{fault}: {f'trying fewer layers ({fewer})' if fewer else 'the CPU computes'}")
 
@@ -137,15 +137,15 @@ class Engine:
         return self._figures
 
     @property
-    def work(self) -> list[Work]:
+    def work(self) -> list[DeviceStats]:
         """What each of `devices` did since it was made ready."""
         return [replace(device.work) for device in self._runner.devices]
 
-    def new_sequence(self) -> Sequence:
+    def new_sequence(self) -> PagedSequence:
         """An empty sequence."""
-        return Sequence(self._runner.pool)
+        return PagedSequence(self._runner.pool)
 
-    def forward(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
+    def forward(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
@@ -175,13 +175,13 @@ class Engine:
         self._run_on(*self._open_gpu(fewer))
         broken.close()
 
-    def _compute(self, segments: Ids[Segment[Sequence]]) -> NDArray[np.float32]:
+    def _compute(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
         for segment in segments:
             if not segment.sequence.belongs_to(self._runner.pool):
                 self._restore(segment.sequence)
         return self._runner.run(segments)
 
-    def _restore(self, sequence: Sequence) -> None:
+    def _restore(self, sequence: PagedSequence) -> None:
         """Compute the state of a sequence anew, which went with a GPU."""
         fresh, tokens = self.new_sequence(), sequence.tokens
         for start in range(0, len(tokens), self.max_rows):

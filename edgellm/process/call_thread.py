@@ -15,7 +15,7 @@ To wait for it is one step, which an interrupt ends or does not; a Future has a 
 _Call = tuple[Outcome[Any], Callable[[], Any]]
 
 
-class Caller:
+class CallThread:
     """Unlike an executor it makes calls until the program ends, also for threads that outlive the main one.
 
     Its lock-free queue lets a signal handler ask for a call while another is asked for.

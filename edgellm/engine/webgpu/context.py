@@ -1,7 +1,7 @@
 """A GPU as wgpu gives it: buffers, pipelines, submissions.
 
 What goes wrong there is a DeviceFault, but for two things that no process can survive on its own, and that are why this
-one has a parent (see `edgellm.engine.remote`): a submission or a wait that fails ends it, and one that hangs, hangs it.
+one has a parent (see `edgellm.engine.gpu_process`): a submission or a wait that fails ends it, and one that hangs, hangs it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.device import DeviceFault, Work
+from edgellm.engine.device import DeviceFault, DeviceStats
 from edgellm.engine.webgpu.adapters import Adapter
 from edgellm.engine.webgpu.commands import NO_NUMBERS, Buffer, Commands, Copy, Dispatch, Grid, Numbers, Ready, encode
 from edgellm.engine.webgpu.connection import Connection, largest_binding
@@ -24,7 +24,7 @@ _MOST_BINDING = 1 << 31
 _STEP, _IN_FLIGHT = 8 << 20, 64 << 20
 
 
-class GPU:
+class GPUContext:
     """An adapter in use; `masked` features are not made use of, and no binding is larger than `binding` bytes.
 
     `features` are those that shaders may use. Raises DeviceFault, as every method does.
@@ -33,7 +33,7 @@ class GPU:
     def __init__(self, adapter: Adapter, masked: Sequence[str] = (), binding: int | None = None) -> None:
         self.name = adapter.name
         self.features = tuple(feature for feature in adapter.features if feature not in masked)
-        self.work = Work()
+        self.work = DeviceStats()
         self._closed, self._on_the_way = False, 0
         self._buffers: list[Buffer] = []
         self._uniforms: dict[tuple[int, ...], Buffer] = {}

@@ -4,30 +4,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.budget import KVBudget
-from edgellm.engine.memory import Placed, huge
+from edgellm.engine.memory import AddressedArray, huge
 from kquants.kv_layout import PAGE
 
 CHUNK = 32 << 20
 """Bytes to ask the system for at a time. They cost nothing before they are used, and share huge pages."""
 
 
-class HostPages:
+class HostKVPages:
     """Pages of `page_bytes` in this machine's memory, within a budget; `addresses` int64 has where each lies."""
 
     def __init__(self, page_bytes: int, budget: KVBudget) -> None:
         self.page_bytes, self._budget = page_bytes, budget
-        self.addresses = Placed.of(np.zeros(64, np.int64))
+        self.addresses = AddressedArray.of(np.zeros(64, np.int64))
         self._pages: list[NDArray[np.uint8]] = []
 
-    def hold(self, pages: int) -> None:
-        """See `edgellm.engine.pages.PageStore`; makes room for many at once."""
+    def ensure_pages(self, pages: int) -> None:
+        """See `edgellm.engine.kv_pages.PageStore`; makes room for many at once."""
         held = len(self._pages)
         if pages <= held or not self.page_bytes:
             return
         new = self._make(pages - held)
         count = len(new)
         if held + count > len(self.addresses.array):
-            self.addresses = Placed.of(np.concatenate([self.addresses.array, np.zeros(held + count, np.int64)]))
+            self.addresses = AddressedArray.of(np.concatenate([self.addresses.array, np.zeros(held + count, np.int64)]))
         self.addresses.array[held : held + count] = [page.ctypes.data for page in new]
         self._pages.extend(new)
 
@@ -43,8 +43,8 @@ class HostPages:
             pass
         return self._budget.refuse(needed * self.page_bytes, held * PAGE)
 
-    def copy(self, source: int, target: int) -> None:
-        """See `edgellm.engine.pages.PageStore`."""
+    def copy_page(self, source: int, target: int) -> None:
+        """See `edgellm.engine.kv_pages.PageStore`."""
         if self.page_bytes:
             self._pages[target][:] = self._pages[source]
 

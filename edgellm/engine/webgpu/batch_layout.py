@@ -21,10 +21,10 @@ MOST_SPANS = 32
 """A sequence is shared out in up to so many spans of whole pages."""
 
 SIDE = 64
-"""Rows of a square of a matrix product."""
+"""BatchLayout of a square of a matrix product."""
 
 
-class Rows(NamedTuple):
+class BatchLayout(NamedTuple):
     """`header` and `tables` uint32, `rotations` float32, and the numbers that grids ask for."""
 
     header: NDArray[np.uint32]
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     sizes: dict[str, int]
 
 
-def lay_out(batch: Batch, group: int, most_shared_rows: int) -> Rows:
+def lay_out(batch: Batch, group: int, most_shared_rows: int) -> BatchLayout:
     """A batch of a model whose KV heads serve `group` query heads each.
 
     Up to `most_shared_rows` rows have their sequences shared out in spans.
@@ -57,7 +57,7 @@ def lay_out(batch: Batch, group: int, most_shared_rows: int) -> Rows:
         "merged rows": batch.rows if spans > 1 else 0,
     }
     tables = np.concatenate([np.array(table, np.uint32) for table in batch.tables])
-    return Rows(header, tables, batch.rotations, sizes)
+    return BatchLayout(header, tables, batch.cos_sin, sizes)
 
 
 def _tiles(lengths: list[int], together: int) -> list[int]:

@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgellm.engine.offload import Offload
+from edgellm.engine.offload import OffloadRequest
 
 
 def installed() -> bool:
@@ -37,7 +37,7 @@ def _integrated(card: Path) -> bool:
         return False
 
 
-def worth_looking(offload: Offload) -> bool:
+def may_have_gpu(offload: OffloadRequest) -> bool:
     """Whether there may be a GPU for what is asked."""
     if offload.layers == "auto" and offload.gpu is None:
         return installed() and discrete_may_be_there()

@@ -1,19 +1,19 @@
 """The child process that holds llama.cpp."""
 
 from edgellm.errors import EdgeLLMError
-from edgellm.process import child
+from edgellm.process.child import ChildProcess
 
 
-class Child(child.Child):
+class LlamaCppProcess(ChildProcess):
     """A process of its own for llama.cpp. `name` is the model's, for messages."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__("edgellm.llamacpp.worker")
 
-    def epitaph(self, how: str) -> EdgeLLMError:
-        """See `edgellm.process.child.Child`."""
-        said = self.last_words()
+    def ended_error(self, how: str) -> EdgeLLMError:
+        """See `edgellm.process.child.ChildProcess`."""
+        said = self.stderr_tail()
         return EdgeLLMError(
             f"{self.name}: llama.cpp {how}{f' ({said})' if said else ''}; open the model again, or leave --engine out"
         )

@@ -1,0 +1,24 @@
+"""Llama (arXiv 2302.13971, 2307.09288): Llama 1-3, TinyLlama, SmolLM2, …, and Mistral (arXiv 2310.06825).
+
+Llama itself has no biases; Hugging Face's `attention_bias` and `mlp_bias` give its relatives some. The first Mistral
+models attend to a sliding window.
+"""
+
+from edgellm.arch.description import RopeType
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
+
+FACTS = ArchitectureFacts(
+    name="llama",
+    rope_type=RopeType.NORM,
+    block_tensors=BLOCK,
+    checkpoints=(
+        CheckpointClass(
+            name="LlamaForCausalLM",
+            context_length=2048,
+            bias_keys={"attention_bias": ATTENTION, "mlp_bias": FEED_FORWARD},
+        ),
+        CheckpointClass(name="MistralForCausalLM", context_length=131072, kv_heads=8, sliding_window="always"),
+    ),
+    writes_vocab_size=True,
+)

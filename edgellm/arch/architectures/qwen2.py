@@ -1,0 +1,21 @@
+"""Qwen2 (arXiv 2407.10671): Qwen2, Qwen2.5, and models distilled into them. q, k and v have biases."""
+
+from edgellm.arch.description import RopeType
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.tensor_names import BLOCK, QKV
+
+FACTS = ArchitectureFacts(
+    name="qwen2",
+    rope_type=RopeType.NEOX,
+    block_tensors=BLOCK,
+    biases=QKV,
+    checkpoints=(
+        CheckpointClass(
+            name="Qwen2ForCausalLM",
+            context_length=32768,
+            kv_heads=32,
+            sliding_window="by_layer",
+        ),
+    ),
+    writes_head_dim=False,
+)

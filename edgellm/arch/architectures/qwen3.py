@@ -1,0 +1,26 @@
+"""Qwen3 (arXiv 2505.09388) without experts: Qwen3 0.6B to 32B.
+
+Each head of q and k is normed before RoPE. The size of a head is given: all heads together are often wider than the
+model. Hugging Face's `attention_bias` gives some models biases.
+"""
+
+from edgellm.arch.description import RopeType
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
+
+FACTS = ArchitectureFacts(
+    name="qwen3",
+    rope_type=RopeType.NEOX,
+    block_tensors=(*BLOCK, *HEAD_NORMS),
+    checkpoints=(
+        CheckpointClass(
+            name="Qwen3ForCausalLM",
+            context_length=32768,
+            kv_heads=32,
+            head_dim=128,
+            bias_keys={"attention_bias": ATTENTION},
+            sliding_window="by_layer",
+        ),
+    ),
+    optional_biases_in_llamacpp=False,
+)

@@ -1,0 +1,60 @@
+"""The record of what is particular to an architecture, read by `edgellm.arch` and by `converters.architectures`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from edgellm.arch.description import RopeType
+from edgellm.arch.tensor_names import BlockTensor, Dimension
+
+
+@dataclass(frozen=True)
+class CheckpointClass:
+    """A class of Hugging Face transformers whose checkpoints become GGUF files of the architecture.
+
+    `name` is the entry of `architectures` in config.json. `context_length`, `kv_heads` (None: as many as heads) and
+    `head_dim` (None: width / heads) are the defaults of transformers where config.json has no such key. `bias_keys`
+    maps flags of config.json to the projections, by GGUF stem, that have a bias where the flag is true. A sliding
+    window that is "always" there needs no flag; "by_layer" needs `use_sliding_window`, and is in some layers or all.
+    """
+
+    name: str
+    context_length: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    bias_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sliding_window: Literal["never", "always", "by_layer"] = "never"
+
+
+@dataclass(frozen=True)
+class ArchitectureFacts:
+    """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
+
+    `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file: where it is NORM and that of the
+    checkpoint's layout is NEOX, the converter permutes the rows of q and k. `block_tensors` are the weights of each
+    layer. `biases` are the GGUF stems of the projections that always have a bias.
+
+    The rest is as llama.cpp has it. Its converter writes `attention.key_length` only where config.json has `head_dim`,
+    unless `writes_head_dim`; with `writes_vocab_size` also `vocab_size` and `rope.dimension_count`. Without
+    `optional_biases_in_llamacpp`, llama.cpp does not open files that have the biases of `bias_keys`.
+    """
+
+    name: str
+    rope_type: RopeType
+    block_tensors: tuple[BlockTensor, ...]
+    checkpoints: tuple[CheckpointClass, ...]
+    biases: tuple[str, ...] = ()
+    writes_head_dim: bool = True
+    writes_vocab_size: bool = False
+    optional_biases_in_llamacpp: bool = True
+
+    @cached_property
+    def optional_biases(self) -> frozenset[str]:
+        """GGUF stems of the projections that have a bias in some models."""
+        return frozenset(stem for each in self.checkpoints for stems in each.bias_keys.values() for stem in stems)
+
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[Dimension, ...]]:
+        """The shape of each tensor of a layer, by GGUF stem."""
+        return {tensor.gguf: tensor.shape for tensor in self.block_tensors}
