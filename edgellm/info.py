@@ -10,8 +10,8 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
 from edgellm.options import LoadOptions
-from edgellm.perf.machine_profile import kept
-from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.perf.machine_profile import load_profile
+from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.system.machine import available_memory, default_threads
 
 # An architecture with any of these keeps something else than one key and value per head, layer and token.
@@ -154,9 +154,9 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
     except EdgeLLMError:
         return None
     threads = default_threads(file.nbytes)
-    speeds = kept(threads) if file.nbytes <= available_memory() else {}
-    traffic = Traffic.of(model, LoadOptions().kv_type)
-    return DecodeSpeed(decode_tps(traffic, len(model.layers), speeds, threads), threads)
+    speeds = load_profile(threads) if file.nbytes <= available_memory() else {}
+    roofline = Roofline.of(model, LoadOptions().kv_type)
+    return DecodeSpeed(decode_tps(roofline, len(model.layers), speeds, threads), threads)
 
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:

@@ -43,7 +43,7 @@ PLAIN = Glyphs("=", "o", "O", "-", "|", "-", ",")
 
 
 def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
-    """The lines for the figures that `edgellm.bench.figures` made."""
+    """The lines for the figures that `edgellm.bench.report` made."""
     parts = [
         printable(Path(found["model"]).name, 60),
         f"prompt {found['prompt_tokens']:,}" if found["prompt_tokens"] else "",

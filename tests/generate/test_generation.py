@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgellm import ContextOverflowError, EdgeLLMError, Model, OptionError
 from edgellm.generate.generation import Generation
 from edgellm.generate.stats import Live
-from edgellm.generate.timing import Meter
+from edgellm.generate.timing import RequestTimer
 from edgellm.sampling.sampler import likeliest
 from support.make_gguf import write_model
 from support.model_file import ModelFile
@@ -345,7 +345,7 @@ class Clock:
 
 def test_what_a_generation_is_doing(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Model.open(model_path, threads=1) as model:
-        monkeypatch.setattr(model._writer, "meter", lambda: Meter(list, clock=Clock()))
+        monkeypatch.setattr(model._generator, "start_timer", lambda: RequestTimer(list, clock=Clock()))
         n = len(model.tokenizer.encode("z" * 400, add_special=True))
         seen: list[Live] = []
         generation = model.stream("z" * 400, progress=lambda done, total: seen.append(generation.live()), **GREEDY)
