@@ -9,7 +9,7 @@ from statistics import harmonic_mean
 from typing import Any, NoReturn
 
 import pytest
-from click.testing import BenchResult, CliRunner
+from click.testing import CliRunner, Result
 
 from edgellm import OptionError, cli
 from edgellm.arch import describe
@@ -23,12 +23,12 @@ from support.model_file import ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 SHORT = ["-p", "20", "-n", "6", "--rounds", "2", "--threads", "1"]
-Bench = Callable[..., BenchResult]
+Bench = Callable[..., Result]
 
 
 @pytest.fixture
-def load_profile() -> list[tuple[int, dict[str, float]]]:
-    """What was kept of the machine's speeds."""
+def saved() -> list[tuple[int, dict[str, float]]]:
+    """What was saved of the machine's speeds."""
     return []
 
 
@@ -49,7 +49,7 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def bench(
     model_file: ModelFile,
     monkeypatch: pytest.MonkeyPatch,
-    kept: list[tuple[int, dict[str, float]]],
+    saved: list[tuple[int, dict[str, float]]],
     undisturbed: list[bool],
 ) -> Bench:
     """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes a second around its turns."""
@@ -62,12 +62,12 @@ def bench(
         "matmul_benchmark",
         lambda threads, formats, progress: nullcontext(lambda: {name: next(products) for name in formats}),
     )
-    monkeypatch.setattr(machine_limits, "save_profile", lambda *what: kept.append(what))
+    monkeypatch.setattr(machine_limits, "save_profile", lambda *what: saved.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
 
 
-def test_json(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
+def test_json(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     done = bench(*SHORT, "--rounds", 3, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -79,26 +79,26 @@ def test_json(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
     facts = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16", "bandwidth": 3e9, "int8_peak": 7e9}
     assert {name: found[name] for name in facts} == facts
     assert (found["against"], len(found["runs"])) == (None, 1)
-    assert kept == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # the medians of all rounds, and of all reads
+    assert saved == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # the medians of all rounds, and of all reads
 
 
-def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
+def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     bench(*SHORT, "--rounds", 2)
-    assert kept == []
+    assert saved == []
     bench(*SHORT, "--rounds", 3)
-    assert len(kept) == 1
+    assert len(saved) == 1
 
 
 def test_rounds_beside_another_program_are_told_and_not_kept(
-    bench: Bench, kept: list[tuple[int, dict[str, float]]], undisturbed: list[bool]
+    bench: Bench, saved: list[tuple[int, dict[str, float]]], undisturbed: list[bool]
 ) -> None:
     said = "another program took the CPU in {} of 4 rounds; measure again without it"
     undisturbed += [False, True, True, False]
     assert said.format(2) in bench(*SHORT, "--rounds", 4).stdout.splitlines()
-    assert kept == []
+    assert saved == []
     undisturbed += [False, True, True, True]
     assert said.format(1) in bench(*SHORT, "--rounds", 4).stdout.splitlines()
-    assert kept == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # of the last three
+    assert saved == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # of the last three
     found = json.loads(bench(*SHORT, "--json").stdout)
     assert found["rounds"]["undisturbed"] == [True, True]
     assert "another program" not in bench(*SHORT).stdout
