@@ -54,7 +54,7 @@ def _number(short: str, name: str, least: int, what: str, most: float = math.inf
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "gpu_layers")
-@click.option("--against", type=click.Choice([BASELINE]), help="Measure this peer, too, in the same rounds.")
+@click.option("--against", type=click.Choice([BASELINE]), help="Measure this engine, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:

@@ -131,8 +131,8 @@ def test_a_run_for_each_number_of_threads(bench: Bench) -> None:
     assert found["decode"] == found["runs"][1]["decode"]
 
 
-@pytest.mark.skipif(not baseline.find_spec("llama_cpp"), reason="needs llama-cpp-python, the peer")
-def test_against_the_peer(bench: Bench) -> None:
+@pytest.mark.skipif(not baseline.find_spec("llama_cpp"), reason="needs llama-cpp-python, the baseline")
+def test_against_the_baseline(bench: Bench) -> None:
     done = bench(*SHORT, "--against", "llama.cpp", "--parallel", 3, "-d", 30, "--json")
     found = json.loads(done.stdout)
     other = found["against"]

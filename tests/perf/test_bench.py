@@ -232,7 +232,7 @@ def test_a_cold_start_that_fails_says_why(tmp_path: Path) -> None:
         cold_start.time_cold_start(path, BenchOptions(), 1, "a")
 
 
-llama_cpp = pytest.mark.skipif(not baseline.find_spec("llama_cpp"), reason="needs llama-cpp-python, the peer")
+llama_cpp = pytest.mark.skipif(not baseline.find_spec("llama_cpp"), reason="needs llama-cpp-python, the baseline")
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def direct(model_file: ModelFile) -> Iterator[Any]:
 
 
 @llama_cpp
-def test_the_peer_computes_what_we_do(model_file: ModelFile, direct: Any) -> None:
+def test_the_baseline_computes_what_we_do(model_file: ModelFile, direct: Any) -> None:
     """The rows of two sequences at once, prompt and decoded: llama.cpp's logits are those of our engine."""
     texts = [[1, *range(10, 19)], [1, *range(30, 39)]]
     pair = [direct.new_sequence(), direct.new_sequence()]
@@ -258,7 +258,7 @@ def test_the_peer_computes_what_we_do(model_file: ModelFile, direct: Any) -> Non
 
 
 @llama_cpp
-def test_the_peer_ends_with_a_line(model_file: ModelFile, tmp_path: Path) -> None:
+def test_the_baseline_ends_with_a_line(model_file: ModelFile, tmp_path: Path) -> None:
     options = BenchOptions(prompt_tokens=8, tokens=4, depth=3, parallel=2)
     with baseline.Baseline(model_file(**TINY), options, 1, repacked=False) as other:
         assert other.prefill(8) > 0
@@ -275,7 +275,7 @@ def test_the_peer_ends_with_a_line(model_file: ModelFile, tmp_path: Path) -> Non
 
 
 class Brittle:
-    """A peer that crashes with repacked weights."""
+    """A baseline that crashes with repacked weights."""
 
     opened: list["Brittle"]
 
@@ -294,7 +294,7 @@ class Brittle:
         self.closed = True
 
 
-def test_a_peer_that_crashes_repacked_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_that_crashes_repacked_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
     Brittle.opened = []
     monkeypatch.setattr(baseline, "Baseline", Brittle)
     found = baseline.open_baseline(Path("m.gguf"), BenchOptions(), 1)
@@ -302,7 +302,7 @@ def test_a_peer_that_crashes_repacked_runs_without(monkeypatch: pytest.MonkeyPat
     assert found is Brittle.opened[1]  # type: ignore[comparison-overlap]
 
 
-def test_a_missing_peer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_baseline_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     monkeypatch.setattr(baseline, "find_spec", lambda name: None)
     with pytest.raises(EdgeLLMError, match="-m pip install 'llama-cpp-python>="):
