@@ -91,7 +91,9 @@ def test_the_text_is_the_same_to_the_bit(
 def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.perf.mbu.MBUEstimator.mbu", lambda gauge, steps_per_second, depth: steps_per_second)
+    monkeypatch.setattr(
+        "edgellm.perf.mbu.MBUEstimator.mbu", lambda estimator, steps_per_second, depth: steps_per_second
+    )
     with counted(model) as steps:
         reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MAX_DRAFT))
     assert set(reply.tokens) == {70}
@@ -155,7 +157,7 @@ def decoding(engine: Any) -> tuple[SpeculativeDecoder, PromptLookup, CancelFlag]
 
 
 def test_drafts_need_no_page_of_their_own() -> None:
-    """Where memory is full a reply ends no earlier with them, and nobody loses a branch for a guess."""
+    """Where memory is full a reply ends no earlier with them, and no cached sequence is evicted for a draft."""
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for _ in range(3 * PAGE):
@@ -198,7 +200,7 @@ def test_a_closed_model_gives_no_drafted_tokens(path: Path) -> None:
         next(generation)
 
 
-def test_the_wager_is_told_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[tuple[object, ...]]()
 
     class Told(Always):
@@ -235,7 +237,7 @@ def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatc
     assert (told, engine.rows) == ([(1, True), (2, False)], [1, 1, 1, 1])
 
 
-def test_a_wager_on_what_was_often_right() -> None:
+def test_the_policy_follows_the_acceptance_rate() -> None:
     policy, never = DraftPolicy(), DraftPolicy()
     assert policy.draft_length(MAX_DRAFT, 4) == 0, "nobody knows yet what a step takes"
     for each in policy, never:
@@ -253,7 +255,7 @@ def test_a_wager_on_what_was_often_right() -> None:
     )
 
 
-def test_a_wager_on_what_steps_take() -> None:
+def test_the_policy_follows_the_time_of_steps() -> None:
     """With a third of the drafts right, a token more is worth up to a third more time; and what it takes may change."""
 
     def after(one: float, two: float, four: float, eight: float) -> DraftPolicy:
@@ -284,7 +286,7 @@ def test_a_wager_on_what_steps_take() -> None:
     )
 
 
-def test_a_wager_on_steps_that_were_disturbed() -> None:
+def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
     """The first of a kind is believed; what takes much longer than those before it is not, for a while."""
 
     def after(*seconds: float) -> int:

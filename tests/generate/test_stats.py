@@ -98,7 +98,7 @@ def test_in_words(clock: Clock) -> None:
 
 
 class HalfAtFive:
-    """A gauge: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either."""
+    """An MBUEstimator: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either."""
 
     def mbu(self, tps: float, depth: float) -> float:
         return 0.5 * tps / 5 * (1 + (depth - 40) / 100)
@@ -114,7 +114,7 @@ def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
     assert timer.stats(1).mbu is None
 
 
-def test_tokens_that_had_been_guessed_read_no_weights(clock: Clock) -> None:
+def test_accepted_draft_tokens_read_no_weights(clock: Clock) -> None:
     timer = run(clock, [0.25, 0.1])
     timer.mbu_estimator = cast(MBUEstimator, HalfAtFive())
     for accepted, gap in (1, 0.0), (2, 0.0), (2, 0.1):

@@ -37,7 +37,7 @@ def path(model_file: ModelFile) -> Path:
 
 
 @pytest.fixture
-def probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def measurements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The speeds that were found, each at once."""
     found: list[float] = []
 
@@ -65,14 +65,14 @@ def begun(model: Model, taken: int, max_tokens: int) -> Generation:
 
 
 def test_after_the_first_reply_the_share_is_known(
-    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+    path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgellm.generate.speculation.MOST", 0)  # each token has a step of its own
     with Model.open(path, threads=2) as model:
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
         tokens = [next(generation) for _ in range(16)]
         assert tokens[-1].finish_reason == "length"
-        assert (probes, generation.stats.mbu) == ([], None), "a token had to wait for it"
+        assert (measurements, generation.stats.mbu) == ([], None), "a token had to wait for it"
         assert next(generation, None) is None
         stats = generation.stats
     assert stats.decode_tps is not None
@@ -89,28 +89,28 @@ def test_the_share_is_of_what_was_read(path: Path) -> None:
     assert 0 < mbu < 1000
 
 
-def test_what_is_known_is_not_looked_for(path: Path, probes: list[float]) -> None:
+def test_what_is_known_is_not_looked_for(path: Path, measurements: list[float]) -> None:
     save_profile(1, {MEMORY: 1e15})
     with Model.open(path, threads=1) as model:
         stats = generate(model).stats
     assert stats.mbu is not None
     assert 0 < stats.mbu < 1
-    assert not probes
+    assert not measurements
 
 
-def test_it_is_looked_for_once(path: Path, probes: list[float]) -> None:
+def test_it_is_looked_for_once(path: Path, measurements: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         generate(model)
         generate(model)
-    assert len(probes) == 1
+    assert len(measurements) == 1
 
 
-def test_a_share_far_above_one_is_looked_into(path: Path, probes: list[float]) -> None:
+def test_a_share_far_above_one_is_looked_into(path: Path, measurements: list[float]) -> None:
     save_profile(1, {MEMORY: 1e6})
     with Model.open(path, threads=1) as model:
         shares = [generate(model).stats.mbu for _ in range(2)]
     assert all(share is not None and share < 1000 for share in shares), "these are shares of what was found"
-    assert (len(probes), load_profile(1)) == (1, {MEMORY: 1e6}), "others go on with what was kept"
+    assert (len(measurements), load_profile(1)) == (1, {MEMORY: 1e6}), "others go on with what was kept"
 
 
 def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,41 +124,41 @@ def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert known.bandwidth == 2e10
 
 
-def test_a_probe_that_finds_less_changes_nothing(path: Path, probes: list[float]) -> None:
+def test_a_measurement_of_less_changes_nothing(path: Path, measurements: list[float]) -> None:
     with GGUFFile.open(path) as file:
         save_profile(1, {MEMORY: 2e10})
         known = MBUEstimator(file, describe(file), "f16", 1)
         assert known.should_measure(16, 1.5)
         assert not known.should_measure(16, 1.05), "what is kept is what lasts, and this is a little more"
         known.measure()
-    assert (known.bandwidth, load_profile(1), len(probes)) == (2e10, {MEMORY: 2e10}, 1)
+    assert (known.bandwidth, load_profile(1), len(measurements)) == (2e10, {MEMORY: 2e10}, 1)
 
 
-def test_short_and_cancelled_replies_cost_nothing(path: Path, probes: list[float]) -> None:
+def test_short_and_cancelled_replies_cost_nothing(path: Path, measurements: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         generate(model, 15)
         generation = begun(model, 50, max_tokens=100)
         generation.cancel()
         assert next(generation, None) is None
-    assert not probes
+    assert not measurements
 
 
 def test_a_small_model_would_measure_the_caches(
-    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+    path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mbu, "_SPAN_BYTES", 64 * MIB)
     with Model.open(path, threads=1) as model:
         assert generate(model).stats.mbu is None
-    assert not probes
+    assert not measurements
 
 
 def test_a_file_larger_than_memory_would_measure_the_disk(
-    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+    path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mbu, "available_memory", lambda: path.stat().st_size - 1)
     with Model.open(path, threads=1) as model:
         assert generate(model).stats.mbu is None
-    assert not probes
+    assert not measurements
 
 
 def test_a_probe_that_fails_is_nobodys_problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_a_probe_that_fails_is_nobodys_problem(path: Path, monkeypatch: pytest.M
     assert load_profile(1) == {}
 
 
-def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> None:
+def test_measuring_never_waits_for_the_engine(path: Path, measurements: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         session, taken, done = model._generator.session, threading.Event(), threading.Event()
 
@@ -184,19 +184,19 @@ def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> No
         other.start()
         taken.wait(30)
         assert next(generation, None) is None
-        assert not probes
+        assert not measurements
         done.set()
         other.join()
         generate(model)
-        assert len(probes) == 1
+        assert len(measurements) == 1
 
 
-def test_a_closed_model_is_not_read(path: Path, probes: list[float]) -> None:
+def test_a_closed_model_is_not_read(path: Path, measurements: list[float]) -> None:
     model = Model.open(path, threads=1)
     generation = begun(model, 16, max_tokens=16)
     model.close()
     assert next(generation, None) is None
-    assert not probes
+    assert not measurements
 
 
 def test_the_weights_of_a_split_file_are_read_in_its_largest_part(path: Path) -> None:
