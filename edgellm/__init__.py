@@ -5,14 +5,14 @@
         for token in model.stream("Once upon a time", max_tokens=64):
             print(token.text, end="")
 
-`edgellm.arguments` has the options as types.
+`edgellm.arguments` has the options as typed dicts.
 
-The public names load on first use, so that `edgellm --help` stays instant.
+The public names are imported on first use, so that `edgellm --help` is instant.
 """
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # typing's own would take a third of the time until Ctrl-C is looked after
+TYPE_CHECKING = False  # importing typing would take a third of the time until Ctrl-C is handled
 if TYPE_CHECKING:
     from converters import convert, quantize
     from edgellm.chat import Chat

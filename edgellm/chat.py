@@ -1,35 +1,32 @@
-"""A conversation: messages in the model's own template, and the state of what it has read so far."""
+"""`edgellm.Chat`: a conversation in the model's own chat template, with a prefix cache."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.generate.decoding import Prompt
-from edgellm.generate.generation import Completion, Generation
-from edgellm.generate.generator import Writer
-from edgellm.generate.overflow import Overflow, pinned
-from edgellm.generate.prefix_cache import Branches
-from edgellm.generate.session import PrefillProgress
+from edgellm.generate.generation import Generation
+from edgellm.generate.generator import Generator
+from edgellm.generate.prefix_cache import PrefixCache
+from edgellm.generate.prompt_builder import PromptBuilder
+from edgellm.generate.results import Completion
+from edgellm.generate.timing import PrefillProgress
 from edgellm.options import ChatOptions, check_text
-from edgellm.text.inspection import Inspection, inspect
+from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import ChatPrompts, own_template, template_for
 from edgellm.text.template import Message, check_messages, named_source
 
 
 class Chat:
-    """Made by `Model.chat`. `messages` are dicts of `role` and `content`, the system prompt first.
+    """A conversation, made by `Model.chat`. `messages` are dicts of `role` and `content`, the system prompt first.
 
-    Replies of a chat come one after the other; what it has read stays in memory, so a turn costs only what is
-    new in it.
+    A chat generates one reply at a time. Its keys and values stay cached, so a turn computes only its new tokens.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        generator: Generator,
         system: str | None = None,
         *,
         template: str | None = None,
@@ -37,22 +34,23 @@ class Chat:
         overflow: str | None = None,
         **options: Unpack[GenerationArguments],
     ) -> None:
-        """`template` stands in for the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
+        """`template` replaces the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
 
-        `template_args` are names it may use, with what JSON can hold.
+        `template_args` are further names for the template, with values that JSON can represent.
 
-        `overflow` says what becomes of a conversation that outgrows the context: see `edgellm.options.ChatOptions`.
+        `overflow` is the policy for a conversation that is longer than the context (`edgellm.options.ChatOptions`).
 
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
-        tokenizer = writer.tokenizer
+        tokenizer = generator.tokenizer
         own = tokenizer.chat_template
-        source = own_template(writer.session.name, own) if template is None else named_source(template)
-        writer.options(**options)
-        self._overflow = ChatOptions.from_kwargs(overflow=overflow).overflow
-        self._writer, self._args, self._options = writer, dict(template_args or {}), options
-        self._prompts = ChatPrompts(tokenizer, template_for(tokenizer, source))
-        self._branches = Branches(writer.session)
+        source = own_template(generator.session.name, own) if template is None else named_source(template)
+        generator.options(**options)
+        policy = ChatOptions.from_kwargs(overflow=overflow).overflow
+        prompts = ChatPrompts(tokenizer, template_for(tokenizer, source))
+        self._generator, self._options = generator, options
+        self._prompts = PromptBuilder(generator.session, prompts, template_args, policy)
+        self._prefix_cache = PrefixCache(generator.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, str]] = []
         if system is not None:
@@ -60,24 +58,25 @@ class Chat:
             self.messages.append({"role": "system", "content": system})
 
     def __repr__(self) -> str:
-        return f"<edgellm.Chat with {self._writer.session.name}, messages: {len(self.messages)}>"
+        return f"<edgellm.Chat with {self._generator.session.name}, messages: {len(self.messages)}>"
 
     @property
     def thinking(self) -> bool:
-        """Whether the template knows `enable_thinking`: True or False for it are then a template argument."""
+        """Whether the template reads `enable_thinking`; if so, pass True or False for it in `template_args`."""
         return "enable_thinking" in self._prompts.template.names
 
     def send(self, text: str, **options: Unpack[ReplyArguments]) -> Completion:
-        """Say something and wait for the whole reply; options and errors are those of `stream`."""
+        """Send a user message and wait for the whole reply; options and errors are those of `stream`."""
         options.setdefault("logprobs", self._options.get("logprobs", False))
         return self.stream(text, **options).completion()
 
     def stream(
         self, text: str, *, progress: PrefillProgress | None = None, **options: Unpack[ReplyArguments]
     ) -> Generation:
-        """Say something; the reply token by token, with the options and errors of `reply`.
+        """Send a user message; returns the reply token by token, with the options and errors of `reply`.
 
-        Of a reply cut short the part that has come is kept; if nothing has, what was said is forgotten too.
+        `messages` gets both at the end. Of a cancelled reply it gets the text so far; if there is no token yet, it gets
+        neither message.
         """
         check_text("text", text)
         self._end_running()
@@ -98,10 +97,10 @@ class Chat:
     ) -> Generation:
         """The reply to any conversation, token by token; `self.messages` are neither read nor changed.
 
-        The last message is the user's, or a tool's. `begun` is what the reply begins with: it goes on from there, and
-        its text is what follows. Options are those of `Model.stream`, and `template_args` and
-        `overflow`, which go over those of the chat. A reply that is still being made ends first. Raises as
-        `Model.stream`, and EdgeLLMError for messages that nobody can reply to.
+        The last message must be from the user or a tool. `begun` is the beginning of the reply: the model continues
+        it, and the text of the reply is the continuation. Options are those of `Model.stream`, and `template_args` and
+        `overflow`, which take precedence over those of the chat. A reply that still runs is closed first. Raises the
+        errors of `Model.stream`, and EdgeLLMError for messages that have no reply.
         """
         check_messages(messages)
         last = messages[-1]["role"] if messages else "nobody"
@@ -121,42 +120,22 @@ class Chat:
         **options: Unpack[GenerationArguments],
     ) -> Generation:
         check_text("begun", begun)
-        writer = self._writer
+        generator = self._generator
         self._prompts.template.resume()
-        meter, chosen = writer.meter(), writer.options(**{**self._options, **options})
-        prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow, begun)
-        self._running = writer.start(prompt, chosen, meter, self._branches, progress, on_end)
+        timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
+        prompt = self._prompts.fit(messages, chosen.max_tokens, template_args, overflow, begun)
+        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, on_end)
         return self._running
-
-    def _fitted(
-        self,
-        messages: Sequence[Message],
-        max_tokens: int | None,
-        template_args: Mapping[str, Any] | None,
-        overflow: str | None,
-        begun: str = "",
-    ) -> Prompt:
-        """The prompt, less what the policy leaves out. Raises ContextOverflowError if it still does not fit."""
-        policy = ChatOptions.from_kwargs({"overflow": self._overflow}, overflow=overflow).overflow
-        args = self._with(template_args)
-        tokens = partial(self._tokens, begun, args)
-        return Overflow(messages, tokens, self._writer.session, max_tokens).prompt(policy)
-
-    def _tokens(self, begun: str, args: Mapping[str, Any], messages: Sequence[Message]) -> list[int]:
-        return self._prompts.ids(messages, begun, **args)
-
-    def _with(self, template_args: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {**self._args, **(template_args or {})}
 
     def _end_running(self) -> None:
         if self._running:
             self._running.close()
 
     def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
-        """How many tokens the prompt of these messages has, whoever speaks last. Raises EdgeLLMError as `reply`."""
+        """The number of tokens in the prompt of these messages; the last may have any role. Raises EdgeLLMError."""
         check_messages(messages)
         self._prompts.template.resume()
-        return len(self._prompts.ids(messages, **self._with(template_args)))
+        return len(self._prompts.ids(messages, template_args))
 
     def inspect(
         self,
@@ -166,32 +145,20 @@ class Chat:
         overflow: str | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Inspection:
-        """What the model would get of these messages, whoever speaks last, and what may be wrong with it.
+        """The prompt of these messages in detail, with warnings of possible mistakes; the last may have any role.
 
-        The options are those of `reply`. Raises OptionError, and EdgeLLMError for what are no messages; all else is
-        told in its warnings.
+        The options are those of `reply`. Raises OptionError, and EdgeLLMError for malformed messages; other problems
+        are warnings.
         """
         check_messages(messages)
         self._prompts.template.resume()
-        args, warnings, left = self._with(template_args), list[str](), list(messages)
-        try:
-            chosen = self._writer.options(**{**self._options, **options})
-            prompt = self._fitted(messages, chosen.max_tokens, template_args, overflow)
-            first = pinned(messages)
-            del left[first : first + prompt.dropped.messages]
-            if prompt.dropped.messages:
-                warnings.append(f"{prompt.dropped.messages} messages ({prompt.dropped.tokens:,} tokens) are left out")
-        except OptionError:
-            raise
-        except EdgeLLMError as error:
-            warnings.append(str(error))
-        found = inspect(self._writer.tokenizer, self._prompts, left, **args)
-        return replace(found, warnings=list(dict.fromkeys(warnings + found.warnings)))
+        chosen = self._generator.options(**{**self._options, **options})
+        return self._prompts.inspect(messages, chosen.max_tokens, template_args, overflow)
 
     def cancel(self) -> None:
-        """Stop the reply that is being made, from any thread; nothing happens if there is none.
+        """Cancel the running reply, from any thread; without one, nothing happens.
 
-        While its prompt is made, the call that asked for it raises EdgeLLMError.
+        While the prompt is rendered, the call that asked for the reply raises EdgeLLMError.
         """
         self._prompts.template.stop()
         if self._running:

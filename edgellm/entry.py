@@ -1,4 +1,4 @@
-"""Where the `edgellm` command begins: Ctrl-C ends it without a traceback while it is imported, too."""
+"""The entry point of the `edgellm` command. Ctrl-C ends it without a traceback, also during imports."""
 
 import sys
 
@@ -6,7 +6,7 @@ from edgellm.exit_codes import INTERRUPTED
 
 
 def main() -> None:
-    """Run the command line and leave with the documented exit code, never with a traceback.
+    """Run the command line and exit with the documented exit code, without a traceback.
 
     0 done, 1 an error its message explains, 2 wrong usage, 130 interrupted, 141 the pipe was closed.
     """
@@ -20,7 +20,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except RuntimeError as error:
-        if not isinstance(error.__cause__, KeyboardInterrupt):  # one that came while a class was made
+        if not isinstance(error.__cause__, KeyboardInterrupt):  # a Ctrl-C while a class was created
             raise
         code = INTERRUPTED
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""Exit codes of the `edgellm` command, but for 0 and what click gives."""
+"""Exit codes of the `edgellm` command, besides 0 and those of click."""
 
 FAILED = 1
 """An error that its message explains."""
@@ -10,4 +10,4 @@ INTERRUPTED = 130
 """Ctrl-C."""
 
 PIPE_CLOSED = 141
-"""The program that reads stdout has ended."""
+"""stdout is a pipe whose reader has ended."""

@@ -1,4 +1,4 @@
-"""What is in a model file, as `edgellm info` shows it. Works for every architecture and without weights."""
+"""The contents of a model file, for `edgellm info`. Works for every architecture, and for files without weights."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
 from edgellm.options import LoadOptions
-from edgellm.perf.machine_profile import kept
-from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.perf.machine_profile import load_profile
+from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.system.machine import available_memory, default_threads
 
-# An architecture with any of these keeps something else than one key and value per head, layer and token.
-_OTHER_CACHES = (
+# Architectures with one of these keys do not cache one key and one value per head, layer and token.
+_OTHER_CACHE_KEYS = (
     "attention.kv_lora_rank",
     "attention.shared_kv_layers",
     "full_attention_interval",
@@ -25,7 +25,7 @@ _OTHER_CACHES = (
 
 @dataclass(frozen=True)
 class TypeShare:
-    """The part of the weights that has one tensor type."""
+    """The weights of one tensor type."""
 
     type: str
     tensors: int
@@ -36,7 +36,7 @@ class TypeShare:
 
 @dataclass(frozen=True)
 class SpecialToken:
-    """A token with a role; `text` is empty if the vocabulary has no such id."""
+    """A token with a role, such as BOS; `text` is empty if the vocabulary has no such id."""
 
     id: int
     text: str
@@ -44,7 +44,7 @@ class SpecialToken:
 
 @dataclass(frozen=True)
 class TokenizerInfo:
-    """The tokenizer in the file. `special` goes from roles (bos, eos, ...) to tokens."""
+    """The tokenizer in the file. `special` maps roles (bos, eos, ...) to tokens."""
 
     model: str
     pre: str | None
@@ -54,9 +54,9 @@ class TokenizerInfo:
 
 @dataclass(frozen=True)
 class DecodeSpeed:
-    """What so many threads of our engine may decode in a second with an empty context; None if nobody can tell yet.
+    """The expected tokens per second with `threads` threads and an empty context; None if unknown.
 
-    It takes speeds that were measured of this machine (`edgellm plan`), and a file that fits in memory.
+    It is known if this machine was measured (`edgellm plan`) and the file fits in memory.
     """
 
     tps: float | None
@@ -65,10 +65,10 @@ class DecodeSpeed:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a file says of itself; None where it says nothing. `bytes` are those of all its `files`.
+    """The contents of a model file; None for what it does not say. `bytes` is the size of all its `files`.
 
-    `kv_bytes_per_token` is what one token of context takes with f16 keys and values if each layer keeps it. `window`
-    is how many tokens the layers with a sliding window see. `decode` is None for what our engine does not compute.
+    `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers. `window` is the length in tokens
+    of sliding-window attention. `decode` is None if edgellm's own engine does not support the model.
     """
 
     files: list[str]
@@ -90,7 +90,7 @@ class ModelInfo:
 
 
 def describe(file: GGUFFile) -> ModelInfo:
-    """Collect what an open file says; ModelFileError when a value is not of the kind it must be."""
+    """Describe an open file. Raises ModelFileError if a value has the wrong type."""
     author = file.hint("general.author", str) or file.hint("general.organization", str)
     return ModelInfo(
         files=[str(path) for path in file.paths],
@@ -113,7 +113,7 @@ def describe(file: GGUFFile) -> ModelInfo:
 
 
 def _types(file: GGUFFile) -> list[TypeShare]:
-    """The tensor types, the one with most bytes first."""
+    """The tensor types, by falling size."""
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for tensor in file.tensors.values():
         for i, amount in enumerate((1, tensor.size, tensor.nbytes)):
@@ -123,15 +123,15 @@ def _types(file: GGUFFile) -> list[TypeShare]:
 
 
 def kv_bytes_per_token(file: GGUFFile) -> int | None:
-    """Bytes of float16 keys and values of one token in all layers; None where this cannot be said.
+    """Bytes of float16 keys and values of one token in all layers; None if unknown.
 
-    Layers times key-value heads (summed, where each layer has its own) times the length of key and value.
+    The number of key-value heads of all layers times the length of key and value.
     """
     arch = file.architecture
-    if any(f"{arch}.{key}" in file.metadata for key in _OTHER_CACHES):
+    if any(f"{arch}.{key}" in file.metadata for key in _OTHER_CACHE_KEYS):
         return None
     query_heads = file.metadata.get(f"{arch}.attention.head_count")
-    heads = query_heads if type(query_heads) is int else 0  # an array where each layer has its own
+    heads = query_heads if type(query_heads) is int else 0  # an array if it differs between layers
     width = file.get_int(f"{arch}.embedding_length", 0)
     length = width // heads if heads > 0 else 0
     key = file.get_int(f"{arch}.attention.key_length", length)
@@ -141,7 +141,7 @@ def kv_bytes_per_token(file: GGUFFile) -> int | None:
 
 
 def _kv_heads(file: GGUFFile, heads: int) -> int:
-    """Key-value heads of all layers together: as many as query heads unless the file says otherwise."""
+    """Key-value heads of all layers together; by default each layer has as many as query heads."""
     key = f"{file.architecture}.attention.head_count_kv"
     if isinstance(file.metadata.get(key), np.ndarray):
         return int(file.get_array(key, int).sum())
@@ -154,9 +154,9 @@ def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
     except EdgeLLMError:
         return None
     threads = default_threads(file.nbytes)
-    speeds = kept(threads) if file.nbytes <= available_memory() else {}
-    traffic = Traffic.of(model, LoadOptions().kv_type)
-    return DecodeSpeed(decode_tps(traffic, len(model.layers), speeds, threads), threads)
+    speeds = load_profile(threads) if file.nbytes <= available_memory() else {}
+    roofline = Roofline.of(model, LoadOptions().kv_type)
+    return DecodeSpeed(decode_tps(roofline, len(model.layers), speeds, threads), threads)
 
 
 def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:

@@ -1,4 +1,4 @@
-"""What each device did for a half of a benchmark, where a GPU has a part in it."""
+"""What each device did in a phase of a benchmark (prefill or decode), if a GPU takes part."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from edgellm.engine.native_engine import NativeEngine
 _COUNTS = ("dispatches", "submissions", "sent", "received")
 
 
-class Watch:
-    """Looks at the devices of our engine before and after each half; llama.cpp has none to look at."""
+class DeviceCounters:
+    """Reads the work counters of edgellm's devices before and after each phase; llama.cpp has none."""
 
     def __init__(self, engine: object) -> None:
         self._engine = engine if isinstance(engine, NativeEngine) and len(engine.devices) > 1 else None
@@ -17,17 +17,17 @@ class Watch:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether there is anything to look at."""
+        """Whether a GPU takes part."""
         return self._engine is not None
 
     def begin(self) -> None:
-        """A half begins now."""
+        """A phase begins now."""
         self._before = self._engine.work if self._engine else []
 
     def end(self, tokens: int, passes: int) -> list[dict[str, Any]]:
-        """The figures of each device for `tokens` tokens, in so many passes over the weights; [] without a GPU.
+        """The figures of each device for `tokens` tokens in `passes` passes over the weights; [] without a GPU.
 
-        `ms`, `transfer_ms` and counts are for a token; `bandwidth` are bytes of weights a second.
+        `ms`, `transfer_ms` and counts are per token; `bandwidth` is bytes of weights per second.
         """
         if not self._engine:
             return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from edgellm.bench.setting import PEER, Setting
+from edgellm.bench.options import BASELINE, BenchOptions
 from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
@@ -19,9 +19,9 @@ from edgellm.fmt import counted
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
-    from edgellm.bench.rounds import Result
+    from edgellm.bench.results import BenchResult
 
-_DEFAULT = Setting()
+_DEFAULT = BenchOptions()
 _MOST_THREADS, _MOST_AT_ONCE = 512, 64
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def _number(short: str, name: str, least: int, what: str, most: float = math.inf
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "gpu_layers")
-@click.option("--against", type=click.Choice([PEER]), help="Measure this peer, too, in the same rounds.")
+@click.option("--against", type=click.Choice([BASELINE]), help="Measure this engine, too, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:
@@ -65,55 +65,58 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     that are complete, and exits with 130.
     """
     load = LoadOptions.from_kwargs(**{name: given.pop(name) for name in ("kv_type", "kv_memory", "gpu_layers")})
-    setting = Setting(**given, kv_type=load.kv_type, kv_memory=load.kv_memory, gpu_layers=load.gpu_layers)
+    options = BenchOptions(**given, kv_type=load.kv_type, kv_memory=load.kv_memory, gpu_layers=load.gpu_layers)
     chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    if setting.against:
-        from edgellm.bench.peer import check_peer
+    if options.against:
+        from edgellm.bench.baseline import check_baseline
 
-        check_peer()
-    context.exit(_bench(model, setting, chosen, threads, as_json))
+        check_baseline()
+    context.exit(_bench(model, options, chosen, threads, as_json))
 
 
-def _bench(name: str, setting: Setting, chosen: set[str], threads: list[int] | None, as_json: bool) -> int:
+def _bench(name: str, options: BenchOptions, chosen: set[str], threads: list[int] | None, as_json: bool) -> int:
     from edgellm.arch import describe
-    from edgellm.bench.figures import figures  # after the options were checked: they bring numpy and more
+    from edgellm.bench.report import bench_report  # after the options were checked: they bring numpy and more
     from edgellm.gguf import GGUFFile
     from edgellm.models import resolve
     from edgellm.system.machine import default_threads
 
-    results: list[Result] = []
+    results: list[BenchResult] = []
     path, interrupted = resolve(name), False
     try:
         with GGUFFile.open(path) as file:
-            setting = setting.fitted(describe(file).context_length, chosen)
+            options = options.fitted(describe(file).context_length, chosen)
             threads = threads or [default_threads(file.nbytes)]
-        _measure(path, setting, threads, results)
+        _measure(path, options, threads, results)
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        if found := figures(str(path), results):
+        if found := bench_report(str(path), results):
             _show(found, as_json)
     if interrupted:
-        click.echo(f"edgellm: note: interrupted {_how_far(results, setting.rounds)}", err=True)
+        click.echo(f"edgellm: note: interrupted {_how_far(results, options.rounds)}", err=True)
     return 130 if interrupted else 0
 
 
-def _how_far(results: "list[Result]", rounds: int) -> str:
+def _how_far(results: "list[BenchResult]", rounds: int) -> str:
     if not results:
         return "before the first round"
     threads = counted(results[-1].threads, "thread")
     return f"after {len(results[-1].rounds)} of {counted(rounds, 'round')} with {threads}"
 
 
-def _measure(path: Path, setting: Setting, threads: list[int], results: "list[Result]") -> None:
+def _measure(path: Path, options: BenchOptions, threads: list[int], results: "list[BenchResult]") -> None:
     """Do all rounds with each number of threads; `results` gets them as they come, so that none is lost."""
-    from edgellm.bench.rounds import opened
+    from edgellm.bench.setup import open_bench
 
     with show_warnings():
         for n in threads:
-            with ProgressLine() as progress, opened(path, setting, n, progress.compiling, progress.working) as bench:
+            with (
+                ProgressLine() as progress,
+                open_bench(path, options, n, progress.compiling, progress.working) as bench,
+            ):
                 results.append(bench.result)
-                for _ in range(setting.rounds):
+                for _ in range(options.rounds):
                     bench.round(progress.working)
 
 

@@ -43,7 +43,7 @@ PLAIN = Glyphs("=", "o", "O", "-", "|", "-", ",")
 
 
 def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
-    """The lines for the figures that `edgellm.bench.figures` made."""
+    """The lines for the figures that `edgellm.bench.report` made."""
     parts = [
         printable(Path(found["model"]).name, 60),
         f"prompt {found['prompt_tokens']:,}" if found["prompt_tokens"] else "",
@@ -59,7 +59,7 @@ def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
 
 
 def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
-    peer = run.get("against")
+    baseline = run.get("against")
     rounds = len(run["rounds"]["bandwidth"])
     yield click.style(f"{counted(run['threads'], 'thread')}, {counted(rounds, 'round')}", bold=True)
     yield from _table(run, glyphs)
@@ -67,7 +67,7 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     yield f"this machine: memory {memory} GB/s, int8 {peak} GMAC/s"
     if disturbed := run["rounds"]["undisturbed"].count(False):
         yield f"another program took the CPU in {disturbed} of {counted(rounds, 'round')}; measure again without it"
-    sides = {_OURS: run} | ({peer["engine"]: peer} if peer else {})
+    sides = {_OURS: run} | ({baseline["engine"]: baseline} if baseline else {})
     for half in ("prefill", "decode"):
         if half in run:
             yield ""
@@ -75,21 +75,21 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     if devices := run.get("devices"):
         yield ""
         yield from _devices(devices)
-    if peer and not peer["repacked"]:
+    if baseline and not baseline["repacked"]:
         yield ""
-        yield f"llama.cpp ({peer['version']}) computes without repacked weights: with them it crashes here"
+        yield f"llama.cpp ({baseline['version']}) computes without repacked weights: with them it crashes here"
 
 
 def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     """A row for each figure: the median of the rounds and their spread, for each side and the ratio."""
-    peer = run.get("against")
+    baseline = run.get("against")
     span = f"min{glyphs.dash}max" if len(run["rounds"]["bandwidth"]) > 1 else ""
-    rows = [["", _OURS, span, *([peer["engine"], span, "ratio", span] if peer else [])]]
+    rows = [["", _OURS, span, *([baseline["engine"], span, "ratio", span] if baseline else [])]]
     for name in (name for name in _ROWS if name in run["rounds"]):
         row = [_ROWS[name], *_cells(run["rounds"][name], glyphs)]
-        if peer:
+        if baseline:
             ratio = run["ratio"][name]
-            row += [*_cells(peer["rounds"][name], glyphs), f"{ratio['median']:.2f}"]
+            row += [*_cells(baseline["rounds"][name], glyphs), f"{ratio['median']:.2f}"]
             row.append(f"{ratio['min']:.2f}{glyphs.dash}{ratio['max']:.2f}" if row[2] else "")
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

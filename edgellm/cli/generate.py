@@ -21,7 +21,8 @@ from edgellm.terminal.streams import write
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
-    from edgellm.generate.generation import Generation, Token
+    from edgellm.generate.generation import Generation
+    from edgellm.generate.results import Token
     from edgellm.model import Model
 
 

@@ -42,26 +42,26 @@ def command(model: str, as_json: bool, **given: Any) -> None:
         plan = make_plan(file, options)
     if not as_json:
         click.echo("\n".join(_memory(plan)))  # which nobody should have to wait for
-    figures = plan.figures(_speeds(plan.threads, plan.wanted))
+    figures = plan.figures(_speeds(plan.threads, plan.profile_names))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
     elif lines := list(_decode(plan, figures)):
         click.echo("\n".join(["", *lines]))
 
 
-def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
+def _speeds(threads: int, names: list[str]) -> dict[str, float]:
     """The speeds of these names that were kept, or are measured now; a note tells why some are missing."""
-    from edgellm.perf.machine_profile import kept
+    from edgellm.perf.machine_profile import load_profile
 
-    known = {name: speed for name, speed in kept(threads).items() if name in wanted}
-    unknown = [name for name in wanted if name not in known]
+    known = {name: speed for name, speed in load_profile(threads).items() if name in names}
+    unknown = [name for name in names if name not in known]
     return known | (_measured(threads, unknown) if unknown else {})
 
 
 def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
     from edgellm.perf.bandwidth import measure
-    from edgellm.perf.machine_profile import keep
+    from edgellm.perf.machine_profile import save_profile
     from edgellm.system.folders import machine_profile_file
 
     try:
@@ -74,7 +74,7 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
     if not measured.undisturbed:
         note = "another program took the CPU while this machine was measured, so it may be faster than told here"
         click.echo(f"edgellm: note: {note}; plan once more when nothing else runs", err=True)
-    elif not keep(threads, measured.speeds):
+    elif not save_profile(threads, measured.speeds):
         note = f"what was measured cannot be kept in {machine_profile_file()}, so every plan measures it anew"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)

@@ -1,1 +1,22 @@
-"""Text from a model: sessions, prefill, decoding, speculation, the prefix cache and the figures of each reply."""
+"""Text generation with an open model, from token ids to text with stats.
+
+session         one engine shared by many requests: prefill, decode and fork, one computation at a time
+cancel_flag     how a request is cancelled from another thread
+fair_lock       the queue of requests that wait for the engine
+decoding        the token loop: prefill a prompt, then sample and decode token after token
+speculation     speculative decoding: how many draft tokens a step computes, which of them are accepted
+prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
+prefix_cache    sequences left by earlier requests, for prompts that begin with the same tokens
+overflow        prompts of conversations that are longer than the context
+generation      the running generation that a caller iterates over and cancels
+text_assembler  tokens to text: detokenizer, stop strings, finish reason, log-probabilities
+results         what a caller gets: a token, a completion
+logprobs        log-probabilities of a sampled token and of the most likely ones
+stop_strings    stop strings across token borders
+timing, stats   the timer of a request, and the figures made of it
+generator       starts generations for an open model
+engines         opens the engine that the options name
+all_logits      the logits of every position of a text
+
+Sampling itself is in `edgellm.sampling`; detokenizing and chat templates are in `edgellm.text`.
+"""

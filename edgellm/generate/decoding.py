@@ -1,4 +1,4 @@
-"""The first layer of a generation: a prompt in, sampled ids out."""
+"""The token loop: prompt ids in, sampled token ids out."""
 
 from collections.abc import Callable, Generator
 from collections.abc import Sequence as Ids
@@ -7,31 +7,33 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from edgellm.engine.protocol import Logits, Sequence
+from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.prompt_lookup import PromptLookup
-from edgellm.generate.session import Cancel, PrefillProgress, Session
-from edgellm.generate.speculation import Speculation
-from edgellm.generate.timing import Dropped, Meter
+from edgellm.generate.session import Session
+from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.stats import Truncation
+from edgellm.generate.timing import PrefillProgress, RequestTimer
 from edgellm.sampling.sampler import Sampler, draw
 
-Lease = Callable[[Ids[int], Cancel], AbstractContextManager[Sequence]]
-"""Gives a sequence to compute a prompt with."""
+Acquire = Callable[[Ids[int], CancelFlag], AbstractContextManager[Sequence]]
+"""Gives a sequence to compute a prompt with: `PrefixCache.acquire`."""
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """What a reply sees, and what of the conversation it does not see.
+class TokensPrompt:
+    """The token ids that a reply continues, and what of the conversation was truncated to make them fit.
 
-    A reply that has filled the context goes on with what `slide` makes of its tokens so far, shorter than the context;
-    without it, it ends there.
+    `context_shift` takes the tokens generated so far and returns a shorter prompt. It is called when the reply has
+    filled the context; a reply without it ends there.
     """
 
     ids: list[int]
-    dropped: Dropped = field(default_factory=Dropped)
-    slide: Callable[[list[int]], "Prompt"] | None = None
+    truncation: Truncation = field(default_factory=Truncation)
+    context_shift: Callable[[list[int]], "TokensPrompt"] | None = None
 
 
-class Choice(NamedTuple):
-    """A sampled token id, and the logits [vocab] that the model gave for its place."""
+class SampledToken(NamedTuple):
+    """A sampled token id, and the logits [vocab] that it was sampled from, before any stage of the sampler."""
 
     id: int
     logits: Logits
@@ -39,40 +41,40 @@ class Choice(NamedTuple):
 
 def generate_ids(
     session: Session,
-    lease: Lease,
-    prompt: Prompt,
+    acquire: Acquire,
+    prompt: TokensPrompt,
     sampler: Sampler,
     seed: int,
-    meter: Meter,
-    cancel: Cancel,
+    timer: RequestTimer,
+    cancel: CancelFlag,
     progress: PrefillProgress | None = None,
-) -> Generator[Choice, None, None]:
-    """Sample token after token, without end, on the sequence that `lease` gives. Raises Stopped after `cancel`."""
+) -> Generator[SampledToken, None, None]:
+    """Sample tokens without end, on the sequence that `acquire` gives. Raises Stopped after `cancel`."""
 
-    def read(ids: list[int]) -> Logits:
-        with meter.prefill(len(sequence), progress) as watched:
-            return session.prefill(sequence, ids, cancel, watched)
+    def prefill(ids: list[int]) -> Logits:
+        with timer.prefill(len(sequence), progress) as timed_progress:
+            return session.prefill(sequence, ids, cancel, timed_progress)
 
     for token in prompt.ids:
         sampler.accept(token)
-    lookup, written = PromptLookup(prompt.ids), list[int]()
-    meter.prompt_tokens = len(prompt.ids)
-    with lease(prompt.ids, cancel) as sequence, Speculation(session, sequence, lookup, cancel) as steps:
-        shared, held = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
-        meter.diverged_at = shared if shared < min(held, len(prompt.ids)) else None
-        meter.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
-        logits = read(prompt.ids)
+    lookup, generated = PromptLookup(prompt.ids), list[int]()
+    timer.prompt_tokens = len(prompt.ids)
+    with acquire(prompt.ids, cancel) as sequence, SpeculativeDecoder(session, sequence, lookup, cancel) as decoder:
+        shared, cached = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
+        timer.diverged_at = shared if shared < min(cached, len(prompt.ids)) else None
+        timer.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
+        logits = prefill(prompt.ids)
         while True:
-            token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(written))
+            token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(generated))
             sampler.accept(token)
             lookup.accept(token)
-            written.append(token)
-            yield Choice(token, logits)
-            if prompt.slide and steps.held == session.engine.ctx:
-                shorter = prompt.slide(written)
-                meter.dropped = shorter.dropped
+            generated.append(token)
+            yield SampledToken(token, logits)
+            if prompt.context_shift and decoder.length == session.engine.ctx:
+                shorter = prompt.context_shift(generated)
+                timer.truncation = shorter.truncation
                 session.rewind(sequence, shorter.ids, cancel)
-                logits = read(shorter.ids)
+                logits = prefill(shorter.ids)
             else:
-                logits = steps.decode(token)
-                meter.guessed, meter.context_used = steps.guessed, steps.held
+                logits = decoder.decode(token)
+                timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length

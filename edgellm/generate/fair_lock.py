@@ -1,4 +1,4 @@
-"""Turns at something that only one thread at a time may use, in the order in which they were asked for."""
+"""A first-in, first-out lock."""
 
 import threading
 from collections.abc import Callable
@@ -7,31 +7,31 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _POLL_S = 0.02
-"""How often somebody who waits looks whether that is still wanted."""
+"""Seconds between two checks whether a waiting caller was cancelled."""
 
 
-class GivenUp(Exception):  # noqa: N818 (it is news, not an error)
-    """Whoever waited for a turn no longer wants it."""
+class WaitCancelled(Exception):  # noqa: N818 (it reports an event, not an error)
+    """The caller was cancelled while it waited for the lock."""
 
 
-class Turns:
-    """A fair lock: nobody has a second turn before those who were waiting had their first."""
+class FairLock:
+    """A lock that callers get in the order in which they asked for it."""
 
     def __init__(self) -> None:
-        # In the order of asking; the first has the turn.
+        # In the order of asking; the first ticket holds the lock.
         self._tickets: dict[object, threading.Event | None] = {}
 
-    def take(self, work: Callable[[], T], given_up: Callable[[], bool] = lambda: False) -> T:
-        """Wait for a turn, and the result of `work` in it. Not from within another turn.
+    def run(self, work: Callable[[], T], cancelled: Callable[[], bool] = lambda: False) -> T:
+        """Wait for the lock, then return the result of `work`. The lock is not reentrant.
 
-        Raises GivenUp if `given_up` becomes true while others have the turn.
+        Raises WaitCancelled if `cancelled` becomes true while another caller holds the lock.
         """
-        # Storing and deleting are one instruction each, with no call around them in which Ctrl-C could come and
-        # leave the ticket of somebody who has gone: a context manager could not promise that.
+        # Storing and deleting a ticket are one bytecode instruction each, with no call around them in which Ctrl-C
+        # could leave the ticket of a caller that has gone. A context manager could not promise that.
         ticket = object()
         self._tickets[ticket] = None
         try:
-            self._wait(ticket, given_up)
+            self._wait(ticket, cancelled)
             return work()
         finally:
             del self._tickets[ticket]
@@ -39,15 +39,15 @@ class Turns:
                 if first:
                     first.set()
 
-    def _wait(self, ticket: object, given_up: Callable[[], bool]) -> None:
+    def _wait(self, ticket: object, cancelled: Callable[[], bool]) -> None:
         if self._is_first(ticket):
-            return  # nearly always: an event costs as much as all the rest here
-        turn = self._tickets[ticket] = threading.Event()
-        while not self._is_first(ticket):  # asked anew, as the turn may have come before there was an event
-            if given_up():
-                raise GivenUp
-            turn.wait(_POLL_S)
+            return  # the usual case: making an event costs as much as all the rest here
+        granted = self._tickets[ticket] = threading.Event()
+        while not self._is_first(ticket):  # checked again: the ticket may have become first before the event existed
+            if cancelled():
+                raise WaitCancelled
+            granted.wait(_POLL_S)
 
     def _is_first(self, ticket: object) -> bool:
-        # A list is made in one go; an iterator would fail if another thread's ticket went meanwhile.
+        # `list` copies in one step; an iterator would fail if another thread removed its ticket meanwhile.
         return list(self._tickets)[0] is ticket  # noqa: RUF015

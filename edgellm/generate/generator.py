@@ -1,49 +1,52 @@
-"""What every request of an open model needs: the session, the tokenizer, the file's own sampling defaults."""
+"""What every request to an open model needs, and where a generation starts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.generate.decoding import Prompt
+from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.generation import Generation
-from edgellm.generate.prefix_cache import Branches
-from edgellm.generate.session import PrefillProgress, Session
-from edgellm.generate.timing import Meter
+from edgellm.generate.prefix_cache import PrefixCache
+from edgellm.generate.session import Session
+from edgellm.generate.timing import PrefillProgress, RequestTimer
 from edgellm.options import GenerationOptions
-from edgellm.perf.mbu import Gauge
+from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.tokenizer import Tokenizer
 
 
 @dataclass
-class Writer:
-    """Starts generations; `gauge` is None where the engine is not ours."""
+class Generator:
+    """Starts generations of one open model.
+
+    `defaults` are the file's own sampling options. `mbu_estimator` is None for llama.cpp and with a GPU.
+    """
 
     session: Session
     tokenizer: Tokenizer
     defaults: Mapping[str, object]
-    gauge: Gauge | None
+    mbu_estimator: MBUEstimator | None
 
     def options(self, **given: Any) -> GenerationOptions:
-        """Generation options: what is given, over what the file says, over edgellm's defaults. OptionError."""
+        """The given options, then those of the file, then edgellm's defaults. Raises OptionError."""
         return GenerationOptions.from_kwargs(self.defaults, **given)
 
-    def meter(self) -> Meter:
-        """The clock of a request that begins now. Raises EdgeLLMError if the model was closed."""
+    def start_timer(self) -> RequestTimer:
+        """The timer of a request that begins now. Raises EdgeLLMError if the model was closed."""
         self.session.check_open()
         engine = self.session.engine
-        return Meter(lambda: engine.devices, gauge=self.gauge)
+        return RequestTimer(lambda: engine.devices, mbu_estimator=self.mbu_estimator)
 
     def start(
         self,
-        prompt: Prompt,
+        prompt: TokensPrompt,
         options: GenerationOptions,
-        meter: Meter,
-        branches: Branches,
+        timer: RequestTimer,
+        cache: PrefixCache,
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
     ) -> Generation:
-        """Continue a prompt, reusing what `branches` hold of them; `on_end` as in `Generation`.
+        """Continue a prompt, reusing the longest prefix that `cache` holds; `on_end` as in `Generation`.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
-        return Generation(self.session, self.tokenizer, branches.lease, prompt, options, meter, progress, on_end)
+        return Generation(self.session, self.tokenizer, cache.acquire, prompt, options, timer, progress, on_end)

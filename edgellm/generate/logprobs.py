@@ -1,15 +1,15 @@
-"""The log-probabilities that a model gave a token, and those that it gave others in its place."""
+"""Log-probabilities of a sampled token and of the most likely tokens at its position."""
 
 from dataclasses import dataclass
 
 from edgellm.engine.protocol import Logits
-from edgellm.sampling.sampler import likeliest, logprob
+from edgellm.sampling.sampler import logprob, top_logprobs
 from edgellm.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A token, its text (that of a control token, too), and the logarithm of its probability.
+class Logprob:
+    """A token, its text (control tokens included), and the natural logarithm of its probability.
 
     Probabilities are those of the model's own distribution: no option of the sampler changes them.
     """
@@ -20,16 +20,20 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(Candidate):
-    """A token that was generated, and the likeliest ones at its place, the likeliest first: as many as were wanted."""
+class SampledLogprob(Logprob):
+    """The token that was sampled, and the requested number of most likely tokens, most likely first."""
 
-    top_logprobs: tuple[Candidate, ...]
+    top_logprobs: tuple[Logprob, ...]
 
 
-def scored(tokenizer: Tokenizer, logits: Logits, token: int, most: int) -> Scored:
-    """The token that was chosen, and the `most` likeliest, by logits [vocab]. Raises EdgeLLMError if one is NaN."""
-    top = tuple(Candidate(i, _text(tokenizer, i), value) for i, value in likeliest(logits, most)) if most else ()
-    return Scored(token, _text(tokenizer, token), logprob(logits, token), top)
+def sampled_logprob(tokenizer: Tokenizer, logits: Logits, token: int, n_top: int) -> SampledLogprob:
+    """The log-probabilities of `token` and of the `n_top` most likely tokens, from logits [vocab].
+
+    Raises EdgeLLMError if a logit is NaN.
+    """
+    top = top_logprobs(logits, n_top) if n_top else []
+    others = tuple(Logprob(i, _text(tokenizer, i), value) for i, value in top)
+    return SampledLogprob(token, _text(tokenizer, token), logprob(logits, token), others)
 
 
 def _text(tokenizer: Tokenizer, token: int) -> str:

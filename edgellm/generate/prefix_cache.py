@@ -1,4 +1,4 @@
-"""What requests leave for later ones: the sequences of a conversation and of its branches."""
+"""The prefix cache of a conversation: sequences with computed keys and values that later requests continue."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
@@ -7,83 +7,85 @@ from itertools import pairwise
 from threading import Lock
 
 from edgellm.engine.protocol import Sequence, common_prefix
-from edgellm.generate.session import Cancel, Session
+from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.session import Session
 
-MOST = 8
+MAX_SEQUENCES = 8
 """Sequences that a conversation keeps."""
 
-WORTH = 8
-"""Tokens from which on an end that only one sequence has is kept: fewer are as quickly computed again."""
+MIN_FORK_TOKENS = 8
+"""Tokens that only one sequence holds are kept by a fork from this number on; fewer are computed again as quickly."""
 
-_FEW = 4096
-"""Tokens that may be kept whatever the length of the conversation, as long as two contexts would hold them."""
+_MIN_CAPACITY = 4096
+"""Tokens that the cache may hold however short the conversation is, as long as two contexts hold them."""
 
 
-class Branches:
-    """Sequences for requests; whoever runs has one to itself, and others do not wait for it.
+class PrefixCache:
+    """Sequences that requests leave behind. A request has its sequence to itself; others do not wait for it.
 
-    A prompt gets the sequence that holds most of it, or a fork if that would lose what no other one holds. So
-    regenerating a reply, editing a message and going back to an older version compute only what is new.
+    A prompt gets the sequence with the longest common prefix, or a fork of it if the prompt would overwrite tokens
+    that no other sequence holds. So a regenerated reply, an edited message or an older version of the conversation
+    computes only its new tokens.
 
-    What was used longest ago is let go of: at most `most` sequences are kept, and all together no more tokens than
-    two of the longest would have (or 4096 in all), what they share counted once.
+    The least recently used sequences are evicted: at most `max_sequences` are kept, with at most twice the tokens of
+    the longest one (or 4096) in total. A prefix that sequences share counts once.
     """
 
-    def __init__(self, session: Session, most: int = MOST) -> None:
-        self._session, self._most = session, most
-        self._left: list[Sequence] = []  # in the order of use
+    def __init__(self, session: Session, max_sequences: int = MAX_SEQUENCES) -> None:
+        self._session, self._max_sequences = session, max_sequences
+        self._free: list[Sequence] = []  # not in use, the least recently used first
         self._lock = Lock()
-        session.holders.add(self)
+        session.caches.add(self)
 
     @contextmanager
-    def lease(self, ids: Ids[int], cancel: Cancel) -> Iterator[Sequence]:
-        """A sequence to compute `ids` with. Raises Stopped after `cancel`."""
+    def acquire(self, ids: Ids[int], cancel: CancelFlag) -> Iterator[Sequence]:
+        """A sequence to compute `ids` with; it is released at the end. Raises Stopped after `cancel`."""
         sequence = self._take(list(ids), cancel)
         try:
             yield sequence
         finally:
             with self._lock:
-                self._left.append(sequence)
-                del self._left[: -self._most]
+                self._free.append(sequence)
+                del self._free[: -self._max_sequences]
 
-    def spare(self) -> bool:
-        """Let go of the sequence used longest ago; False if there is none."""
+    def evict(self) -> bool:
+        """Free the least recently used sequence; False if all are in use."""
         with self._lock:
-            return bool(self._left and self._left.pop(0))
+            return bool(self._free and self._free.pop(0))
 
-    def _take(self, ids: list[int], cancel: Cancel) -> Sequence:
+    def _take(self, ids: list[int], cancel: CancelFlag) -> Sequence:
         with self._lock:
-            if not self._left:
+            if not self._free:
                 return self._session.engine.new_sequence()
-            # Of those that hold as much of it, the one with the least besides; of these the one used last.
-            best = max(reversed(self._left), key=lambda sequence: (sequence.shared_prefix(ids), -len(sequence)))
-            self._left.remove(best)
-            fork = self._most > 1 and self._lost(best, ids) >= WORTH
-            self._bound([ids, best.tokens] if fork else [ids])
+            # The longest common prefix; then the fewest other tokens; then the most recently used.
+            best = max(reversed(self._free), key=lambda sequence: (sequence.shared_prefix(ids), -len(sequence)))
+            self._free.remove(best)
+            fork = self._max_sequences > 1 and self._lost_tokens(best, ids) >= MIN_FORK_TOKENS
+            self._evict_for([ids, best.tokens] if fork else [ids])
         if not fork:
             return best
         try:
             return self._session.fork(best, cancel)
         finally:
             with self._lock:
-                self._left.append(best)
+                self._free.append(best)
 
-    def _lost(self, sequence: Sequence, ids: list[int]) -> int:
-        """How many tokens nobody would hold any more, had the sequence gone over to `ids`."""
-        kept = [sequence.shared_prefix(tokens) for tokens in [ids, *(other.tokens for other in self._left)]]
+    def _lost_tokens(self, sequence: Sequence, ids: list[int]) -> int:
+        """How many tokens would be in no sequence any more if `sequence` were rewound to compute `ids`."""
+        kept = [sequence.shared_prefix(tokens) for tokens in [ids, *(other.tokens for other in self._free)]]
         return sequence.shared_prefix(sequence.tokens) - max(kept)
 
-    def _bound(self, needed: list[list[int]]) -> None:
-        """Drop what was used longest ago until the rest and what is `needed` keep within the bounds."""
-        while self._left:
-            texts = [*needed, *(sequence.tokens for sequence in self._left)]
-            room = min(2 * self._session.engine.ctx, max(_FEW, 2 * max(map(len, texts))))
-            if _distinct(texts) <= room:
+    def _evict_for(self, needed: list[list[int]]) -> None:
+        """Evict the least recently used sequences until the others, with the `needed` ones, are within the limit."""
+        while self._free:
+            texts = [*needed, *(sequence.tokens for sequence in self._free)]
+            capacity = min(2 * self._session.engine.ctx, max(_MIN_CAPACITY, 2 * max(map(len, texts))))
+            if _distinct_tokens(texts) <= capacity:
                 return
-            del self._left[0]
+            del self._free[0]
 
 
-def _distinct(texts: list[list[int]]) -> int:
-    """How many tokens there are if what texts begin with alike counts once."""
-    ordered = sorted(texts)  # so that each has most in common with its neighbours
+def _distinct_tokens(texts: list[list[int]]) -> int:
+    """The number of tokens of all texts, with shared prefixes counted once."""
+    ordered = sorted(texts)  # each text then has its longest common prefix with a neighbour
     return sum(map(len, texts)) - sum(common_prefix(*pair) for pair in pairwise(ordered))

@@ -1,85 +1,56 @@
-"""A session: an engine that requests share, one computation at a time."""
+"""A session: one engine that many requests share, one computation at a time."""
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from time import perf_counter
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
-from edgellm.generate.fair_lock import GivenUp, Turns
+from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.timing import PrefillProgress
 from edgellm.system.fork import ForkGuard
 
 T = TypeVar("T")
 
-PrefillProgress = Callable[[int, int], None]
-"""Called with (tokens computed, tokens to compute) at the beginning of a prompt and after each part of it."""
 
+class Evictable(Protocol):
+    """A cache of sequences."""
 
-class Cancel:
-    """A request's wish to stop, which any thread may set, also while a signal is handled."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.RLock()
-        self._computing = False
-        self.wanted = False
-
-    def __call__(self) -> None:
-        """Stop the request: what is being computed for it ends within milliseconds, and so does its waiting."""
-        with self._lock:
-            self.wanted = True
-            if self._computing:
-                self._engine.stop()
-
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """While the engine computes for this request, the wish stops it; at other times it would stop another's."""
-        try:
-            self._computing = True
-            yield
-        finally:
-            with self._lock:
-                self._computing = False
-
-
-class Holder(Protocol):
-    """Who keeps sequences for later."""
-
-    def spare(self) -> bool:
-        """Let go of one that nobody uses now; False if there is none."""
+    def evict(self) -> bool:
+        """Free one sequence that is not in use; False if there is none."""
 
 
 class Session:
-    """Prefill and decode for any number of requests; they take turns at the engine, part by part.
+    """Prefill and decode for any number of requests. They share the engine batch by batch, first come, first served.
 
-    `name` is the model's, for messages. Every request is an error from the beginning of `close` on; `closed` tells
-    that it came to its end. `holders` are asked for what they can spare when there is no memory for more KV pages.
+    `name` is the model's, for messages. From the beginning of `close` on every request raises; `closed` is True at its
+    end. Each of `caches` is asked to evict a sequence when no memory is left for another KV page.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine, self.name, self.origin = engine, name, ForkGuard()
         self.closed = self._closing = False
-        self.holders: WeakSet[Holder] = WeakSet()
-        self._turns = Turns()
+        self.caches: WeakSet[Evictable] = WeakSet()
+        self._lock = FairLock()
 
-    def check_here(self) -> None:
-        """Raises EdgeLLMError if this process was forked from the one that opened the model."""
+    def check_process(self) -> None:
+        """Raises EdgeLLMError in a process that was forked from the one that opened the model."""
         self.origin.check(f"the model {self.name}")
 
     def check_open(self) -> None:
-        """Raises EdgeLLMError if the model was closed, and as `check_here` does."""
-        self.check_here()
+        """Raises EdgeLLMError if the model was closed, and as `check_process` does."""
+        self.check_process()
         if self._closing:
             raise EdgeLLMError(f"the model {self.name} was closed; open it again")
 
-    def check_wanted(self, cancel: Cancel) -> None:
-        """Raises EdgeLLMError if the model was closed, and Stopped after `cancel`."""
+    def check_active(self, cancel: CancelFlag) -> None:
+        """Raises EdgeLLMError if the model was closed, and Stopped if the request was cancelled."""
         self.check_open()
-        if cancel.wanted:
+        if cancel.requested:
             raise Stopped
 
     def check_fits(self, ids: Ids[int], advice: str = TOO_LONG_ADVICE) -> None:
@@ -91,36 +62,36 @@ class Session:
         if not ids:
             raise PromptError("the prompt is empty, without even a BOS token to begin with", "give {prompt}")
 
-    def rewind(self, sequence: Sequence, ids: Ids[int], cancel: Cancel) -> int:
-        """Forget what of a sequence cannot serve to prefill `ids`; how many tokens are left. Stopped after `cancel`."""
-        # The last token is computed even if it is there already: its logits are what is asked for.
-        return self._take_turn(lambda: sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1)), cancel)
+    def rewind(self, sequence: Sequence, ids: Ids[int], cancel: CancelFlag) -> int:
+        """Trim a sequence to its common prefix with `ids`; returns the tokens left. Raises Stopped after `cancel`."""
+        # The last token of a prompt is computed even if it is cached, as its logits are needed.
+        return self._exclusively(lambda: sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1)), cancel)
 
     def prefill(
         self,
         sequence: Sequence,
         ids: Ids[int],
-        cancel: Cancel,
+        cancel: CancelFlag,
         progress: PrefillProgress | None = None,
     ) -> Logits:
-        """Bring a sequence, after `rewind`, to hold exactly `ids`; the last one's logits [vocab].
+        """Extend a sequence, after `rewind`, to exactly `ids`; returns the logits [vocab] of the last token.
 
-        Raises Stopped after `cancel`; the sequence then holds the parts that were complete.
+        Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
         """
         start = cached = len(sequence)
         progress = progress or (lambda done, total: None)
         progress(0, len(ids) - cached)
         while True:
-            part = ids[start : start + self.engine.max_rows]
-            logits = self.forward(Segment(sequence, part, [len(part) - 1]), cancel)
-            start += len(part)
+            batch = ids[start : start + self.engine.max_rows]
+            logits = self.forward(Segment(sequence, batch, [len(batch) - 1]), cancel)
+            start += len(batch)
             progress(start - cached, len(ids) - cached)
             if start == len(ids):
                 last: Logits = logits[0]
                 return last
 
-    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: Cancel) -> tuple[Logits, float]:
-        """The logits [tokens, vocab] after each of a few more tokens, and the seconds for them once it was their turn.
+    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float]:
+        """The logits [tokens, vocab] after each of the given tokens, and the seconds of the computation alone.
 
         Raises Stopped after `cancel`.
         """
@@ -130,20 +101,20 @@ class Session:
             logits = self._compute(Segment(sequence, tokens, range(len(tokens))), cancel)
             return logits, perf_counter() - began
 
-        return self._take_turn(timed, cancel)
+        return self._exclusively(timed, cancel)
 
-    def forward(self, segment: Segment[Sequence], cancel: Cancel) -> Logits:
-        """Compute one segment when it is its turn; float32 [wanted, vocab].
+    def forward(self, segment: Segment[Sequence], cancel: CancelFlag) -> Logits:
+        """Wait for the engine and compute one segment; returns float32 [requested tokens, vocab].
 
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
         """
-        return self._take_turn(lambda: self._compute(segment, cancel), cancel)
+        return self._exclusively(lambda: self._compute(segment, cancel), cancel)
 
-    def _compute(self, segment: Segment[Sequence], cancel: Cancel) -> Logits:
+    def _compute(self, segment: Segment[Sequence], cancel: CancelFlag) -> Logits:
         with cancel.computing():
-            # In this order: a wish that comes after `clear_stop` stops the engine, an earlier one is seen.
+            # In this order: a cancel after `clear_stop` stops the engine, `check_active` sees an earlier one.
             self.engine.clear_stop()
-            self.check_wanted(cancel)
+            self.check_active(cancel)
             while True:
                 try:
                     return self.engine.forward([segment])
@@ -151,35 +122,35 @@ class Session:
                     self.check_open()
                     raise
                 except NoMemoryError:
-                    if not any(holder.spare() for holder in list(self.holders)):
+                    if not any(cache.evict() for cache in list(self.caches)):
                         raise
 
-    def _take_turn(self, work: Callable[[], T], cancel: Cancel) -> T:
-        """Do something when it is this request's turn. Raises Stopped if `cancel` comes before that."""
-        self.check_here()  # whoever had the turn at a fork would have it for ever
+    def _exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
+        """Run `work` while no other request uses the engine. Raises Stopped if `cancel` comes before."""
+        self.check_process()  # in a fork, a request of the parent would hold the lock for ever
         try:
-            return self._turns.take(work, lambda: cancel.wanted)
-        except GivenUp:
+            return self._lock.run(work, lambda: cancel.requested)
+        except WaitCancelled:
             raise Stopped from None
 
-    def if_idle(self, work: Callable[[], None]) -> None:
-        """Do something in a turn of its own, unless another has one now or the model is closed."""
-        with suppress(GivenUp):
-            self._turns.take(lambda: None if self._closing else work(), lambda: True)
+    def run_if_idle(self, work: Callable[[], None]) -> None:
+        """Run `work` unless a request uses the engine or the model is closed."""
+        with suppress(WaitCancelled):
+            self._lock.run(lambda: None if self._closing else work(), lambda: True)
 
-    def fork(self, sequence: Sequence, cancel: Cancel) -> Sequence:
-        """Another sequence with the same tokens, sharing their state. Raises Stopped after `cancel`."""
-        return self._take_turn(sequence.fork, cancel)
+    def fork(self, sequence: Sequence, cancel: CancelFlag) -> Sequence:
+        """Another sequence with the same tokens, sharing their KV pages. Raises Stopped after `cancel`."""
+        return self._exclusively(sequence.fork, cancel)
 
     def close(self) -> None:
-        """Stop what is being computed, for whomever, and end the engine. If interrupted it can be called again.
+        """Stop all computations and end the engine. If interrupted it can be called again.
 
-        After a fork, only the memory of this process is let go of.
+        In a forked process it only frees the memory of that process.
         """
         self._closing = True
         if self.origin.in_owner_process():
             self.engine.stop()
-            self._turns.take(self._end)
+            self._lock.run(self._end)
         else:
             self._end()
 

@@ -1,21 +1,29 @@
-"""The figures of a generation: what it cost, and what it is doing now."""
+"""The figures of a generation: what it cost, and what it does now."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 GAPS = 64
-"""Times between tokens that `Live` shows."""
+"""Number of inter-token latencies in `Live.gaps_ms`."""
+
+
+class Truncation(NamedTuple):
+    """What was left out of a conversation: tokens in total, and whole messages, the oldest after the system prompt."""
+
+    tokens: int = 0
+    messages: int = 0
 
 
 @dataclass(frozen=True)
 class Stats:
-    """The figures of a generation; None where there is nothing to divide by yet.
+    """The figures of a generation; a speed is None until there is something to divide by.
 
-    `ttft_s` runs from the request to the delivery of the first token, tokenizing included. `prefill_tps` counts
-    prompt tokens computed per second, `decode_tps` tokens after the first. `itl_ms` are the 50th and 95th
-    percentile of the time between tokens: nearly none before one that was guessed (see `edgellm.generate.speculation`), as it
-    came with the step of an earlier one. `mbu` is the share of the memory bandwidth that decoding used: None
-    until that bandwidth has been measured. `devices` lists name, blocks and bytes of what computed last.
+    `ttft_s` is the time from the request, tokenizing included, to the delivery of the first token. `prefill_tps` is
+    computed prompt tokens per second, `decode_tps` tokens after the first per second. `itl_ms` has the 50th and 95th
+    percentile of the inter-token latency; it is close to 0 for an accepted draft token (see
+    `edgellm.generate.speculation`), which an earlier step computed. `mbu` is the memory bandwidth utilization of
+    decoding, None until the bandwidth was measured. `devices` lists the name, blocks and bytes of each device that
+    computed.
     """
 
     prompt_tokens: int
@@ -44,15 +52,15 @@ class Stats:
 
 @dataclass(frozen=True)
 class Live:
-    """What a generation is doing at one moment.
+    """What a generation does at one moment.
 
-    `elapsed_s` runs from the request to now, or to its end. Of `prefill_total` prompt tokens that were not cached
-    `prefill_done` are computed; `prefill_eta_s` is None until there is a speed. `recent_tps` is the speed over about
-    the last second of tokens, None before there are two. `gaps_ms` are the last GAPS times between tokens, oldest
-    first. `context_used` is how many tokens the sequence holds now.
+    `elapsed_s` is the time from the request to now, or to the end. `prefill_total` is the number of prompt tokens that
+    were not cached, `prefill_done` how many of them are computed; `prefill_eta_s` is None until there is a speed.
+    `recent_tps` is the speed over about the last second of tokens, None before two tokens. `gaps_ms` are the last GAPS
+    inter-token latencies, oldest first. `context_used` is the number of tokens in the sequence.
 
-    `diverged_at` is the index of the first prompt token that the cache did not have though it held more; None where
-    reuse did not stop before the end of what was cached. `diverged_text` is the prompt around that place, on one line.
+    `diverged_at` is the index of the first prompt token that differs from the cached sequence; None if all of that
+    sequence was reused. `diverged_text` is the prompt's text around it, on one line.
     """
 
     elapsed_s: float

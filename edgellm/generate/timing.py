@@ -1,4 +1,4 @@
-"""The clock of a generation: what happens is counted and timed where it happens."""
+"""The timer of a request: events are counted and timed where they happen."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
@@ -8,26 +8,19 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgellm.generate.stats import GAPS, Live, Stats
+from edgellm.generate.stats import GAPS, Live, Stats, Truncation
 
 if TYPE_CHECKING:
-    from edgellm.perf.mbu import Gauge  # brings numpy
+    from edgellm.perf.mbu import MBUEstimator  # imports numpy
 
-Progress = Callable[[int, int], None]
-"""Called with (tokens computed, tokens to compute)."""
+PrefillProgress = Callable[[int, int], None]
+"""Called with (tokens computed, tokens to compute) at the beginning of a prompt and after each batch of it."""
 
 _RECENT_S = 1.0
 
 
-class Dropped(NamedTuple):
-    """What was left out of a conversation: tokens in all, and messages, the first ones behind the system prompt."""
-
-    tokens: int = 0
-    messages: int = 0
-
-
 class _Prefill(NamedTuple):
-    """How far the computation of a prompt is, `seconds` after it began."""
+    """Progress of a prefill, `seconds` after it began; `done` and `total` count tokens."""
 
     done: int = 0
     total: int = 0
@@ -35,7 +28,7 @@ class _Prefill(NamedTuple):
     seconds: float = 0.0
 
     def eta_s(self, now: float) -> float | None:
-        """Seconds from now until the rest is done at the speed so far; None without a speed."""
+        """Seconds from `now` to the end of the prefill at its speed so far; None without a speed."""
         if not self.done or not self.seconds:
             return None
         end = self.began + self.seconds * self.total / self.done
@@ -43,37 +36,37 @@ class _Prefill(NamedTuple):
 
 
 @dataclass
-class Meter:
-    """The clock of one generation, started with the request; without a `gauge` it tells no MBU.
+class RequestTimer:
+    """The timer of one generation; it starts when it is made, with the request.
 
-    `devices` gives what computes now: a GPU that fails in mid-reply leaves its part to the CPU. `guessed` counts the
-    tokens that a step before theirs computed.
+    `devices` gives the current devices: when a GPU fails during a reply, its blocks move to the CPU. Without an
+    `mbu_estimator` the MBU is None. `accepted_drafts` counts the accepted draft tokens so far.
 
-    One thread records, any other may read meanwhile: what belongs together is replaced in one step.
+    One thread records, other threads may read meanwhile: values that belong together are replaced in one step.
     """
 
     devices: Callable[[], list[dict[str, Any]]]
-    gauge: "Gauge | None" = None
+    mbu_estimator: "MBUEstimator | None" = None
     clock: Callable[[], float] = perf_counter
     prompt_tokens: int = 0
     cached_tokens: int = 0
     context_used: int = 0
-    guessed: int = 0
+    accepted_drafts: int = 0
     diverged_at: int | None = None
-    dropped: Dropped = field(default_factory=Dropped)
+    truncation: Truncation = field(default_factory=Truncation)
     _prefill: _Prefill = field(default_factory=_Prefill)
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)
-    _guessed: list[int] = field(default_factory=list)
-    _gaps: list[float] = field(default_factory=list)
+    _accepted_before: list[int] = field(default_factory=list)
     _percentiles: list[dict[str, float] | None] = field(default_factory=list)
+    _sorted_gaps: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
     @contextmanager
-    def prefill(self, cached: int, progress: Progress | None = None) -> Iterator[Progress]:
-        """Time the computation of a prompt behind `cached` tokens; gives the `progress` that is to be called for it."""
+    def prefill(self, cached: int, progress: PrefillProgress | None = None) -> Iterator[PrefillProgress]:
+        """Time the prefill of a prompt after `cached` tokens. Yields the callback to report its progress to."""
         began = self.clock()
         self._prefill = _Prefill(began=began)
 
@@ -88,19 +81,20 @@ class Meter:
         finally:
             self._prefill = self._prefill._replace(seconds=self.clock() - began)
 
-    def deliver(self) -> int:
-        """A token is handed over now; returns how many there are."""
+    def record_token(self) -> int:
+        """Record that a token is delivered now; returns the number of tokens so far."""
         now = self.clock()
         if self._delivered:
-            insort(self._gaps, 1000 * (now - self._delivered[-1]))
-        # Noted for every token, so that its figures cost the same whenever and however often they are asked for.
-        self._percentiles.append({"p50": _at(self._gaps, 0.5), "p95": _at(self._gaps, 0.95)} if self._gaps else None)
-        self._guessed.append(self.guessed)
+            insort(self._sorted_gaps, 1000 * (now - self._delivered[-1]))
+        # Stored for every token, so that reading the figures of a token costs the same at any time.
+        gaps = self._sorted_gaps
+        self._percentiles.append({"p50": _quantile(gaps, 0.5), "p95": _quantile(gaps, 0.95)} if gaps else None)
+        self._accepted_before.append(self.accepted_drafts)
         self._delivered.append(now)
         return len(self._delivered)
 
     def end(self) -> None:
-        """The generation ends now."""
+        """Record that the generation ends now."""
         self._ended, devices = self.clock(), self.devices()
         self.devices = lambda: devices
 
@@ -148,18 +142,19 @@ class Meter:
         )
 
     def _mbu(self, n: int, span: float) -> float | None:
-        """Token i + 1 was computed with prompt_tokens + i - 1 tokens before it, for i = 1 … n - 1.
+        """The MBU of `n` tokens, the last `span` seconds after the first.
 
-        Those that had been guessed came with the step of an earlier one.
+        Token i + 1 is computed after prompt_tokens + i - 1 tokens, for i = 1 … n - 1. An accepted draft token is
+        computed in the step of an earlier token.
         """
-        if self.gauge is None or not span:
+        if self.mbu_estimator is None or not span:
             return None
-        steps = n - 1 - self._guessed[n - 1]
-        return self.gauge.mbu(steps / span, self.prompt_tokens + n / 2 - 1)
+        steps = n - 1 - self._accepted_before[n - 1]
+        return self.mbu_estimator.mbu(steps / span, self.prompt_tokens + n / 2 - 1)
 
 
-def _at(ordered: list[float], share: float) -> float:
-    """The value at a share of an ordered list, between two neighbours in proportion."""
+def _quantile(ordered: list[float], share: float) -> float:
+    """The quantile of a sorted list, interpolated linearly."""
     place = (len(ordered) - 1) * share
     low = int(place)
     high = min(low + 1, len(ordered) - 1)

@@ -1,8 +1,9 @@
-"""The speeds of this machine that were measured last, kept for other processes: those of its memory and arithmetic.
+"""The machine profile: the speeds that were measured last, kept in a file for other processes.
 
-All are bytes a second that a number of threads reach together: under MEMORY what they read for long, under the name of
-a format what they multiply of its weights where these need not be waited for, with the kernels that were measured. See
-`edgellm.perf.bandwidth`. Of two processes that keep speeds at once, one may lose what it has kept: it is measured again.
+A speed is bytes per second of a number of threads together. Under MEMORY it is the sustained read bandwidth; under the
+name of a format it is the bytes of its weights that are multiplied where they need not be read from memory, with the
+kernels of the measurement. See `edgellm.perf.bandwidth`. If two processes save at once, one may lose its speeds; they
+are measured again.
 """
 
 import json
@@ -14,33 +15,35 @@ from edgellm.system.folders import machine_profile_file
 from edgellm.system.machine import cpu_name
 
 MEMORY = "memory"
-"""What the speed of the memory is called; no format is called so."""
+"""The name of the memory's speed; no format has this name."""
 
 _KERNELS = "kernels"
-"""What the fingerprint of the kernels is called that multiplied."""
+"""The key of the fingerprint of the kernels that were measured."""
 
-_LEAST, _MOST = 1e6, 1e15
-"""Bytes a second between which speeds are believed."""
-
-
-def kept(threads: int) -> dict[str, float]:
-    """The speeds to expect of this CPU with so many threads, those that were measured and kept."""
-    return _believed(_all().get(_key(threads), {}))
+_MIN_SPEED, _MAX_SPEED = 1e6, 1e15
+"""Bytes per second between which a speed is plausible."""
 
 
-def _believed(entry: Mapping[str, float | str]) -> dict[str, float]:
-    """Those speeds of an entry that are possible, and still those of our kernels."""
+def load_profile(threads: int) -> dict[str, float]:
+    """The speeds that were saved for this CPU and number of threads, by name; those unknown are missing."""
+    return _usable(_read_all().get(_key(threads), {}))
+
+
+def _usable(entry: Mapping[str, float | str]) -> dict[str, float]:
+    """The plausible speeds of an entry; those of formats only if they were measured with the current kernels."""
     if not entry:
         return {}
-    same = entry.get(_KERNELS) == _kernels()
-    speeds = ((name, speed) for name, speed in entry.items() if isinstance(speed, float) and _LEAST <= speed <= _MOST)
-    return {name: speed for name, speed in speeds if same or name == MEMORY}
+    current = entry.get(_KERNELS) == _kernels()
+    speeds = (
+        (name, speed) for name, speed in entry.items() if isinstance(speed, float) and _MIN_SPEED <= speed <= _MAX_SPEED
+    )
+    return {name: speed for name, speed in speeds if current or name == MEMORY}
 
 
-def keep(threads: int, speeds: Mapping[str, float]) -> bool:
-    """Keep measured speeds for `kept`, beside others of other names; False where nothing can be written."""
-    path, entries, key = machine_profile_file(), _all(), _key(threads)
-    entries[key] = {**_believed(entries.get(key, {})), **speeds, _KERNELS: _kernels()}
+def save_profile(threads: int, speeds: Mapping[str, float]) -> bool:
+    """Save speeds, beside those already saved under other names; False if the file cannot be written."""
+    path, entries, key = machine_profile_file(), _read_all(), _key(threads)
+    entries[key] = {**_usable(entries.get(key, {})), **speeds, _KERNELS: _kernels()}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(path, json.dumps(entries).encode())
@@ -49,7 +52,7 @@ def keep(threads: int, speeds: Mapping[str, float]) -> bool:
 
 
 def _kernels() -> str:
-    from kquants import jit  # brings LLVM, which `info` does without where nothing was kept
+    from kquants import jit  # imports LLVM, which `info` does not need where nothing was saved
 
     return jit.fingerprint()
 
@@ -58,16 +61,16 @@ def _key(threads: int) -> str:
     return f"{cpu_name()} {threads}"
 
 
-def _all() -> dict[str, dict[str, float | str]]:
-    """All that was kept, and is of its kind; nothing if the file is missing or damaged, or no file."""
+def _read_all() -> dict[str, dict[str, float | str]]:
+    """The well-formed entries of the file; none if it is missing, damaged, or not a file."""
     path = machine_profile_file()
     try:
         found = json.loads(path.read_bytes(), parse_int=float) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):
         return {}
     entries = found.items() if isinstance(found, dict) else ()
-    return {key: _sound(entry) for key, entry in entries if isinstance(entry, dict)}
+    return {key: _well_formed(entry) for key, entry in entries if isinstance(entry, dict)}
 
 
-def _sound(entry: dict[str, object]) -> dict[str, float | str]:
+def _well_formed(entry: dict[str, object]) -> dict[str, float | str]:
     return {name: value for name, value in entry.items() if isinstance(value, float | str)}

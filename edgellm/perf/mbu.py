@@ -1,11 +1,11 @@
-"""How much of the memory's bandwidth the decoding of an open model uses: MBU.
+"""MBU, memory bandwidth utilization: how much of the memory's bandwidth the decoding of an open model uses.
 
-A bandwidth that is not kept (see `edgellm.perf.machine_profile`) is measured once after a reply, by reading the model's own
-weights where they are mapped: that takes no memory, and 512 MiB of them are more than the caches of nearly every
-machine hold. Smaller models go without, until `bench` or `plan` has measured. Where the map has small pages it finds a
-little less than those two find in memory of their own. A share far above 1 tells that too little was found, as it is
-beside a busy program, or that memory gives more for a moment than it does for long, and makes it look again. What it
-finds in so short a time is for this model alone.
+If the machine profile has no bandwidth, it is measured once after a reply, by reading the model's own weights where
+they are mapped. That takes no memory, and 512 MiB of weights exceed the caches of nearly every machine. Smaller models
+have no MBU until `edgellm bench` or `edgellm plan` has measured. Small pages of the map give a little less bandwidth
+than those two find in memory of their own. An MBU far above 1 shows that the bandwidth is too low, because a busy
+program disturbed the measurement, or because shared memory gives more for a moment than it sustains: then it is
+measured again. The result of so short a measurement is used for this model alone.
 """
 
 from contextlib import suppress
@@ -14,67 +14,67 @@ from time import perf_counter
 from edgellm.arch.description import Description
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, Tensor
-from edgellm.perf.machine_profile import MEMORY, kept
-from edgellm.perf.microbenchmark import Yardstick
-from edgellm.perf.roofline import Traffic
+from edgellm.perf.machine_profile import MEMORY, load_profile
+from edgellm.perf.microbenchmark import Microbenchmark
+from edgellm.perf.roofline import Roofline
 from edgellm.system.machine import available_memory
 
-_SPAN = 512 << 20
-_LEAST_TOKENS = 16
-_PATIENCE_S = 0.06
-_IMPOSSIBLE = 1.1
-"""A share that tells of a wrong bandwidth: what is kept is what lasts, and a reply may meet a little more."""
+_SPAN_BYTES = 512 << 20
+_MIN_TOKENS = 16
+_MEASURING_S = 0.06
+_MAX_PLAUSIBLE = 1.1
+"""An MBU above this means that the bandwidth is wrong. The profile has the sustained bandwidth, and a reply may meet a
+little more."""
 
 
-class Gauge:
-    """The MBU of an open model on our engine. `bandwidth` (bytes per second) is None until it is known."""
+class MBUEstimator:
+    """The MBU of an open model on edgellm's own engine. `bandwidth` (bytes per second) is None until it is known."""
 
     def __init__(self, file: GGUFFile, model: Description, kv_type: str, threads: int) -> None:
-        self.bandwidth = kept(threads).get(MEMORY)
+        self.bandwidth = load_profile(threads).get(MEMORY)
         self._threads = threads
-        self._traffic = Traffic.of(model, kv_type)
+        self._roofline = Roofline.of(model, kv_type)
         self._file_bytes = file.nbytes
-        self._address, self._room = _longest_run(list(file.tensors.values()))
-        self._tried = False
+        self._address, self._weight_bytes = _longest_run(list(file.tensors.values()))
+        self._measured = False
 
     def mbu(self, tps: float, depth: float) -> float | None:
-        """The share of the bandwidth that decoding uses at this speed, `depth` tokens in on average."""
-        return tps * self._traffic.per_token(depth) / self.bandwidth if self.bandwidth else None
+        """The MBU of decoding `tps` tokens per second after `depth` tokens on average; None without a bandwidth."""
+        return tps * self._roofline.bytes_per_token(depth) / self.bandwidth if self.bandwidth else None
 
-    def wanted(self, tokens: int, mbu: float | None) -> bool:
-        """Whether to `probe` after a reply of so many tokens, which had this MBU."""
-        unknown = mbu is None or mbu > _IMPOSSIBLE
-        return unknown and not self._tried and tokens >= _LEAST_TOKENS and self._room >= _SPAN
+    def should_measure(self, tokens: int, mbu: float | None) -> bool:
+        """Whether to call `measure` after a reply of `tokens` tokens with this MBU."""
+        unknown = mbu is None or mbu > _MAX_PLAUSIBLE
+        return unknown and not self._measured and tokens >= _MIN_TOKENS and self._weight_bytes >= _SPAN_BYTES
 
-    def probe(self) -> None:
-        """Measure the bandwidth, in about a tenth of a second; once. The model must be open, and nobody compute.
+    def measure(self) -> None:
+        """Measure the bandwidth, once, in about a tenth of a second. The model must be open, and the engine idle.
 
-        What keeps this from working leaves the bandwidth as it was.
+        If the measurement fails, the bandwidth stays as it is.
         """
-        if self._tried:
+        if self._measured:
             return
-        self._tried = True
-        # Where not all of the file fits, the disk would be measured, and take its time.
+        self._measured = True
+        # If the file does not fit in memory, the disk would be measured instead, slowly.
         if self._file_bytes <= available_memory():
             with suppress(EdgeLLMError, MemoryError):
-                found = self._measured()
-                self.bandwidth = max(found, self.bandwidth or 0)
+                self.bandwidth = max(self._read_bandwidth(), self.bandwidth or 0)
 
-    def _measured(self) -> float:
-        with Yardstick(self._threads, ["read_sum"]) as yardstick:
-            yardstick.read(self._address, _SPAN)  # the embeddings among them may still be on the disk
-            started, found = perf_counter(), [yardstick.read(self._address, _SPAN)]
-            while perf_counter() - started < _PATIENCE_S:
-                found.append(yardstick.read(self._address, _SPAN))
+    def _read_bandwidth(self) -> float:
+        with Microbenchmark(self._threads, ["read_sum"]) as benchmark:
+            benchmark.read_bandwidth(self._address, _SPAN_BYTES)  # the embeddings may still be on the disk
+            started, found = perf_counter(), [benchmark.read_bandwidth(self._address, _SPAN_BYTES)]
+            while perf_counter() - started < _MEASURING_S:
+                found.append(benchmark.read_bandwidth(self._address, _SPAN_BYTES))
         return sorted(found)[len(found) // 2]
 
 
 def _longest_run(tensors: list[Tensor]) -> tuple[int, int]:
-    """Address and bytes of the weights in that file of the model which has most of them: they lie in one map."""
-    parts: dict[object, tuple[int, int]] = {}
+    """Address and bytes of the weights in the model's file that has most of them: they are in one map."""
+    files: dict[object, tuple[int, int]] = {}
     for tensor in tensors:
         first = int(tensor.data.ctypes.data)
-        low, high = parts.get(tensor.path, (first, first))
-        parts[tensor.path] = min(low, first), max(high, first + tensor.nbytes)
-    low, high = max(parts.values(), key=lambda part: part[1] - part[0])
+        low, high = files.get(tensor.path, (first, first))
+        files[tensor.path] = min(low, first), max(high, first + tensor.nbytes)
+    low, high = max(files.values(), key=lambda run: run[1] - run[0])
     return low, high - low

@@ -1,4 +1,4 @@
-"""What a model will take and how fast it will be, told from its file before anything is loaded."""
+"""`edgellm plan`: the memory that a model takes and its speed, predicted from its file before it is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.perf.machine_profile import MEMORY
-from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.system.machine import available_memory, default_threads
 from kquants.kv_layout import PAGE
 
 PARTS = ("weights", "kv_cache", "activations", "scratch")
-"""What memory is taken for; the names of these figures of a plan."""
+"""The parts of the memory that a model takes: fields of `Plan`."""
 
 
 @dataclass(frozen=True)
 class GPUPlan:
-    """The bytes that a model takes on a GPU with a full context, by part; `available` is None where nobody tells."""
+    """Bytes of GPU memory that a model takes with a full context, by part; `available` is None if unknown."""
 
     name: str
     weights: int
@@ -38,7 +38,7 @@ class GPUPlan:
 
     @property
     def total(self) -> int:
-        """Bytes for everything."""
+        """Bytes of all parts."""
         return self.weights + self.kv_cache + self.activations
 
 
@@ -46,18 +46,18 @@ class GPUPlan:
 class Plan:
     """Where a model's blocks are computed, and the bytes of memory that it takes with a full context.
 
-    What is on a GPU is in `gpu` alone; `notes` are lines about why not more is there.
+    Memory on a GPU is counted in `gpu` alone; `notes` are lines that say why not more blocks are there.
 
-    `weights` are pages of the mapped file, which the system can take back and read again; `kv_cache` grows with the
-    tokens in it, up to `kv_memory`, which `kv_tokens` fill; `scratch` is that of all threads, with the logits of one
-    token. `available` is what the machine has left. `devices` are as in `Stats`.
+    `weights` are pages of the mapped file, which the system can evict and read again. `kv_cache` grows with the tokens
+    in the context; it is limited to `kv_memory`, which holds `kv_tokens` tokens. `scratch` is that of all threads, with
+    the logits of one token. `available` is the free memory of the machine. `devices` are as in `Stats`.
     """
 
     ctx: int
     kv_type: str
     threads: int
     layers: int
-    traffic: Traffic
+    roofline: Roofline
     weights: int
     kv_cache: int
     kv_memory: int
@@ -71,37 +71,37 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Bytes of memory for everything."""
+        """Bytes of all parts."""
         return self.weights + self.kv_cache + self.activations + self.scratch
 
     @property
     def fits(self) -> bool:
-        """Whether all of it has room, with a full context."""
+        """Whether all parts fit in the memory with a full context."""
         return self.total <= self.available and self.kv_cache <= self.kv_memory
 
     @property
     def from_disk(self) -> bool:
-        """Whether not even the weights fit: then every token reads the disk."""
+        """Whether the weights alone exceed the free memory: every token then reads the disk."""
         return self.weights > self.available
 
     @property
-    def wanted(self) -> list[str]:
-        """The speeds of this machine (see `edgellm.perf.machine_profile`) that tell how fast the model will decode.
+    def profile_names(self) -> list[str]:
+        """The speeds of this machine (see `edgellm.perf.machine_profile`) that the decoding speed follows from.
 
-        There are none where the disk would decide, nor with a GPU, whose bandwidth nobody tells.
+        Empty if the disk decides, and with a GPU, whose bandwidth is unknown.
         """
-        return [] if self.from_disk or self.gpu else self.traffic.wanted
+        return [] if self.from_disk or self.gpu else self.roofline.profile_names
 
     def figures(self, speeds: Mapping[str, float]) -> dict[str, Any]:
-        """What `edgellm plan --json` prints, with what the `speeds` of this machine let expect.
+        """The object that `edgellm plan --json` prints, given the `speeds` of this machine.
 
-        `bandwidth` (bytes per second) is that of the memory, `arithmetic` the bytes of these weights that are
-        multiplied in a second where they need not be read first. `decode` has tokens per second with nothing before
-        them and with a full context. Each is None where a speed that it needs is unknown.
+        `bandwidth` is that of the memory in bytes per second, `arithmetic` the bytes of these weights that are
+        multiplied per second if they need not be read from memory. `decode` has the tokens per second of an empty and
+        of a full context. Each of the three is None if a speed that it needs is unknown.
         """
         parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
         tps, tps_full = (
-            decode_tps(self.traffic, self.layers, speeds, self.threads, depth) for depth in (0, self.ctx - 1)
+            decode_tps(self.roofline, self.layers, speeds, self.threads, depth) for depth in (0, self.ctx - 1)
         )
         return {
             "ctx": self.ctx,
@@ -115,13 +115,13 @@ class Plan:
             "notes": self.notes,
             "devices": self.devices,
             "bandwidth": speeds.get(MEMORY),
-            "arithmetic": self.traffic.multiplied(speeds),
+            "arithmetic": self.roofline.matmul_bandwidth(speeds),
             "decode": None if tps is None else {"tps": tps, "tps_full": tps_full},
         }
 
 
 def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
-    """The plan for an open file, of which only the header is read.
+    """The plan for an open file; only its header is read.
 
     Raises UnsupportedModelError, ModelFileError (also for a file without weights), OptionError (a `ctx` above the
     model's) and EdgeLLMError for devices that this version does not have.
@@ -144,7 +144,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         kv_type=options.kv_type,
         threads=threads,
         layers=len(model.layers),
-        traffic=Traffic.of(model, options.kv_type),
+        roofline=Roofline.of(model, options.kv_type),
         weights=devices[0]["bytes"],
         kv_cache=kv_cache,
         kv_memory=kv_memory,
@@ -161,7 +161,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
 def _offload(
     model: Description, rows: int, ctx: int, options: LoadOptions
 ) -> tuple[Placement, GPUPlan | None, list[str]]:
-    """Where blocks go, what that takes on the GPU, and what a person should know about it."""
+    """The placement of the blocks, the memory of the GPU, and notes for the user."""
     nothing, offload = on_cpu(len(model.layers)), OffloadRequest.of(options)
     if not (name := find_backend(offload)):
         return nothing, None, []

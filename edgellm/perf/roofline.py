@@ -1,4 +1,4 @@
-"""What decoding a token reads and multiplies, and how fast that can be expected to be."""
+"""The roofline of decoding: bytes that a token reads and multiplies, and the tokens per second to expect of them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,69 +9,75 @@ from edgellm.engine.program import build
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE
 
-LAYER_S, LAYER_ALONE_S = 20e-6, 6e-6
-"""Seconds that a layer takes beside reading: barriers, norms, activations; with one thread the latter."""
+LAYER_S, LAYER_ONE_THREAD_S = 20e-6, 6e-6
+"""Seconds of a layer beside reading and multiplying: barriers, norms, activations; the latter with one thread."""
 
 TOKEN_S = 100e-6
-"""Seconds that a token takes beside its layers, in Python above all. Measured: 60 to 100 µs."""
+"""Seconds of a token beside its layers, mostly in Python. Measured: 60 to 100 µs."""
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """The bytes of memory that decoding a token reads: `weights`, and `cell` for each token that it sees.
+class Roofline:
+    """The memory traffic of decoding one token, in bytes.
 
-    `matrices` has the bytes of those weights that are multiplied, by their format.
+    `weight_bytes` are read once for each token, `cell_bytes` (keys and values of one token) for each token in the
+    context. `matrix_bytes` are the bytes of the multiplied weights, by their format.
     """
 
-    weights: int
-    cell: int
-    matrices: Mapping[str, int]
+    weight_bytes: int
+    cell_bytes: int
+    matrix_bytes: Mapping[str, int]
 
     @classmethod
-    def of(cls, model: Description, kv_type: str) -> "Traffic":
-        """What a model reads: every tensor of the layers and the output head once, and a row of the embedding.
+    def of(cls, model: Description, kv_type: str) -> "Roofline":
+        """The traffic of a model: all tensors of the layers and the output head, and one row of the embedding.
 
-        Where the embedding is the output head too, all of it is read anyway.
+        If the embedding is also the output head, all of it is read.
         """
         used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output])}
         row = 0 if id(model.embedding) in used else model.embedding.type.row_bytes(model.width)
-        matrices = Counter[str]()
+        matrix_bytes = Counter[str]()
         for tensor in used.values():
             if len(tensor.shape) == 2:  # the others are norms and biases
-                matrices[tensor.type.name] += tensor.nbytes
-        weights = sum(tensor.nbytes for tensor in used.values()) + row
-        return cls(weights, build(model, kv_type).page_bytes // PAGE, matrices)
+                matrix_bytes[tensor.type.name] += tensor.nbytes
+        weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row
+        return cls(weight_bytes, build(model, kv_type).page_bytes // PAGE, matrix_bytes)
 
-    def per_token(self, depth: float) -> float:
-        """Bytes read to decode one token that has `depth` tokens before it."""
-        return self.weights + self.cell * (depth + 1)
+    def bytes_per_token(self, depth: float) -> float:
+        """Bytes read to decode one token after `depth` tokens."""
+        return self.weight_bytes + self.cell_bytes * (depth + 1)
 
     @property
-    def wanted(self) -> list[str]:
-        """The names of the speeds (see `edgellm.perf.machine_profile`) that tell how fast it will be."""
-        return [MEMORY, *self.matrices]
+    def profile_names(self) -> list[str]:
+        """The names of the speeds (see `edgellm.perf.machine_profile`) that `decode_tps` needs."""
+        return [MEMORY, *self.matrix_bytes]
 
-    def multiplied(self, speeds: Mapping[str, float]) -> float | None:
-        """Bytes of these weights, of all their formats, that are multiplied in a second; None where it is unknown."""
-        if not self.matrices.keys() <= speeds.keys():
+    def matmul_bandwidth(self, speeds: Mapping[str, float]) -> float | None:
+        """Bytes of these weights, over all formats, that are multiplied per second; None if a speed is unknown."""
+        if not self.matrix_bytes.keys() <= speeds.keys():
             return None
-        return sum(self.matrices.values()) / sum(nbytes / speeds[name] for name, nbytes in self.matrices.items())
+        seconds = sum(nbytes / speeds[name] for name, nbytes in self.matrix_bytes.items())
+        return sum(self.matrix_bytes.values()) / seconds
 
 
 def decode_tps(
-    traffic: Traffic, layers: int, speeds: Mapping[str, float], threads: int, depth: float = 0
+    roofline: Roofline, layers: int, speeds: Mapping[str, float], threads: int, depth: float = 0
 ) -> float | None:
-    """The tokens per second to expect, `depth` tokens in, of so many threads with these speeds; None if one is unknown.
+    """The tokens per second to expect after `depth` tokens; None if a speed is unknown.
 
-    Weights and KV cells are read from memory, and multiplied meanwhile: the slower of the two decides, and hides most
-    of the other. How they add up is what fits: as powers of 2.5 do. Tokens per second that were measured, of what is
-    expected by speeds of the same hour, with one thread and two: on a Zen 4 with AVX2 alone, where arithmetic decides,
-    1.05 (Q4_K_M) to 1.15 (Q8_0, two threads); on a Zen 5, whose memory gave 42 to 81 GB/s, 0.91 to 1.04; on a Granite
-    Rapids, 18 to 36 GB/s, 0.97 to 1.0. (What two threads of these two multiply was taken for twice what one does.)
+    Reading weights and KV cells overlaps with multiplying them: the slower of the two decides and hides most of the
+    other. The exponent 2.5 with which the two times are added is a fit. Measured tokens per second divided by the
+    expected ones, with speeds of the same hour, one thread and two:
+
+    - measured on Zen 4 with AVX2 alone, where arithmetic decides: 1.05 (Q4_K_M) to 1.15 (Q8_0, two threads)
+    - measured on Zen 5, with a memory of 42 to 81 GB/s: 0.91 to 1.04
+    - measured on Granite Rapids, 18 to 36 GB/s: 0.97 to 1.0
+
+    (On the last two, the matmul bandwidth of two threads was taken as twice that of one.)
     """
-    memory, multiplied = speeds.get(MEMORY), traffic.multiplied(speeds)
-    if memory is None or multiplied is None:
+    memory, matmul = speeds.get(MEMORY), roofline.matmul_bandwidth(speeds)
+    if memory is None or matmul is None:
         return None
-    read = traffic.per_token(depth)
-    waiting: float = ((read / memory) ** 2.5 + (read / multiplied) ** 2.5) ** (1 / 2.5)
-    return 1 / (waiting + layers * (LAYER_S if threads > 1 else LAYER_ALONE_S) + TOKEN_S)
+    nbytes = roofline.bytes_per_token(depth)
+    seconds: float = ((nbytes / memory) ** 2.5 + (nbytes / matmul) ** 2.5) ** (1 / 2.5)
+    return 1 / (seconds + layers * (LAYER_S if threads > 1 else LAYER_ONE_THREAD_S) + TOKEN_S)

@@ -1,4 +1,4 @@
-"""The windows of a text, and the logits of what is scored in them."""
+"""The windows of a text, and metrics of the logits of their scored positions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -11,31 +11,31 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import counted, printable
 from edgellm.model import Model
 from edgellm.options.checks import integer
-from edgellm.perplexity.softmax import Scores
+from edgellm.perplexity.metrics import Values
 
 DEFAULT_CTX = 512
-"""Tokens of a window, if the models can: llama.cpp's default."""
+"""Tokens of a window unless a model's context is smaller; llama.cpp's default."""
 
-LEAST_CTX = 5
-"""The least window in which two tokens are scored: one has no standard error."""
+MIN_CTX = 5
+"""The smallest window with two scored tokens; a single token has no standard error."""
 
 _LOGITS_BYTES = 32 << 20
-"""Most bytes of logits that a model makes at once, so that large vocabularies need little memory."""
+"""Largest logits of one batch, so that a large vocabulary needs little memory."""
 
 _BLOCK = 1 << 17
-"""Logits that are scored at once: float32 that stay in the second-level cache."""
+"""Logits (float32) that are processed at once, so that they stay in the second-level cache."""
 
-_LARGEST = 700.0
-"""A score that no working model gives; its exponential is still a number."""
+_MAX_NLL = 700.0
+"""A negative log-likelihood that no working model gives; its exponential is still finite."""
 
-Measure = Callable[..., Scores]
-"""From logits float32 [rows, vocab] of each model, and the tokens that came, to [scores, rows]."""
+Metric = Callable[..., Values]
+"""From the logits float32 [rows, vocab] of each model, and the target ids [rows], to values [metrics, rows]."""
 
 
 class Windows:
-    """The windows of a text: lists of `ctx` token ids, by the first model's tokenizer.
+    """The windows of a text: lists of `ctx` token ids, from the first model's tokenizer.
 
-    Raises OptionError for a `ctx` that not all models have, EdgeLLMError for a text of less than two windows.
+    Raises OptionError for a `ctx` above that of a model, EdgeLLMError for a text of less than two windows.
     """
 
     def __init__(self, models: Sequence[Model], text: str, ctx: int | None) -> None:
@@ -52,7 +52,7 @@ class Windows:
                 f"the text has {counted(n, 'token')}, and two windows of {self.ctx:,} need {needed:,}: "
                 "give a longer text, or a smaller ctx"
             )
-        if max(self._ids) >= vocab:  # the engine asks this of what it reads, but not of what only comes
+        if max(self._ids) >= vocab:  # the engine checks the ids that it reads, but the last target is only scored
             raise EdgeLLMError(f"token id {max(self._ids)} is not in the vocabulary of {vocab}")
 
     def __len__(self) -> int:
@@ -67,45 +67,45 @@ class Windows:
 
     @property
     def first(self) -> int:
-        """The first position whose logits count: for the token behind it."""
+        """The first position whose logits are scored; they predict the token after it."""
         return self.ctx // 2
 
     @property
     def scored(self) -> int:
-        """How many tokens are scored in a window: the logits of its last position are for none of them."""
+        """Scored tokens of a window; the logits of the last position predict none of them."""
         return self.ctx - 1 - self.first
 
 
-def _checked(ctx: int | None, most: int) -> int:
+def _checked(ctx: int | None, longest: int) -> int:
     try:
-        return integer(LEAST_CTX, most)(min(DEFAULT_CTX, most) if ctx is None else ctx)
+        return integer(MIN_CTX, longest)(min(DEFAULT_CTX, longest) if ctx is None else ctx)
     except ValueError as error:
         raise OptionError(f"option ctx cannot be {ctx}: give {error}") from None
 
 
-def scored(models: Sequence[Model], windows: Windows, measure: Measure) -> Iterator[Scores]:
-    """After each window, the scores of all positions so far: [scores, positions]. Raises EdgeLLMError."""
-    so_far: list[Scores] = []
+def evaluate_windows(models: Sequence[Model], windows: Windows, metric: Metric) -> Iterator[Values]:
+    """After each window, the values of all positions so far: [metrics, positions]. Raises EdgeLLMError."""
+    so_far: list[Values] = []
     for window in windows:
-        so_far += [measure(*block) for block in _blocks(models, window, windows.first)]
+        so_far += [metric(*block) for block in _blocks(models, window, windows.first)]
         so_far = [np.concatenate(so_far, axis=1)]
-        if not (np.abs(so_far[0]) < _LARGEST).all():
+        if not (np.abs(so_far[0]) < _MAX_NLL).all():
             names = " or ".join(printable(str(model.file.path), 400) for model in models)
             raise EdgeLLMError(f"{names}: gives logits that are no healthy numbers; edgellm verify may tell why")
         yield so_far[0]
 
 
 def _blocks(models: Sequence[Model], window: list[int], first: int) -> Iterator[tuple[Any, ...]]:
-    """Arguments of a `Measure` for a few rows at a time: the positions of a window from `first` on."""
+    """The arguments of a `Metric`, a few rows at a time, for the positions of a window from `first` on."""
     engines = [model.engine for model in models]
     sequences = [engine.new_sequence() for engine in engines]
     vocab, rows = engines[0].vocab, min(engine.max_rows for engine in engines)
-    few, fewer = min(rows, max(1, _LOGITS_BYTES // (4 * vocab))), max(1, _BLOCK // vocab)
+    batch_rows, block_rows = min(rows, max(1, _LOGITS_BYTES // (4 * vocab))), max(1, _BLOCK // vocab)
     last = len(window) - 1
-    for start, end in pairwise([*range(0, first, rows), *range(first, last, few), last]):
-        wanted = range(end - start) if start >= first else ()
-        segments = [Segment(sequence, window[start:end], wanted) for sequence in sequences]
+    for start, end in pairwise([*range(0, first, rows), *range(first, last, batch_rows), last]):
+        scored = range(end - start) if start >= first else ()
+        segments = [Segment(sequence, window[start:end], scored) for sequence in sequences]
         logits = [engine.forward([segment]) for engine, segment in zip(engines, segments, strict=True)]
-        came = np.array(window[start + 1 : end + 1])
-        for i in range(0, len(wanted), fewer):
-            yield *(each[i : i + fewer] for each in logits), came[i : i + fewer]
+        targets = np.array(window[start + 1 : end + 1])
+        for i in range(0, len(scored), block_rows):
+            yield *(each[i : i + block_rows] for each in logits), targets[i : i + block_rows]

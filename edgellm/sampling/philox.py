@@ -1,8 +1,8 @@
-"""Randomness that is a function of where it is used, not of what was drawn before.
+"""Counter-based random numbers: each is a function of seed, sequence and position, not of earlier draws.
 
 Philox4x32-10 of J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): ten rounds
-scramble a 128-bit counter under a 64-bit key. Any number can be had at any time in any order, so the same
-seed gives the same text in a batch, after a retry and under speculation.
+scramble a 128-bit counter under a 64-bit key. Numbers can be computed in any order, so the same seed
+gives the same text in a batch, after a retry and with speculative decoding.
 """
 
 _WORD = 0xFFFFFFFF
@@ -25,7 +25,7 @@ def philox4x32(counter: Words, key: tuple[int, int]) -> Words:
 
 
 def uniform(seed: int, sequence: int, position: int) -> float:
-    """A number in [0, 1), a multiple of 2**-53, for a place in a text; all three are in 0..2**64-1.
+    """A uniform number in [0, 1), a multiple of 2**-53. All three arguments are in 0..2**64-1.
 
     The key is the seed, the counter the position and the sequence, each low word first; the first word of
     the result gives the upper 27 bits and the second the lower 26.

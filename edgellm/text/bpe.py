@@ -1,7 +1,7 @@
 """Byte-level BPE (`tokenizer.ggml.model` = "gpt2"), merged by the `tokenizers` library.
 
-Each byte is written as one printable character, as GPT-2's encoder.py has it: texts in the vocabulary and the
-merges are in that alphabet.
+Each byte is written as one printable character, as in GPT-2's encoder.py: the texts of the vocabulary and the merges
+use that alphabet.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ BYTE_OF = {chr(byte): byte for byte in _PRINTABLE} | {chr(256 + i): byte for i, 
 
 
 class ByteLevel:
-    """Text to ids and back for one vocabulary; its merges are looked at when text is first encoded."""
+    """Text to ids and back for one vocabulary. Its merges are read when text is encoded for the first time."""
 
     space_prefix = False
 
@@ -34,12 +34,12 @@ class ByteLevel:
         self._pre = pre
 
     def encode(self, text: str, first: bool) -> list[int]:
-        """Ids of `text` that holds no special token. Raises ModelFileError when the merges are damaged."""
+        """The ids of `text`, which has no special token. Raises ModelFileError if the merges are damaged."""
         ids: list[int] = self._library.encode(text, add_special_tokens=False).ids
         return ids
 
     def piece(self, token: int) -> bytes:
-        """The bytes that token stands for; a character outside the alphabet stands for itself."""
+        """The bytes of a token; a character outside the alphabet is encoded as itself."""
         kind, text = self._vocabulary.types[token], self._vocabulary.texts[token]
         if kind != NORMAL:
             return text if kind == USER_DEFINED else b""
@@ -53,28 +53,28 @@ class ByteLevel:
         library = Tokenizer(self._model())
         if self._pre.nfc:
             library.normalizer = normalizers.NFC()
-        cuts = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in self._pre.patterns]
-        spell = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        library.pre_tokenizer = pre_tokenizers.Sequence([*cuts, spell])
+        splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in self._pre.patterns]
+        to_alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        library.pre_tokenizer = pre_tokenizers.Sequence([*splits, to_alphabet])
         return library
 
     def _model(self) -> "BPE":
-        """The library's merger. It finds unknown texts by itself, which saves a third of the time."""
+        """The library's BPE model. The library itself checks for unknown texts, which saves a third of the time."""
         from tokenizers.models import BPE
 
-        # Control and unknown tokens are never made out of plain text.
+        # Plain text never becomes a control or unknown token.
         ids = self._vocabulary.ids_by_text("replace", CONTROL, UNKNOWN)
         pairs: Sequence[tuple[str, str]] = self._pairs()
         longest = max(map(len, map(str.encode, ids)), default=0)
         if max(map(len, self._merges), default=0) - 1 > longest:
-            pairs = self._usable(pairs, ids)  # what the library does not refuse but panic over
+            pairs = self._usable(pairs, ids)  # the library would panic instead of raising
         try:
             return BPE(ids, pairs, ignore_merges=self._pre.ignore_merges)
         except Exception:
             return BPE(ids, self._usable(pairs, ids), ignore_merges=self._pre.ignore_merges)
 
     def _pairs(self) -> "_Pairs":
-        """The merges, best first, each cut in two; all at once, since there are hundreds of thousands."""
+        """The merges, best first, each split in two. They are split in one step, as there are hundreds of thousands."""
         if not {*map(bytes.count, self._merges, repeat(b" "))} <= {1}:
             at = next(i for i, text in enumerate(self._merges) if text.count(b" ") != 1)
             self._fail(at, "is not two texts with a space between")
@@ -85,7 +85,7 @@ class ByteLevel:
             self._fail(joined.count(b" ", 0, error.start) // 2, "is not UTF-8")
 
     def _usable(self, pairs: Sequence[tuple[str, str]], ids: dict[str, int]) -> list[tuple[str, str]]:
-        """The pairs less those that join or make a token not to be made out of plain text."""
+        """The pairs without those that join, or result in, a control or unknown token. Raises ModelFileError."""
         texts = {text.decode("utf-8", "replace") for text in self._vocabulary.texts}
         for i, (left, right) in enumerate(pairs):
             if not {left, right, left + right} <= texts:
@@ -98,7 +98,7 @@ class ByteLevel:
 
 
 class _Pairs(Sequence[tuple[str, str]]):
-    """Texts that lie one after the other, two by two: a tuple for each would cost a tenth of the whole time."""
+    """Pairs of consecutive texts. Making a tuple for each pair would take a tenth of the whole time."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts

@@ -1,4 +1,4 @@
-"""What a model really gets of a conversation, for people who want to see it."""
+"""A prompt in detail: the text and tokens that the model gets of a conversation, and warnings of mistakes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,21 +7,22 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.text.composed import composed
+from edgellm.text.nfc import normalize_nfc
 from edgellm.text.prompts import ChatPrompts
-from edgellm.text.rendered import TEMPLATE_ROLE
+from edgellm.text.rendered_prompt import TEMPLATE_ROLE
+from edgellm.text.special_tokens import Span
 from edgellm.text.template import Message
-from edgellm.text.tokenizer import Span, Tokenizer
+from edgellm.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A prompt: its `text`, `ids`, and the text of each id in `pieces`, special ones as they are written.
+    """A prompt: its `text`, its `ids`, and the text of each id in `pieces`, control tokens included.
 
-    `roles` has, for each id, the role of the message that it or a part of it comes from, or "template"; it is None
-    where that cannot be told. `special` are those of the ids that are control tokens, `stop_tokens` the ids that end a
-    reply, with their texts. `warnings` are lines about what may be wrong. A prompt that cannot be made is empty, and a
-    warning tells why.
+    `roles` has, for each id, the role of the message that at least a part of it comes from, or "template"; `roles` is
+    None if an origin is unknown. `special` are the ids that are control tokens, `stop_tokens` the ids that end a reply,
+    with their texts. `warnings` are lines about possible mistakes. If the prompt cannot be rendered it is empty, and a
+    warning says why.
     """
 
     text: str
@@ -36,7 +37,7 @@ class Inspection:
 
 
 def inspect(tokenizer: Tokenizer, prompts: ChatPrompts, messages: Sequence[Message], /, **args: Any) -> Inspection:
-    """Look at the prompt of a conversation. Raises nothing."""
+    """Inspect the prompt of a conversation. Raises nothing: errors become warnings."""
     text, ids, found, warnings = "", list[int](), None, list[str]()
     try:
         rendered = prompts.template.render(messages, **args)
@@ -66,14 +67,14 @@ def _piece(tokenizer: Tokenizer, token: int) -> str:
 def _token_roles(
     tokenizer: Tokenizer, spans: Sequence[Span], ids: list[int], text: str, owners: list[str] | None
 ) -> list[str] | None:
-    """The role of each id, from those of the characters; None where the ids do not spell the text."""
+    """The role of each id, from those of the characters; None if the ids do not spell the text."""
     if owners is None:
         return None
     found = list[str]()
     for start, end, token in spans:
         part, owned = text[start:end], owners[start:end]
-        if token is None and tokenizer.composes:
-            part, owned = composed(part, owned)
+        if token is None and tokenizer.normalizes_nfc:
+            part, owned = normalize_nfc(part, owned)
         made = tokenizer.encode_parts([part]) if token is None else [token]
         pieces = [tokenizer.token_bytes(i, special=True) for i in made]
         spelled = part.encode()
@@ -82,13 +83,13 @@ def _token_roles(
             return None
         by_byte = [owner for char, owner in zip(part, owned, strict=True) for _ in char.encode()]
         found += _owners(pieces, by_byte, -extra)
-    # Of several BOS one is left, and where there was none one was put.
+    # `ChatPrompts.encode` reduces several BOS to one, and adds a missing one.
     bos = sum(1 for _ in takewhile(lambda i: i == tokenizer.bos_id, ids))
     return [TEMPLATE_ROLE] * bos + found[len(found) - len(ids) + bos :]
 
 
 def _owners(pieces: Sequence[bytes], by_byte: Sequence[str], at: int) -> Iterator[str]:
-    """The role of each piece, of which the first begins at a byte that may lie before the first one."""
+    """The role of each piece; the first piece begins at byte `at`, which may be negative."""
     for piece in pieces:
         owned = by_byte[max(at, 0) : at + len(piece)]
         at += len(piece)

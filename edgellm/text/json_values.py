@@ -1,15 +1,15 @@
-"""Values as JSON can hold them."""
+"""Values that JSON can represent."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
-from edgellm.text.surrogates import without_surrogates
+from edgellm.text.utf8 import replace_surrogates
 
 
 def json_value(value: Any, name: str) -> Any:
-    """A copy of `value` for JSON. Raises OptionError, which names the option, for what JSON does not have."""
+    """A copy of `value` for JSON. Raises OptionError, with the option's name, for a value that JSON does not have."""
     try:
         return _json_value(value)
     except _UnfitError as error:
@@ -20,12 +20,12 @@ def json_value(value: Any, name: str) -> Any:
 
 
 class _UnfitError(Exception):
-    """A value that JSON does not have."""
+    """A value that JSON cannot represent."""
 
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, str):
-        return without_surrogates(value)
+        return replace_surrogates(value)
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int) and value.bit_length() < 1024:
@@ -39,5 +39,5 @@ def _json_value(value: Any) -> Any:
 
 def _key(key: Any) -> str:
     if isinstance(key, str):
-        return without_surrogates(key)
+        return replace_surrogates(key)
     raise _UnfitError(f"{type(key).__name__} as key")

@@ -1,14 +1,14 @@
-"""How each named pre-tokenizer cuts text into words before byte-level BPE merges inside them.
+"""Pre-tokenizers by name: how text is split into words before byte-level BPE merges inside of them.
 
-The names are values of `tokenizer.ggml.pre`. A new one is one entry here; reading and writing models share
-the table, and a new file gets the first name of its kind.
+The names are values of `tokenizer.ggml.pre`. A new name is one entry in the table below. Opening and converting models
+share the table; a converted file gets the first name of its kind.
 
-The expressions are those of the tokenizer.json that each model was published with, for the library that
-tokenizer.json is written for. llama.cpp, which gave the names, has approximations of some: in its `tekken` and
-`gpt-4o` a combining mark ends a word, so that it reads the scripts of India otherwise than the models were trained.
+The regular expressions are those of the tokenizer.json that each model was published with, for the library that reads
+tokenizer.json. llama.cpp, which introduced the names, approximates some of them: in its `tekken` and `gpt-4o` a
+combining mark ends a word, so it splits Indic scripts differently from the training data.
 
-Falcon's cuts are written as one expression each, though its tokenizer.json names classes of characters: the
-punctuation that Unicode has got since version 8 may be cut otherwise.
+Falcon's splits are each written as one expression, though its tokenizer.json names classes of characters: punctuation
+that Unicode has added since version 8 may be split differently.
 """
 
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from edgellm.fmt import printable
 
 
 class PreTokenizer(NamedTuple):
-    """Patterns that each cut out their matches in turn, and what else comes with the name.
+    """The patterns of a pre-tokenizer, each applied in turn to split off its matches, and related settings.
 
-    `ignore_merges`: a word that is a token is taken whole, whatever the merges say.
-    `add_bos`: what holds when the file has no `tokenizer.ggml.add_bos_token`.
-    `nfc`: text is composed (Unicode's form NFC) before it is cut.
+    `ignore_merges`: a word that is a token becomes that token, whatever the merges say.
+    `add_bos`: the default for files without `tokenizer.ggml.add_bos_token`.
+    `nfc`: text is normalized to Unicode NFC before it is split.
     """
 
     patterns: tuple[str, ...]
@@ -54,8 +54,8 @@ _GPT4O = (
     rf"|\p{{N}}{{1,3}}|{_MARKS}|{_REST}"
 )
 
-# From the tokenizer.json of DeepSeek LLM, Coder and V3. Escaped, since some of these letters have look-alikes that
-# editors put in their place.
+# From the tokenizer.json of DeepSeek LLM, Coder and V3. Escaped, since editors replace some of these letters with
+# look-alikes.
 _CASED = (
     "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373"
     "\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f"
@@ -85,7 +85,7 @@ _DEEPSEEK3 = (
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_REST}",
 )
 
-# From the tokenizer.json of Falcon; the default is what llama.cpp made of it for models it did not know.
+# From the tokenizer.json of Falcon; llama.cpp uses the default, a variant of it, for unknown models.
 _FALCON = (r"[\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]")
 _DEFAULT = (r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]")
 
@@ -118,8 +118,8 @@ _KINDS: tuple[tuple[str, PreTokenizer], ...] = (
 PRE_TOKENIZERS = {name: rules for names, rules in _KINDS for name in names.split()}
 
 
-def chosen(path: str, named: str, pre: str | None) -> PreTokenizer:
-    """The rules of the name `pre` if a person gave one, or else of the one that the file names.
+def select_pre_tokenizer(path: str, named: str, pre: str | None) -> PreTokenizer:
+    """The pre-tokenizer `pre` if it is given, or else `named`, which the file names.
 
     Raises OptionError for a bad `pre`, UnsupportedModelError for a bad name in the file at `path`.
     """

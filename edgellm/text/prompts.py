@@ -1,16 +1,17 @@
-"""Conversations to the ids of a prompt: a tokenizer with a chat template."""
+"""Prompts of conversations: a chat template and a tokenizer together."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.rendered import Rendered
+from edgellm.text.rendered_prompt import RenderedPrompt
+from edgellm.text.special_tokens import Span
 from edgellm.text.template import ChatTemplate, Message
-from edgellm.text.tokenizer import Span, Tokenizer
+from edgellm.text.tokenizer import Tokenizer
 
-_REMEMBERED = 2048
-"""Texts between control tokens whose ids are kept: a conversation comes again with every turn."""
+_CACHED_TEXTS = 2048
+"""Texts between control tokens whose ids are cached: every turn encodes the whole conversation again."""
 
 
 def own_template(model: str, source: str | None) -> str:
@@ -24,38 +25,39 @@ def own_template(model: str, source: str | None) -> str:
 
 
 def template_for(tokenizer: Tokenizer, source: str) -> ChatTemplate:
-    """A chat template that knows BOS and EOS as the tokenizer writes them. Raises EdgeLLMError if it is not valid."""
+    """A chat template that is given the texts of BOS and EOS. Raises EdgeLLMError if it is not valid."""
     ids = (tokenizer.bos_id, tokenizer.eos_id)
     bos, eos = ("" if i is None else tokenizer.token_bytes(i, special=True).decode(errors="replace") for i in ids)
     return ChatTemplate(source, bos, eos)
 
 
 class ChatPrompts:
-    """Makes the prompts of conversations.
+    """Renders conversations and encodes them.
 
-    Only the template's own text makes control tokens: one that has a character of the messages or `args` in it is text.
+    Only the template's own text becomes control tokens. A control text with a character of a message or of a template
+    argument in it is encoded as plain text.
     """
 
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
         self.tokenizer, self.template = tokenizer, template
-        self._encoded = lru_cache(_REMEMBERED)(lambda text: tuple(tokenizer.encode_parts([text])))
+        self._encoded = lru_cache(_CACHED_TEXTS)(lambda text: tuple(tokenizer.encode_parts([text])))
 
     def ids(self, messages: Sequence[Message], begun: str = "", /, **args: Any) -> list[int]:
-        """The ids of a conversation in the template, with one BOS if the model wants one.
+        """The ids of a conversation in the template, with one BOS if the model asks for it.
 
-        `begun` is what the reply begins with; like messages it makes no control token. Raises EdgeLLMError when the
-        template fails.
+        `begun` is the beginning of the reply; like messages, it never becomes a control token. Raises EdgeLLMError if
+        the template fails.
         """
         rendered = self.template.render(messages, **args).followed_by(begun)
         return self.encode(rendered.text, self.spans(rendered))
 
-    def spans(self, rendered: Rendered) -> list[Span]:
-        """The text cut at its special tokens, with their ids; no two texts come one after the other."""
+    def spans(self, rendered: RenderedPrompt) -> list[Span]:
+        """The text cut at its special tokens, with their ids. Two texts are never adjacent."""
         controls = self.tokenizer.control_texts
-        return self.tokenizer.spans(rendered.text, controls, rendered.own(controls))
+        return self.tokenizer.spans(rendered.text, controls, rendered.masked(controls))
 
     def encode(self, text: str, spans: Sequence[Span]) -> list[int]:
-        """The ids of a text that was cut, with one BOS if the model wants one."""
+        """The ids of a text that was cut by `spans`, with one BOS if the model asks for it."""
         ids: list[int] = []
         for start, end, token in spans:
             ids += self._encoded(text[start:end]) if token is None else [token]

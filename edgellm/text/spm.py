@@ -1,4 +1,4 @@
-"""SentencePiece-style BPE (`tokenizer.ggml.model` = "llama"): the best scored pair merges first.
+"""SentencePiece-style BPE (`tokenizer.ggml.model` = "llama"): the pair with the best score merges first.
 
 After Kudo & Richardson, "SentencePiece" (2018), with the rules of llama.cpp where the two differ.
 """
@@ -11,13 +11,13 @@ from edgellm.text.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 SPACE = "\u2581"
 _BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
-# A run of spaces with the word behind it. No pair merges across the cut unless some token has a space inside.
+# A run of spaces and the word after it. Unless a token has a space inside, no pair merges across these boundaries.
 _WORDS = re.compile(f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+")
 _LONGEST_CACHED = 64
 
 
 class SentencePiece:
-    """Text to ids and back for one vocabulary. Raises ModelFileError for damaged byte tokens."""
+    """Text to ids and back for one vocabulary. Raises ModelFileError for damaged byte tokens and without scores."""
 
     def __init__(self, vocabulary: Vocabulary, unknown: int, space_prefix: bool) -> None:
         self._vocabulary = vocabulary
@@ -32,7 +32,7 @@ class SentencePiece:
         self._cached = lru_cache(1 << 14)(self._merge)
 
     def encode(self, text: str, first: bool) -> list[int]:
-        """Ids of `text` that holds no special token; `first`: it opens the text or follows one."""
+        """The ids of `text`, which has no special token; `first`: it begins the whole text or follows one."""
         if first and self.space_prefix:
             text = " " + text
         text = text.replace(" ", SPACE)
@@ -42,7 +42,7 @@ class SentencePiece:
         return ids
 
     def piece(self, token: int) -> bytes:
-        """The bytes that token stands for."""
+        """The bytes of a token; empty for control and unknown tokens."""
         kind = self._vocabulary.types[token]
         if kind in (NORMAL, USER_DEFINED):
             return self._vocabulary.texts[token].replace(SPACE.encode(), b" ")
@@ -60,14 +60,14 @@ class SentencePiece:
         return found
 
     def _matchable(self) -> dict[str, int]:
-        """Ids by text; control, unknown and byte tokens are never made out of plain text."""
+        """Ids by text, without control, unknown and byte tokens: plain text never becomes one of those."""
         return self._vocabulary.ids_by_text("surrogateescape", CONTROL, UNKNOWN, BYTE)
 
     def _merge(self, text: str) -> tuple[int, ...]:
-        """Ids of `text`, in O(n log n).
+        """The ids of `text`, in O(n log n).
 
-        A symbol is known by where it starts: `end[start]` is where it ends, 0 when it was merged away;
-        `before[start]` is where its left neighbour starts.
+        A symbol is identified by its start: `end[start]` is its end, 0 once it was merged into its left neighbour;
+        `before[start]` is the start of its left neighbour.
         """
         n = len(text)
         end, before = list(range(1, n + 1)), list(range(-1, n - 1))
@@ -77,7 +77,7 @@ class SentencePiece:
             _, left, stop = heappop(queue)
             right = end[left]
             if not right or right == n or end[right] != stop:
-                continue  # one of the two has changed since
+                continue  # one of the two symbols has changed since
             end[left], end[right] = stop, 0
             if stop < n:
                 before[stop] = left
@@ -87,14 +87,14 @@ class SentencePiece:
         return tuple(i for start in range(n) if end[start] for i in self._symbol(text[start : end[start]]))
 
     def _pair(self, text: str, start: int, stop: int) -> tuple[float, int, int] | None:
-        """The place in the queue of text[start:stop] as one token; None if there is no such token."""
+        """The queue entry for merging text[start:stop] into one token; None if there is no such token."""
         if stop - start > self._longest:
             return None
         token = self._ids.get(text[start:stop])
         return None if token is None else (-self._scores[token], start, stop)
 
     def _symbol(self, symbol: str) -> list[int]:
-        """The token of a symbol, else those of its bytes, else the unknown token."""
+        """The token of a symbol, or else those of its bytes, or else the unknown token."""
         if symbol in self._ids:
             return [self._ids[symbol]]
         data = symbol.encode()

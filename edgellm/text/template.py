@@ -1,4 +1,4 @@
-"""Chat templates: messages to the text that a model was trained on."""
+"""Chat templates: messages in, the text of a prompt out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,9 +9,9 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from edgellm.system.text_input import decode_utf8
 from edgellm.text.json_values import json_value
-from edgellm.text.rendered import Rendered
+from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.rendering.renderer import RefusedError, renderer
-from edgellm.text.surrogates import without_surrogates
+from edgellm.text.utf8 import replace_surrogates
 
 T = TypeVar("T")
 Message = Mapping[str, Any]
@@ -32,7 +32,7 @@ def built_in_names() -> list[str]:
 def template_source(name_or_path: str) -> str:
     """The Jinja2 source of the built-in template of that name, or else of the file at that path.
 
-    Raises OptionError, which lists the names, if there is neither, or if the file is no UTF-8 text.
+    Raises OptionError, which lists the names, if neither exists, or if the file is not UTF-8 text.
     """
     known = _built_in()
     try:
@@ -46,9 +46,9 @@ def template_source(name_or_path: str) -> str:
 
 
 def named_source(name_or_source: str) -> str:
-    """The Jinja2 source of the built-in template of that name; what has a brace in it is source itself.
+    """The Jinja2 source of the built-in template of that name; a text with a brace is the source itself.
 
-    Raises OptionError, which lists the names, for another name: what is the same text for all messages is a slip.
+    Raises OptionError, which lists the names, for another name: as source it would give the same text for all messages.
     """
     if "{" in name_or_source:
         return name_or_source
@@ -59,9 +59,9 @@ def named_source(name_or_source: str) -> str:
 
 
 class ChatTemplate:
-    """A Jinja2 chat template, compiled; `bos` and `eos` are what it knows as bos_token and eos_token.
+    """A Jinja2 chat template. `bos` and `eos` are the values of bos_token and eos_token in it.
 
-    Raises EdgeLLMError, in one line, for a template that is not valid.
+    Raises EdgeLLMError, in one line, if the template is not valid.
     """
 
     def __init__(self, source: str, bos: str, eos: str) -> None:
@@ -69,25 +69,25 @@ class ChatTemplate:
         self._stopped = Event()
         if len(source) > _LONGEST_SOURCE:
             raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
-        self._source = without_surrogates(source)
+        self._source = replace_surrogates(source)
         self.names: frozenset[str] = self._ask(lambda reply: frozenset(map(str, reply["names"])))
-        """The names that it may look up in what it is given, such as `messages` and `enable_thinking`."""
+        """The variables that the template reads, such as `messages` and `enable_thinking`."""
 
-    def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> Rendered:
-        """The prompt as text. `args` are further names for the template, such as `tools`: what JSON can hold.
+    def render(self, messages: Sequence[Message], /, add_generation_prompt: bool = True, **args: Any) -> RenderedPrompt:
+        """The rendered prompt. `args` are further variables, such as `tools`, with values that JSON can represent.
 
-        Raises OptionError for other arguments, and EdgeLLMError when the template refuses the messages, fails, or takes
-        too much time or memory.
+        Raises OptionError for other values, and EdgeLLMError if the template rejects the messages, fails, or takes too
+        much time or memory.
         """
         args = json_value({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
-        return self._ask(Rendered.from_reply, own=self._own, args=args, messages=json_value(messages, "messages"))
+        return self._ask(RenderedPrompt.from_reply, own=self._own, args=args, messages=json_value(messages, "messages"))
 
     def stop(self) -> None:
-        """Have what is rendered now, and what is to be until `resume`, fail at once; from any thread."""
+        """Make the current rendering, and all until `resume`, fail at once. Any thread may call it."""
         renderer.stop(self._stopped)
 
     def resume(self) -> None:
-        """Forget an earlier `stop`."""
+        """Undo an earlier `stop`."""
         self._stopped.clear()
 
     def _ask(self, read: Callable[[Any], T], **request: Any) -> T:
@@ -101,7 +101,7 @@ class ChatTemplate:
 
 
 def check_messages(messages: Sequence[Message]) -> None:
-    """Raises EdgeLLMError unless these are messages of text."""
+    """Raises EdgeLLMError unless each message is a mapping with text as role and content."""
     for number, message in enumerate(messages, 1):
         texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
         if not texts or not all(isinstance(text, str) for text in texts):

@@ -1,4 +1,4 @@
-"""The tokens of a GGUF file: their texts, types and the ids with a role, all checked.
+"""The vocabulary of a GGUF file: token texts, types and special ids, all checked.
 
 Keys and type numbers are those of the GGUF specification (ggml/docs/gguf.md, "Tokenizer").
 """
@@ -13,8 +13,8 @@ from edgellm.gguf.values import NO_TOKEN
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
-# Files in the wild type these as plain tokens too, and often name only one of them as the end. The last three end
-# what is written between two parts of a file.
+# Texts of tokens that end a generation. Published files often give these tokens the type of plain ones, and name only
+# one of them as EOS. The last three end text that is filled in between two parts of a file.
 END_TEXTS = frozenset(
     b"<|eot_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> _<EOT> <|end_of_text|> "
     b"<end_of_utterance> <|return|> <|call|> <|endofprompt|> <|fim_pad|> <|repo_name|> <|file_sep|>".split()
@@ -23,13 +23,13 @@ _CONTROL_TEXTS = END_TEXTS | frozenset(b"<|fim_prefix|> <|fim_suffix|> <|fim_mid
 _END_ROLES = ("eos", "eot", "eom")
 
 ENDS_KEY = "tokenizer.ggml.eos_token_ids"
-"""All ids that end a reply, where a model's makers name several. No part of the GGUF specification; ollama reads it."""
+"""All ids that end a reply, if the model's makers name several. Not in the GGUF specification; ollama reads it."""
 
 
 class Vocabulary:
-    """Token texts as bytes, types and role ids of an open file; it holds no view of the map.
+    """Token texts (bytes), types and special ids of an open file, copied: the file may be closed afterwards.
 
-    Raises ModelFileError when an array is missing or of another length, or an id is out of range.
+    Raises ModelFileError if an array is missing or has the wrong length, or if an id is out of range.
     """
 
     def __init__(self, file: GGUFFile) -> None:
@@ -45,11 +45,11 @@ class Vocabulary:
         return len(self.texts)
 
     def fail(self, problem: str) -> NoReturn:
-        """Raise ModelFileError about the file."""
+        """Raise ModelFileError with the name of the file."""
         self._file.fail(f"{problem}; get another conversion of the model")
 
     def numbers(self, name: str, kind: type[float]) -> list[float] | None:
-        """The array `tokenizer.ggml.NAME`, one number for each token; None when the file has none."""
+        """The array `tokenizer.ggml.NAME`, one number for each token; None if the file has none."""
         key = f"tokenizer.ggml.{name}"
         array = self._file.get_array(key, kind, None)
         if array is None:
@@ -60,8 +60,8 @@ class Vocabulary:
         return values
 
     def role(self, role: str, default: int | None = None) -> int | None:
-        """The id of `tokenizer.ggml.ROLE_token_id`, None if it says that there is none; without that key `default`, if
-        there is such a token."""
+        """The id in `tokenizer.ggml.ROLE_token_id`, None if the key means "no token". If the key is missing: `default`,
+        if the vocabulary has that id, else None."""
         key = f"tokenizer.ggml.{role}_token_id"
         found = self._file.get_int(key, None)
         if found in NO_TOKEN:
@@ -72,23 +72,23 @@ class Vocabulary:
             self.fail(f"{key} is {found}, outside the {len(self)} tokens")
         return found
 
-    def ends(self, eos: int | None) -> frozenset[int]:
-        """Every id that ends a generation: those the file lists, those with an ending role or a known ending text."""
+    def eog_ids(self, eos: int | None) -> frozenset[int]:
+        """All ids that end a generation: those the file lists, EOS, EOT and EOM, and those with a text of END_TEXTS."""
         known = {text: i for text, i in self._known.items() if text in END_TEXTS}
         if b"<|return|>" in known and b"<|call|>" in known:
-            known.pop(b"<|end|>", None)  # in this dialect it ends a message, and the reply goes on
+            known.pop(b"<|end|>", None)  # with these two, <|end|> ends a message, and the reply continues
         roles = (eos, *(self.role(name) for name in _END_ROLES))
         array = self._file.hint(ENDS_KEY, np.ndarray)
         listed = [] if array is None or array.dtype.kind not in "iu" else array.tolist()
-        in_range = {i for i in listed if 0 <= i < len(self)}  # others nothing can generate
+        in_range = {i for i in listed if 0 <= i < len(self)}  # other ids cannot be generated
         return frozenset(known.values()) | {i for i in roles if i is not None} | in_range
 
     def of_type(self, *types: int) -> list[int]:
-        """The ids of the tokens of these types, in order; NORMAL is none of them."""
+        """The ids of the tokens of these types, in order. NORMAL is not supported."""
         return [i for i in self._special if self.types[i] in types]
 
     def ids_by_text(self, errors: str, *hidden: int) -> dict[str, int]:
-        """Ids by text, as `errors` decodes it, but for the tokens of `hidden` types and those without a text."""
+        """Ids by text, decoded with `errors`, without the tokens of `hidden` types and those with an empty text."""
         kept = [kind not in hidden for kind in self.types]
         texts = map(bytes.decode, self.texts, repeat("utf-8"), repeat(errors))
         ids = dict(compress(zip(texts, range(len(self)), strict=True), kept))
@@ -96,7 +96,7 @@ class Vocabulary:
         return ids
 
     def _read_types(self) -> list[int]:
-        """A type for each token; a known one is a control token whatever the file says."""
+        """The type of each token. Tokens with a known control text are control tokens, whatever the file says."""
         types = cast(list[int], self.numbers("token_type", int)) or [NORMAL] * len(self)
         for i in self._known.values():
             types[i] = CONTROL

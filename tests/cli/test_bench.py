@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 from edgellm import OptionError, cli
 from edgellm.arch import describe
-from edgellm.bench import limits, peer, rounds
+from edgellm.bench import baseline, machine_limits, rounds, setup
 from edgellm.cli.bench import command
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
-from edgellm.perf.roofline import Traffic
+from edgellm.perf.roofline import Roofline
 from support.model_file import ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
@@ -27,8 +27,8 @@ Bench = Callable[..., Result]
 
 
 @pytest.fixture
-def kept() -> list[tuple[int, dict[str, float]]]:
-    """What was kept of the machine's speeds."""
+def saved() -> list[tuple[int, dict[str, float]]]:
+    """What was saved of the machine's speeds."""
     return []
 
 
@@ -39,9 +39,9 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     class Share:
         def __init__(self, threads: int) -> None:
-            self.watched, self.undisturbed = nullcontext, told.pop(0) if told else True
+            self.recording, self.undisturbed = nullcontext, told.pop(0) if told else True
 
-    monkeypatch.setattr(limits, "CPUShare", Share)
+    monkeypatch.setattr(machine_limits, "CPUShare", Share)
     return told
 
 
@@ -49,25 +49,25 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def bench(
     model_file: ModelFile,
     monkeypatch: pytest.MonkeyPatch,
-    kept: list[tuple[int, dict[str, float]]],
+    saved: list[tuple[int, dict[str, float]]],
     undisturbed: list[bool],
 ) -> Bench:
     """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes a second around its turns."""
     measured = cycle([2e9] * 5 + [6e9] * 5 + [1e9] * 10 + [3e9] * 5 + [6e9] * 5)
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(measured)))
-    monkeypatch.setattr(limits, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(lambda: next(measured)))
+    monkeypatch.setattr(machine_limits, "int8_peak", lambda threads: 7e9)
     products = cycle([8e9, 1e9, 2e9])
     monkeypatch.setattr(
-        rounds,
-        "weight_products",
+        setup,
+        "matmul_benchmark",
         lambda threads, formats, progress: nullcontext(lambda: {name: next(products) for name in formats}),
     )
-    monkeypatch.setattr(limits, "keep", lambda *what: kept.append(what))
+    monkeypatch.setattr(machine_limits, "save_profile", lambda *what: saved.append(what))
     path = str(model_file(**TINY))
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
 
 
-def test_json(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
+def test_json(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     done = bench(*SHORT, "--rounds", 3, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -79,26 +79,26 @@ def test_json(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
     facts = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16", "bandwidth": 3e9, "int8_peak": 7e9}
     assert {name: found[name] for name in facts} == facts
     assert (found["against"], len(found["runs"])) == (None, 1)
-    assert kept == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # the medians of all rounds, and of all reads
+    assert saved == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # the medians of all rounds, and of all reads
 
 
-def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, kept: list[tuple[int, dict[str, float]]]) -> None:
+def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     bench(*SHORT, "--rounds", 2)
-    assert kept == []
+    assert saved == []
     bench(*SHORT, "--rounds", 3)
-    assert len(kept) == 1
+    assert len(saved) == 1
 
 
 def test_rounds_beside_another_program_are_told_and_not_kept(
-    bench: Bench, kept: list[tuple[int, dict[str, float]]], undisturbed: list[bool]
+    bench: Bench, saved: list[tuple[int, dict[str, float]]], undisturbed: list[bool]
 ) -> None:
     said = "another program took the CPU in {} of 4 rounds; measure again without it"
     undisturbed += [False, True, True, False]
     assert said.format(2) in bench(*SHORT, "--rounds", 4).stdout.splitlines()
-    assert kept == []
+    assert saved == []
     undisturbed += [False, True, True, True]
     assert said.format(1) in bench(*SHORT, "--rounds", 4).stdout.splitlines()
-    assert kept == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # of the last three
+    assert saved == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # of the last three
     found = json.loads(bench(*SHORT, "--json").stdout)
     assert found["rounds"]["undisturbed"] == [True, True]
     assert "another program" not in bench(*SHORT).stdout
@@ -108,12 +108,12 @@ def test_the_memory_is_held_from_the_first_round_to_the_last(bench: Bench, monke
     order: list[str] = []
 
     @contextmanager
-    def memory_reads(threads: int, progress: object) -> Iterator[Callable[[], float]]:
+    def memory_benchmark(threads: int, progress: object) -> Iterator[Callable[[], float]]:
         order.append("taken")
         yield lambda: [1e9, order.append("read")][0]
         order.append("given back")
 
-    monkeypatch.setattr(rounds, "memory_reads", memory_reads)
+    monkeypatch.setattr(setup, "memory_benchmark", memory_benchmark)
     bench(*SHORT, "--rounds", 2)
     assert order == ["taken", *["read"] * 20, "given back"]
 
@@ -131,8 +131,8 @@ def test_a_run_for_each_number_of_threads(bench: Bench) -> None:
     assert found["decode"] == found["runs"][1]["decode"]
 
 
-@pytest.mark.skipif(not peer.find_spec("llama_cpp"), reason="needs llama-cpp-python, the peer")
-def test_against_the_peer(bench: Bench) -> None:
+@pytest.mark.skipif(not baseline.find_spec("llama_cpp"), reason="needs llama-cpp-python, the baseline")
+def test_against_the_baseline(bench: Bench) -> None:
     done = bench(*SHORT, "--against", "llama.cpp", "--parallel", 3, "-d", 30, "--json")
     found = json.loads(done.stdout)
     other = found["against"]
@@ -180,16 +180,16 @@ def test_sides_take_turns_between_looks_at_what_limits_them(
         order.append(f"{name} starts")
         return 1.0
 
-    monkeypatch.setattr(rounds, "Load", lambda *args: Recorder("edgellm", order))
-    monkeypatch.setattr(rounds, "open_peer", lambda *args: Recorder("llama.cpp", order))
-    monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
-    monkeypatch.setattr(limits, "int8_peak", noted("int8", 1.0))
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(noted("memory", 1.0)))
-    monkeypatch.setattr(limits, "_READS", 1)
-    monkeypatch.setattr(rounds, "TURN_BYTES", 0)
-    monkeypatch.setattr(rounds.Bench, "_cold", start_cold)
+    monkeypatch.setattr(setup, "Workload", lambda *args: Recorder("edgellm", order))
+    monkeypatch.setattr(setup, "open_baseline", lambda *args: Recorder("llama.cpp", order))
+    monkeypatch.setattr(setup, "warm_up", lambda *args: None)
+    monkeypatch.setattr(machine_limits, "int8_peak", noted("int8", 1.0))
+    monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(noted("memory", 1.0)))
+    monkeypatch.setattr(machine_limits, "_READS", 1)
+    monkeypatch.setattr(rounds, "SLICE_BYTES", 0)
+    monkeypatch.setattr(rounds.Bench, "_cold_start", start_cold)
     monkeypatch.setattr(rounds, "_REST_S", 0)
-    monkeypatch.setattr(peer, "check_peer", lambda: None)
+    monkeypatch.setattr(baseline, "check_baseline", lambda: None)
     options = ("-p", 20, "-n", 40, "--rounds", 4, "--json")
     found = json.loads(bench(*options, "--against", "llama.cpp").stdout)
 
@@ -210,7 +210,7 @@ def test_sides_take_turns_between_looks_at_what_limits_them(
     turns = [f"edgellm writes {done}" for done in ("13 after 0", "13 after 13", "14 after 26")]
     assert [each for each in order if "writes" in each] == turns * 4
     order.clear()
-    monkeypatch.setattr(rounds, "TURN_BYTES", 1 << 30)  # far more than all steps of this model read
+    monkeypatch.setattr(rounds, "SLICE_BYTES", 1 << 30)  # far more than all steps of this model read
     bench(*options)
     assert [each for each in order if "writes" in each] == ["edgellm writes 40 after 0"] * 4
 
@@ -221,16 +221,16 @@ def test_what_reads_as_fast_as_the_memory_is_read_has_an_mbu_of_1(
     before, after = [4e9, 1e9, 2e9, 5e9, 3e9], [8e9, 1e9, 1e9, 2e9, 6e9]
     reads = cycle(before + after)
     with GGUFFile.open(model_file(**TINY)) as file:
-        step_bytes = Traffic.of(describe(file), "f16").per_token(4.5)  # tokens before those of the steps: 0 to 9
+        step_bytes = Roofline.of(describe(file), "f16").bytes_per_token(4.5)  # tokens before those of the steps: 0 to 9
 
     class Reader(Recorder):
         def decode(self, n: int, before_them: int = 0) -> float:
             assert n == len(before + after)
             return sum(step_bytes / speed for speed in before + after)
 
-    monkeypatch.setattr(rounds, "Load", lambda *args: Reader("edgellm", []))
-    monkeypatch.setattr(rounds, "warm_up", lambda *args: None)
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(reads)))
+    monkeypatch.setattr(setup, "Workload", lambda *args: Reader("edgellm", []))
+    monkeypatch.setattr(setup, "warm_up", lambda *args: None)
+    monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(lambda: next(reads)))
     found = json.loads(bench("-p", 0, "-n", 10, "--rounds", 1, "--json").stdout)
     assert found["decode"]["mbu"] == pytest.approx(1)
     assert found["bandwidth"] == pytest.approx(harmonic_mean(before + after))
@@ -238,7 +238,7 @@ def test_what_reads_as_fast_as_the_memory_is_read_has_an_mbu_of_1(
 
 def test_without_decoding_the_bandwidth_is_that_of_five_reads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = cycle([4e9, 1e9, 2e9, 5e9, 3e9])
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: next(reads)))
+    monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(lambda: next(reads)))
     found = json.loads(bench(*SHORT, "-n", 0, "--json").stdout)
     assert found["bandwidth"] == pytest.approx(5 / (1 / 4e9 + 1 / 1e9 + 1 / 2e9 + 1 / 5e9 + 1 / 3e9))
 
@@ -250,7 +250,7 @@ def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pyt
         calls.append(segments)
         return forward(self, segments)
 
-    class Watch:
+    class DeviceCounters:
         on_gpu = True
 
         def __init__(self, engine: object) -> None: ...
@@ -263,7 +263,7 @@ def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pyt
             return []
 
     monkeypatch.setattr(NativeEngine, "forward", counted)
-    monkeypatch.setattr(rounds, "Watch", Watch)
+    monkeypatch.setattr(rounds, "DeviceCounters", DeviceCounters)
     monkeypatch.setattr(rounds, "_BUSY_S", 0)
     bench(*SHORT, "--rounds", 1, "--json")
     assert seen == [(1, 1), (7, 7)]
@@ -278,8 +278,8 @@ def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.Mo
             return speed
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(read))
-    monkeypatch.setattr(limits, "_READS", 1)
+    monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(read))
+    monkeypatch.setattr(machine_limits, "_READS", 1)
     done = bench(*SHORT, "--json")
     assert done.exit_code == 130
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
@@ -289,7 +289,7 @@ def test_ctrl_c_while_it_warms_up_is_told(bench: Bench, monkeypatch: pytest.Monk
     def warming_up(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds, "opened", warming_up)
+    monkeypatch.setattr(setup, "open_bench", warming_up)
     done = bench(*SHORT)
     assert (done.exit_code, done.stdout, done.stderr) == (
         130,

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.arch import describe
-from edgellm.bench import limits, rounds
+from edgellm.bench import machine_limits, rounds, setup
 from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
@@ -179,11 +179,11 @@ def test_the_list_of_devices() -> None:
 
 def test_stats_and_bench_tell_the_devices(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     name = adapter().name
-    monkeypatch.setattr(rounds, "memory_reads", lambda threads, progress: nullcontext(lambda: 2e9))
-    monkeypatch.setattr(limits, "int8_peak", lambda threads: 7e9)
-    monkeypatch.setattr(limits, "keep", lambda *what: None)
+    monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(lambda: 2e9))
+    monkeypatch.setattr(machine_limits, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(machine_limits, "save_profile", lambda *what: None)
     monkeypatch.setattr(rounds, "_BUSY_S", 0.1)
-    monkeypatch.setattr(rounds, "cold_start", lambda *what: 1.0)
+    monkeypatch.setattr(rounds, "time_cold_start", lambda *what: 1.0)
     path = str(model_file(**TINY))
     given = [path, "-p", "20", "-n", "4", "--rounds", "1", "--threads", "1", "--gpu-layers", "1"]
     cpu, gpu = json.loads(CliRunner().invoke(bench, [*given, "--json"]).stdout)["devices"]["decode"]

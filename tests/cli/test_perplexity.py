@@ -17,7 +17,7 @@ import edgellm.perplexity
 from edgellm import Model, cli
 from edgellm.cli.perplexity import command
 from edgellm.perplexity import compare, perplexity
-from edgellm.perplexity.windows import scored
+from edgellm.perplexity.windows import evaluate_windows
 from support.model_file import ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
@@ -127,13 +127,13 @@ def test_a_terminal_without_the_sign(model_file: ModelFile, text_file: Path) -> 
 @pytest.mark.parametrize("complete", [0, 2])
 def test_ctrl_c_shows_what_is_known(score: Score, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
     def interrupted(*args: Any) -> Iterator[Any]:
-        windows = scored(*args)
+        windows = evaluate_windows(*args)
         for _ in range(complete):
             yield next(windows)
         raise KeyboardInterrupt
 
     whole = json.loads(score("--json").stdout)
-    monkeypatch.setattr(edgellm.perplexity, "scored", interrupted)
+    monkeypatch.setattr(edgellm.perplexity.evaluate, "evaluate_windows", interrupted)
     done = score("--json")
     assert done.exit_code == 130
     found = json.loads(done.stdout) if complete else {}

@@ -17,12 +17,12 @@ from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
-from edgellm.perf import bandwidth as measuring
+from edgellm.perf import bandwidth
 from edgellm.perf import plan as plans
-from edgellm.perf.bandwidth import Measured
-from edgellm.perf.machine_profile import MEMORY, keep, kept
+from edgellm.perf.bandwidth import Measurement
+from edgellm.perf.machine_profile import MEMORY, load_profile, save_profile
 from edgellm.perf.plan import make_plan
-from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.perf.roofline import Roofline, decode_tps
 from support.model_file import ModelFile
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
@@ -97,16 +97,16 @@ def test_what_options_change(path: Path) -> None:
 
 
 def test_kept_speeds_tell_what_to_expect(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "measure", no_measuring)
-    keep(2, {MEMORY: 3e10, "F32": 4e10, "Q4_K": 5e10})
+    monkeypatch.setattr(bandwidth, "measure", no_measuring)
+    save_profile(2, {MEMORY: 3e10, "F32": 4e10, "Q4_K": 5e10})
     found = json.loads(run(path, "--json", "--threads", 2, "--ctx", 256, "--gpu-layers", 0).stdout)
     with GGUFFile.open(path) as file:
-        traffic = Traffic.of(describe(file), "f16")
+        roofline = Roofline.of(describe(file), "f16")
     assert (found["ctx"], found["threads"], found["kv_type"], found["fits"]) == (256, 2, "f16", True)
     assert (found["bandwidth"], found["arithmetic"]) == (3e10, pytest.approx(4e10))
     assert found["decode"] == {
-        "tps": pytest.approx(decode_tps(traffic, 2, kept(2), 2)),
-        "tps_full": pytest.approx(decode_tps(traffic, 2, kept(2), 2, 255)),
+        "tps": pytest.approx(decode_tps(roofline, 2, load_profile(2), 2)),
+        "tps_full": pytest.approx(decode_tps(roofline, 2, load_profile(2), 2, 255)),
     }
     parts = ["weights", "kv_cache", "activations", "scratch"]
     assert list(found["memory"]) == [*parts, "total", "available"]
@@ -116,36 +116,36 @@ def test_kept_speeds_tell_what_to_expect(path: Path, monkeypatch: pytest.MonkeyP
 def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measure(threads: int, wanted: list[str], progress: object) -> Measured:
+    def measure(threads: int, wanted: list[str], progress: object) -> Measurement:
         asked.append((threads, wanted))
-        return Measured({name: SPEEDS[name] for name in wanted}, undisturbed=True)
+        return Measurement({name: SPEEDS[name] for name in wanted}, undisturbed=True)
 
-    monkeypatch.setattr(measuring, "measure", measure)
-    keep(2, {MEMORY: 1e10})
+    monkeypatch.setattr(bandwidth, "measure", measure)
+    save_profile(2, {MEMORY: 1e10})
     found = [json.loads(run(path, "--json", "--threads", threads).stdout) for threads in (3, 3, 2)]
     assert asked == [(3, [MEMORY, "F32"]), (2, ["F32"])]
-    assert kept(2) == kept(3) == SPEEDS
+    assert load_profile(2) == load_profile(3) == SPEEDS
     assert found[0]["decode"] == found[1]["decode"] == found[2]["decode"]
     assert (found[0]["bandwidth"], found[0]["arithmetic"]) == (1e10, pytest.approx(2e10))
 
 
 def test_memory_is_told_before_anything_is_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(threads: int, wanted: list[str], progress: Callable[[int, int], None]) -> Measured:
+    def interrupted(threads: int, wanted: list[str], progress: Callable[[int, int], None]) -> Measurement:
         progress(0, 2)
         progress(2, 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "measure", interrupted)
+    monkeypatch.setattr(bandwidth, "measure", interrupted)
     result = CliRunner().invoke(command, [str(path)])
     assert result.stdout.splitlines()[-1].startswith("total ")
     assert result.stderr.startswith("compiling 2 kernels for this CPU\n")
-    assert not kept(1)
+    assert not load_profile(1)
 
 
 def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: Measured(SPEEDS, undisturbed=True))
+    monkeypatch.setattr(bandwidth, "measure", lambda threads, wanted, progress: Measurement(SPEEDS, undisturbed=True))
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(
@@ -154,15 +154,15 @@ def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.M
 
 
 def test_speeds_beside_a_busy_program_are_told_but_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: Measured(SPEEDS, undisturbed=False))
+    monkeypatch.setattr(bandwidth, "measure", lambda threads, wanted, progress: Measurement(SPEEDS, undisturbed=False))
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(r"edgellm: note: another program took the CPU .*; plan once more when .*\n", result.stderr)
-    assert not kept(1)
+    assert not load_profile(1)
 
 
 def test_without_speeds_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "measure", no_measuring)
+    monkeypatch.setattr(bandwidth, "measure", no_measuring)
     result = run(path, "--json")
     found = json.loads(result.stdout)
     assert (found["bandwidth"], found["arithmetic"], found["decode"], found["fits"]) == (None, None, None, True)
@@ -171,7 +171,7 @@ def test_without_speeds_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_text(path: Path) -> None:
-    keep(1, SPEEDS)
+    save_profile(1, SPEEDS)
     lines = run(path, "--threads", 1, "--ctx", 64).stdout.splitlines()
     assert [line.split()[0] for line in lines[:6]] == ["memory", "weights", "KV", "activations", "scratch", "total"]
     assert "16.4 kB" in lines[2]  # 64 · CELL
@@ -184,7 +184,7 @@ def test_the_text(path: Path) -> None:
 
 
 def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(1, SPEEDS)
+    save_profile(1, SPEEDS)
     monkeypatch.setattr(plans, "available_memory", lambda: 1000)
     shown = run(path, "--threads", 1)
     assert shown.exit_code == 0
@@ -195,7 +195,7 @@ def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(1, SPEEDS)
+    save_profile(1, SPEEDS)
     with GGUFFile.open(path) as file:
         plan = make_plan(file, LoadOptions(threads=1))
     monkeypatch.setattr(plans, "available_memory", lambda: plan.total - 1)
@@ -255,7 +255,7 @@ def test_info_predicts_where_speeds_are_known(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("edgellm.info.default_threads", lambda _: 3)
     assert decode_of(path) == {"tps": None, "threads": 3}
     assert "`edgellm plan` measures" in CliRunner().invoke(info, [str(path)]).stdout
-    keep(3, SPEEDS)
+    save_profile(3, SPEEDS)
     planned = json.loads(run(path, "--threads", 3, "--json").stdout)["decode"]["tps"]
     assert decode_of(path) == {"tps": planned, "threads": 3}
     assert f"about {planned:,.0f} tokens/s expected with 3 threads" in CliRunner().invoke(info, [str(path)]).stdout

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from edgellm import ContextOverflowError, EdgeLLMError, Model, OptionError
 from edgellm.generate.generation import Generation
 from edgellm.generate.stats import Live
-from edgellm.generate.timing import Meter
-from edgellm.sampling.sampler import likeliest
+from edgellm.generate.timing import RequestTimer
+from edgellm.sampling.sampler import top_logprobs
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_greedy
@@ -97,7 +97,7 @@ def test_a_token_that_cannot_come_is_none_of_the_likeliest(model: Model) -> None
     some = model.generate(PROMPT, logprobs=1000, max_tokens=1).logprobs
     assert some and len(some[0].top_logprobs) == model.tokenizer.n_vocab
     assert sum(math.exp(each.logprob) for each in some[0].top_logprobs) == pytest.approx(1)
-    found = likeliest(np.array([1, -np.inf, 1, 2], np.float32), 9)
+    found = top_logprobs(np.array([1, -np.inf, 1, 2], np.float32), 9)
     assert [i for i, _ in found] == [3, 0, 2]
     assert [math.exp(value) for _, value in found] == pytest.approx(np.exp([2, 1, 1]) / np.exp([2, 1, 1]).sum())
 
@@ -345,7 +345,7 @@ class Clock:
 
 def test_what_a_generation_is_doing(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Model.open(model_path, threads=1) as model:
-        monkeypatch.setattr(model._writer, "meter", lambda: Meter(list, clock=Clock()))
+        monkeypatch.setattr(model._generator, "start_timer", lambda: RequestTimer(list, clock=Clock()))
         n = len(model.tokenizer.encode("z" * 400, add_special=True))
         seen: list[Live] = []
         generation = model.stream("z" * 400, progress=lambda done, total: seen.append(generation.live()), **GREEDY)

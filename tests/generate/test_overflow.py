@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgellm import Chat, ContextOverflowError, Model, OptionError
 from edgellm.engine.protocol import Engine
 from edgellm.generate.generation import Generation
-from edgellm.generate.overflow import Overflow
+from edgellm.generate.overflow import PromptFitter
 from edgellm.generate.session import Session
 from edgellm.sampling import sampler as sampling
 from edgellm.text.template import Message
@@ -47,25 +47,25 @@ turns = st.lists(st.integers(0, 120), min_size=1, max_size=25).filter(lambda len
 def test_whole_turns_are_left_out_as_far_as_needed(lengths: list[int], system: int | None, most: int | None) -> None:
     messages, pinned = talk(lengths, system), int(system is not None)
     whole, room = len(tokens(messages)), min(CTX // 4, CTX // 4 if most is None else most)
-    prompt = Overflow(messages, tokens, SESSION, most).prompt("drop")
-    left = [*messages[:pinned], *messages[pinned + prompt.dropped.messages :]]
+    prompt = PromptFitter(messages, tokens, SESSION, most).prompt("drop")
+    left = [*messages[:pinned], *messages[pinned + prompt.truncation.messages :]]
     assert prompt.ids == tokens(left)
-    assert prompt.dropped.tokens == whole - len(prompt.ids)
+    assert prompt.truncation.tokens == whole - len(prompt.ids)
     assert left[pinned]["role"] == "user"
     if whole + room <= CTX:
-        assert prompt.dropped.tokens == 0
+        assert prompt.truncation.tokens == 0
     else:
         assert len(prompt.ids) + room <= CTX or left[pinned:] == messages[-1:]
         # At most a quarter more than needed, and the turn that the cut is in.
         turn = max(a + b + 2 for a, b in pairwise([*lengths, 0]))
-        assert prompt.dropped.tokens < whole + room - CTX + CTX // 4 + turn
+        assert prompt.truncation.tokens < whole + room - CTX + CTX // 4 + turn
 
 
 def test_the_next_turns_leave_out_the_same() -> None:
     """So that they find what was read in the cache: each prompt goes on from the one before it, but for a few."""
     lengths, before, anew = [20], [0], 0
     for _ in range(200):
-        prompt = Overflow(talk(lengths, 30), tokens, SESSION, None).prompt("drop").ids
+        prompt = PromptFitter(talk(lengths, 30), tokens, SESSION, None).prompt("drop").ids
         anew += before[:-1] != prompt[: len(before) - 1]
         before = prompt
         lengths += [10, 20]
@@ -77,21 +77,21 @@ def test_tools_stay_with_what_they_answer() -> None:
     asked = {"role": "user", "content": "q" * 100}
     call, result = {"role": "assistant", "content": "c" * 90}, {"role": "tool", "content": "r" * 90}
     messages = [*talk([50, 50] * 4), asked, call, result]
-    prompt = Overflow(messages, tokens, SESSION, None).prompt("drop")
+    prompt = PromptFitter(messages, tokens, SESSION, None).prompt("drop")
     assert prompt.ids == tokens([asked, call, result])
 
 
 def test_odd_beginnings() -> None:
     """An assistant who speaks first goes with no turn; several system prompts stay; a last turn always stays."""
     hello = {"role": "assistant", "content": "h" * 120}
-    assert Overflow([hello, *talk([200, 50, 50])], tokens, SESSION, 10).prompt("drop").ids == tokens(
+    assert PromptFitter([hello, *talk([200, 50, 50])], tokens, SESSION, 10).prompt("drop").ids == tokens(
         talk([200, 50, 50])
     )
     two = [*talk([], 10), *talk([], 20)]
-    assert Overflow([*two, *talk([300, 50, 60])], tokens, SESSION, 10).prompt("drop").ids[:30] == tokens(two)[:30]
+    assert PromptFitter([*two, *talk([300, 50, 60])], tokens, SESSION, 10).prompt("drop").ids[:30] == tokens(two)[:30]
     (only,) = talk([390])
-    assert Overflow([only], tokens, SESSION, None).prompt("drop").ids == tokens([only])
-    assert Overflow([result := {"role": "tool", "content": "r" * 390}], tokens, SESSION, 1).prompt(
+    assert PromptFitter([only], tokens, SESSION, None).prompt("drop").ids == tokens([only])
+    assert PromptFitter([result := {"role": "tool", "content": "r" * 390}], tokens, SESSION, 1).prompt(
         "drop"
     ).ids == tokens([result])
 
@@ -100,24 +100,24 @@ def test_odd_beginnings() -> None:
 @settings(deadline=None)
 def test_what_a_reply_goes_on_with(lengths: list[int], system: int, n: int) -> None:
     messages = talk(lengths, system)
-    prompt = Overflow(messages, tokens, SESSION, None).prompt("window")
+    prompt = PromptFitter(messages, tokens, SESSION, None).prompt("window")
     written = [1000 + i for i in range(n)]
-    assert prompt.slide
-    later = prompt.slide(written)
+    assert prompt.context_shift
+    later = prompt.context_shift(written)
     everything = tokens(messages) + written
     opening = tokens(messages[:1])[: system + 1]
     assert later.ids[: system + 1] == opening
     rest = later.ids[system + 2 :]
     assert everything[len(everything) - len(rest) :] == rest
     assert len(later.ids) <= CTX - CTX // 4
-    assert later.dropped.tokens == len(everything) - len(later.ids)
-    assert later.dropped.messages >= prompt.dropped.messages
+    assert later.truncation.tokens == len(everything) - len(later.ids)
+    assert later.truncation.messages >= prompt.truncation.messages
 
 
 def test_a_system_prompt_that_leaves_no_window() -> None:
-    assert Overflow(talk([10], CTX // 2 - 2), tokens, SESSION, None).prompt("window").slide
-    assert not Overflow(talk([10], CTX // 2), tokens, SESSION, None).prompt("window").slide
-    assert not Overflow(talk([10], 10), tokens, SESSION, None).prompt("drop").slide
+    assert PromptFitter(talk([10], CTX // 2 - 2), tokens, SESSION, None).prompt("window").slide
+    assert not PromptFitter(talk([10], CTX // 2), tokens, SESSION, None).prompt("window").slide
+    assert not PromptFitter(talk([10], 10), tokens, SESSION, None).prompt("drop").slide
 
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}

@@ -14,7 +14,7 @@ from edgellm import Model
 from edgellm.engine import protocol
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.perplexity import Perplexity, compare, perplexity
-from edgellm.perplexity.softmax import Softmax
+from edgellm.perplexity.metrics import Softmax
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_logits, llama_cpp_tokens
 
@@ -217,9 +217,9 @@ def test_float32_exponentials_lose_nothing_that_matters(offset: float) -> None:
     p, q = Softmax.of(logits), Softmax.of(other)
     exact, exact_other = log_softmax(logits), log_softmax(other)
     came = np.array([7, 3, 4, 5])
-    assert np.abs(p.surprise(came) + exact[np.arange(4), came]).max() < 1e-6
+    assert np.abs(p.negative_log_likelihood(came) + exact[np.arange(4), came]).max() < 1e-6
     kl = (np.exp(exact) * (exact - exact_other)).sum(axis=1)
-    assert np.abs(p.divergence(q) - kl).max() < 1e-6
+    assert np.abs(p.kl_divergence(q) - kl).max() < 1e-6
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])

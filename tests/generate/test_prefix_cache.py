@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from edgellm import Chat, EdgeLLMError, Model
 from edgellm.engine.host_kv_pages import HostKVPages
-from edgellm.generate.prefix_cache import MOST, WORTH, Branches
-from edgellm.generate.session import Cancel, Session
+from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.prefix_cache import MAX_SEQUENCES, MIN_FORK_TOKENS, PrefixCache
+from edgellm.generate.session import Session
 from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence
@@ -38,16 +39,16 @@ def common(one: list[int], other: list[int]) -> int:
 class Reader:
     """Reads prompts as a generation does, on an engine that computes nothing; `held` is all it ever had in memory."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_SEQUENCES) -> None:
         engine: Any = SimpleNamespace(ctx=CTX, new_sequence=Sequence)
         self.session = Session(engine, "m")
-        self.branches = Branches(self.session, most)
+        self.cache = PrefixCache(self.session, most)
         self.held: list[list[int]] = []
 
     def read(self, prompt: list[int], reply: list[int] | None = None) -> int:
         """How many tokens of a prompt were there already."""
-        cancel = Cancel(self.session.engine)
-        with self.branches.lease(prompt, cancel) as sequence:
+        cancel = CancelFlag(self.session.engine)
+        with self.cache.acquire(prompt, cancel) as sequence:
             cached = self.session.rewind(sequence, prompt, cancel)
             assert sequence.tokens == prompt[:cached]
             sequence.tokens += [*prompt[cached:], *(reply or [])]
@@ -72,10 +73,10 @@ def distinct(texts: Iterable[list[int]]) -> int:
     return count
 
 
-lengths = st.integers(WORTH, 40)
+lengths = st.integers(MIN_FORK_TOKENS, 40)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), lengths, lengths), max_size=MOST - 1))
+@given(st.lists(st.tuples(st.integers(0, 30), lengths, lengths), max_size=MAX_SEQUENCES - 1))
 @settings(deadline=None)
 def test_everything_read_before_is_there(steps: list[tuple[int, int, int]]) -> None:
     """Each step goes on from anywhere in the tree, with a message and a reply of their own."""
@@ -98,8 +99,8 @@ def test_memory_is_bounded(steps: list[tuple[int, int, int]]) -> None:
         reply = text(2 * number + 1, replied)[: CTX - len(prompt)]
         assert reader.read(prompt, reply) <= max((common(prompt, held) for held in reader.held[:-1]), default=0)
         nodes += [prompt, prompt + reply]
-        left = reader.branches._left
-        assert len(left) <= MOST
+        left = reader.cache._left
+        assert len(left) <= MAX_SEQUENCES
         assert distinct(each.tokens for each in left) <= 2 * CTX + len(reply)
 
 
@@ -109,22 +110,22 @@ def test_a_linear_conversation_needs_one_sequence() -> None:
         prompt = prompt + text(number, 20)
         reader.read(prompt, text(99, 20))
         prompt += text(99, 17)  # the template leaves out what a reply ends with
-    assert len(reader.branches._left) == 1
+    assert len(reader.cache._left) == 1
 
 
 def test_what_was_used_last_is_kept() -> None:
     reader = Reader()
-    for number in range(1, MOST + 3):
+    for number in range(1, MAX_SEQUENCES + 3):
         reader.read(text(number, 50))
         assert reader.read(text(1, 50)) == 49
-    assert [reader.read(text(number, 50)) for number in (MOST + 2, MOST + 1)] == [49, 49]
+    assert [reader.read(text(number, 50)) for number in (MAX_SEQUENCES + 2, MAX_SEQUENCES + 1)] == [49, 49]
     assert reader.read(text(2, 50)) == 0
 
 
 def test_one_sequence_serves_all() -> None:
     reader = Reader(most=1)
     assert [reader.read(text(number, 50)) for number in (1, 1, 2, 1)] == [0, 49, 0, 0]
-    assert len(reader.branches._left) == 1
+    assert len(reader.cache._left) == 1
 
 
 def test_a_long_conversation_may_keep_as_much_again_of_what_was() -> None:
@@ -155,7 +156,7 @@ def test_a_walk_over_a_tree_of_conversations(path: Path, seed: int) -> None:
     with Model.open(path, threads=1) as model:
         chat, held = model.chat(**GREEDY), list[list[int]]()
         talks: list[list[dict[str, str]]] = [[]]
-        for step in range(MOST):
+        for step in range(MAX_SEQUENCES):
             talk = [*rng.choice(talks), user("".join(rng.choices("QWXYZ", k=12)))]
             for messages in (talk, rng.choice(talks[1:]) if step else talk):
                 reply = chat.reply(messages).completion()
@@ -168,7 +169,7 @@ def test_a_walk_over_a_tree_of_conversations(path: Path, seed: int) -> None:
             talks += [talk] if rng.random() < 0.3 else []
             answered = chat.reply(talk).completion().text
             talks.append([*talk, {"role": "assistant", "content": answered}, user("QQQQ" + "XYZ" * 3)])
-        assert len(held) == 2 * MOST
+        assert len(held) == 2 * MAX_SEQUENCES
 
 
 def prompt_of(model: Model, messages: list[dict[str, str]]) -> list[int]:

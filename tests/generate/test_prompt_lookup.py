@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.generate.prompt_lookup import LENGTHS, Draft, PromptLookup
+from edgellm.generate.prompt_lookup import NGRAM_SIZES, DraftTokens, PromptLookup
 
 # Few tokens, so that they repeat, whose bytes hide each other's in the midst of two.
 TOKENS = st.lists(st.sampled_from([0, 1, 256, 65536, 1 << 24, 0x01010101, 0x7FFFFFFF]), max_size=40)
 
 
-def searched(text: list[int], most: int) -> Draft:
+def searched(text: list[int], most: int) -> DraftTokens:
     """The draft, by comparing lists."""
-    for matched in reversed(LENGTHS):
+    for matched in reversed(NGRAM_SIZES):
         for start in range(len(text) - 1, matched - 1, -1):
             if len(text) > matched and text[start - matched : start] == text[-matched:]:
                 followed = text[start:]
-                return Draft([followed[i % len(followed)] for i in range(most)], matched)
-    return Draft([], 0)
+                return DraftTokens([followed[i % len(followed)] for i in range(most)], matched)
+    return DraftTokens([], 0)
 
 
 def test_by_hand() -> None:

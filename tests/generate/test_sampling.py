@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.options import GenerationOptions
+from edgellm.sampling.penalty_window import PenaltyWindow
 from edgellm.sampling.philox import philox4x32, uniform
-from edgellm.sampling.recent import Recent
 from edgellm.sampling.sampler import Distribution, Sampler, draw, logprob
-from edgellm.sampling.top_k import above, top
+from edgellm.sampling.top_k import at_least, top_k
 
 Logits = NDArray[np.float32]
 
@@ -288,7 +288,7 @@ def test_rollback_undoes_accept(options: GenerationOptions, kept: list[int], tri
 
 @given(st.sampled_from([-1, 0, 1, 3]), st.lists(st.one_of(st.integers(0, 4), st.integers(-9, -1))))
 def test_the_last_tokens_are_counted(n: int, steps: list[int]) -> None:
-    recent, tokens = Recent(n), list[int]()
+    recent, tokens = PenaltyWindow(n), list[int]()
     for step in steps:
         if step < 0:
             recent.rollback(-step)
@@ -313,6 +313,6 @@ def test_the_top_of_a_large_vocabulary_is_exact(k: int, kind: str) -> None:
     values = made[kind].astype(np.float32)
     order = sorted(range(n), key=lambda i: (-values[i], i))
     possible = int(np.count_nonzero(values > -math.inf))
-    assert top(values, k).tolist() == order[: min(k, possible)]
+    assert top_k(values, k).tolist() == order[: min(k, possible)]
     floor = float(values[order[min(k, n) - 1]])
-    assert above(values, floor).tolist() == order[: int(np.count_nonzero(values >= floor))]
+    assert at_least(values, floor).tolist() == order[: int(np.count_nonzero(values >= floor))]

@@ -14,8 +14,9 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.generate.fair_lock import GivenUp, Turns
-from edgellm.generate.session import Cancel, Session
+from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.session import Session
 from support.stateless import Sequence
 
 
@@ -72,7 +73,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 def waiting(session: Session) -> int:
     """How many have a turn or wait for one."""
-    return len(session._turns._tickets)
+    return len(session._lock._tickets)
 
 
 def test_parts_take_turns(pool: ThreadPoolExecutor) -> None:
@@ -80,7 +81,7 @@ def test_parts_take_turns(pool: ThreadPoolExecutor) -> None:
     session = Session(engine, "m")
     futures = []
     for i, token in enumerate([1, 2, 3]):
-        futures.append(pool.submit(session.prefill, Sequence(), [token] * 6, Cancel(engine)))
+        futures.append(pool.submit(session.prefill, Sequence(), [token] * 6, CancelFlag(engine)))
         eventually(lambda n=i + 1: waiting(session) == n)  # type: ignore[misc]
     for n in range(1, 10):
         # Whoever had a turn asks for the next one before anybody else's ends.
@@ -95,9 +96,9 @@ def test_parts_take_turns(pool: ThreadPoolExecutor) -> None:
 def test_cancel_of_a_request_that_waits(pool: ThreadPoolExecutor, step: str) -> None:
     engine = Engine()
     session = Session(engine, "m")
-    first = pool.submit(session.decode, Sequence(), [1], Cancel(engine))
+    first = pool.submit(session.decode, Sequence(), [1], CancelFlag(engine))
     eventually(lambda: engine.begun == [1])
-    cancel = Cancel(engine)
+    cancel = CancelFlag(engine)
     second = pool.submit(getattr(session, step), Sequence(), [2], cancel)
     eventually(lambda: waiting(session) == 2)
     cancel()
@@ -112,10 +113,10 @@ def test_cancel_of_a_request_that_waits(pool: ThreadPoolExecutor, step: str) -> 
 def test_cancel_of_the_request_that_computes(pool: ThreadPoolExecutor) -> None:
     engine = Engine()
     session = Session(engine, "m")
-    cancel = Cancel(engine)
+    cancel = CancelFlag(engine)
     first = pool.submit(session.decode, Sequence(), [1], cancel)
     eventually(lambda: engine.begun == [1])
-    second = pool.submit(session.decode, Sequence(), [2], Cancel(engine))
+    second = pool.submit(session.decode, Sequence(), [2], CancelFlag(engine))
     eventually(lambda: waiting(session) == 2)
     cancel()
     assert isinstance(first.exception(30), Stopped)
@@ -128,7 +129,7 @@ def test_cancel_of_the_request_that_computes(pool: ThreadPoolExecutor) -> None:
 def test_close_stops_who_computes_and_who_waits(pool: ThreadPoolExecutor) -> None:
     engine = Engine()
     session = Session(engine, "m")
-    futures = [pool.submit(session.decode, Sequence(), [token], Cancel(engine)) for token in (1, 2)]
+    futures = [pool.submit(session.decode, Sequence(), [token], CancelFlag(engine)) for token in (1, 2)]
     eventually(lambda: waiting(session) == 2)
     session.close()
     for future in futures:
@@ -145,25 +146,25 @@ def test_an_interrupted_close_can_be_finished() -> None:
         session.close()
     assert not session.closed
     with pytest.raises(EdgeLLMError, match="m was closed"):
-        session.forward(Segment(Sequence(), [1], [0]), Cancel(engine))
+        session.forward(Segment(Sequence(), [1], [0]), CancelFlag(engine))
     session.close()
     assert (session.closed, engine.closed) == (True, 1)
 
 
-@pytest.mark.parametrize("error", [GivenUp, KeyboardInterrupt])
+@pytest.mark.parametrize("error", [WaitCancelled, KeyboardInterrupt])
 def test_who_goes_while_waiting_blocks_nobody(pool: ThreadPoolExecutor, error: type[BaseException]) -> None:
-    turns, held = Turns(), threading.Event()
+    lock, held = FairLock(), threading.Event()
 
     def go_away() -> bool:
-        if error is GivenUp:
+        if error is WaitCancelled:
             return True
         raise error
 
-    first = pool.submit(turns.take, lambda: held.wait(30))
-    eventually(lambda: len(turns._tickets) == 1)
+    first = pool.submit(lock.run, lambda: held.wait(30))
+    eventually(lambda: len(lock._tickets) == 1)
     with pytest.raises(error):
-        turns.take(lambda: pytest.fail("it was not its turn"), go_away)
+        lock.run(lambda: pytest.fail("it was not its turn"), go_away)
     assert not first.done()
     held.set()
-    assert turns.take(lambda: 5) == 5
+    assert lock.run(lambda: 5) == 5
     assert first.result(30)

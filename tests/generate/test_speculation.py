@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from edgellm import EdgeLLMError, Model
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Stopped
+from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.prompt_lookup import PromptLookup
-from edgellm.generate.session import Cancel, Session
-from edgellm.generate.speculation import MOST, Speculation, Wager
+from edgellm.generate.session import Session
+from edgellm.generate.speculation import MAX_DRAFT, DraftPolicy, SpeculativeDecoder
 from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence
@@ -25,17 +26,17 @@ TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, 
 NO_END = {2: -float("inf")}
 
 
-class Always(Wager):
+class Always(DraftPolicy):
     """Computes all of every draft."""
 
-    def tokens(self, most: int, matched: int) -> int:
-        return most
+    def draft_length(self, available: int, matched: int) -> int:
+        return available
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long steps take on this machine decides nothing here."""
-    monkeypatch.setattr("edgellm.generate.speculation.Wager", Always)
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Always)
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +91,11 @@ def test_the_text_is_the_same_to_the_bit(
 def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.perf.mbu.Gauge.mbu", lambda gauge, steps_per_second, depth: steps_per_second)
+    monkeypatch.setattr(
+        "edgellm.perf.mbu.MBUEstimator.mbu", lambda estimator, steps_per_second, depth: steps_per_second
+    )
     with counted(model) as steps:
-        reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MOST))
+        reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MAX_DRAFT))
     assert set(reply.tokens) == {70}
     assert len(steps) <= 1 + 3 + 2, "the prompt, and drafts that begin when the token came twice"
     assert reply.stats.mbu is not None
@@ -113,14 +116,14 @@ def test_a_conversation_goes_on_from_what_is_certain(model: Model) -> None:
     ids = model.tokenizer.encode("the time", add_special=True)
     for taken in range(1, 12):
         sequence, session = model.engine.new_sequence(), Session(model.engine, "m")
-        cancel = Cancel(model.engine)
+        cancel = CancelFlag(model.engine)
         session.prefill(sequence, ids, cancel)
         lookup = PromptLookup(ids)
-        with Speculation(session, sequence, lookup, cancel) as steps:
+        with SpeculativeDecoder(session, sequence, lookup, cancel) as steps:
             for _ in range(taken):
                 lookup.accept(70)
                 logits = steps.decode(70)
-            assert steps.held == len(ids) + taken
+            assert steps.length == len(ids) + taken
         assert sequence.tokens == ids + [70] * taken
         assert np.array_equal(logits, model.logits(ids + [70] * taken)[-1])
         # And what is computed behind it is what that makes of it.
@@ -148,13 +151,13 @@ class Counting:
     stop = clear_stop
 
 
-def decoding(engine: Any) -> tuple[Speculation, PromptLookup, Cancel]:
-    lookup, cancel = PromptLookup([]), Cancel(engine)
-    return Speculation(Session(engine, "m"), Sequence(), lookup, cancel), lookup, cancel
+def decoding(engine: Any) -> tuple[SpeculativeDecoder, PromptLookup, CancelFlag]:
+    lookup, cancel = PromptLookup([]), CancelFlag(engine)
+    return SpeculativeDecoder(Session(engine, "m"), Sequence(), lookup, cancel), lookup, cancel
 
 
 def test_drafts_need_no_page_of_their_own() -> None:
-    """Where memory is full a reply ends no earlier with them, and nobody loses a branch for a guess."""
+    """Where memory is full a reply ends no earlier with them, and no cached sequence is evicted for a draft."""
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for _ in range(3 * PAGE):
@@ -185,7 +188,7 @@ def test_a_wish_to_stop_ends_it_between_drafted_tokens() -> None:
     lookup.accept(3)
     with pytest.raises(Stopped):
         steps.decode(3)
-    assert (steps.held, engine.rows) == (4, [1, 8])
+    assert (steps.length, engine.rows) == (4, [1, 8])
 
 
 def test_a_closed_model_gives_no_drafted_tokens(path: Path) -> None:
@@ -197,17 +200,17 @@ def test_a_closed_model_gives_no_drafted_tokens(path: Path) -> None:
         next(generation)
 
 
-def test_the_wager_is_told_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[tuple[object, ...]]()
 
     class Told(Always):
-        def judged(self, matched: int, right: bool) -> None:
+        def record_outcome(self, matched: int, right: bool) -> None:
             told.append((matched, right))
 
-        def took(self, count: int, seconds: float) -> None:
+        def record_step(self, count: int, seconds: float) -> None:
             told.append((f"{count} drafted", seconds > 0))
 
-    monkeypatch.setattr("edgellm.generate.speculation.Wager", Told)
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Told)
     steps, lookup, _ = decoding(Counting(True))
     for token in 3, 3, 3, 3, 5:
         lookup.accept(token)
@@ -218,14 +221,14 @@ def test_the_wager_is_told_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[tuple[int, bool]]()
 
-    class Never(Wager):
-        def tokens(self, most: int, matched: int) -> int:
+    class Never(DraftPolicy):
+        def draft_length(self, available: int, matched: int) -> int:
             return 0
 
-        def judged(self, matched: int, right: bool) -> None:
+        def record_outcome(self, matched: int, right: bool) -> None:
             told.append((matched, right))
 
-    monkeypatch.setattr("edgellm.generate.speculation.Wager", Never)
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Never)
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for token in 3, 3, 3, 5:
@@ -234,64 +237,72 @@ def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatc
     assert (told, engine.rows) == ([(1, True), (2, False)], [1, 1, 1, 1])
 
 
-def test_a_wager_on_what_was_often_right() -> None:
-    wager, never = Wager(), Wager()
-    assert wager.tokens(MOST, 4) == 0, "nobody knows yet what a step takes"
-    for each in wager, never:
-        each.took(0, 0.02)
+def test_the_policy_follows_the_acceptance_rate() -> None:
+    policy, never = DraftPolicy(), DraftPolicy()
+    assert policy.draft_length(MAX_DRAFT, 4) == 0, "nobody knows yet what a step takes"
+    for each in policy, never:
+        each.record_step(0, 0.02)
     for _ in range(50):
-        wager.judged(2, True)
-        never.judged(2, False)
-    assert (wager.tokens(MOST, 2), wager.tokens(2, 2), wager.tokens(0, 0)) == (MOST, 2, 0)
-    assert (never.tokens(MOST, 2), never.tokens(MOST, 4)) == (0, 3), "shorter matches say nothing of longer ones"
+        policy.record_outcome(2, True)
+        never.record_outcome(2, False)
+    assert (policy.draft_length(MAX_DRAFT, 2), policy.draft_length(2, 2), policy.draft_length(0, 0)) == (
+        MAX_DRAFT,
+        2,
+        0,
+    )
+    assert (never.draft_length(MAX_DRAFT, 2), never.draft_length(MAX_DRAFT, 4)) == (0, 3), (
+        "shorter matches say nothing of longer ones"
+    )
 
 
-def test_a_wager_on_what_steps_take() -> None:
+def test_the_policy_follows_the_time_of_steps() -> None:
     """With a third of the drafts right, a token more is worth up to a third more time; and what it takes may change."""
 
-    def after(one: float, two: float, four: float, eight: float) -> Wager:
-        wager = Wager()
+    def after(one: float, two: float, four: float, eight: float) -> DraftPolicy:
+        policy = DraftPolicy()
         for _ in range(200):
-            wager.judged(1, True)
-            wager.judged(1, False)
-            wager.judged(1, False)
-            for count, seconds in (0, one), (1, two), (3, four), (MOST, eight):
-                wager.took(count, seconds)
-        return wager
+            policy.record_outcome(1, True)
+            policy.record_outcome(1, False)
+            policy.record_outcome(1, False)
+            for count, seconds in (0, one), (1, two), (3, four), (MAX_DRAFT, eight):
+                policy.record_step(count, seconds)
+        return policy
 
-    assert after(0.02, 0.021, 0.04, 0.04).tokens(MOST, 1) == 1
-    assert after(0.02, 0.03, 0.05, 0.06).tokens(MOST, 1) == 0
-    assert after(0.02, 0.021, 0.021, 0.04).tokens(MOST, 1) == 3
-    assert after(0.02, 0.021, 0.04, 0.021).tokens(MOST, 1) == MOST
-    wager = after(0.02, 0.04, 0.05, 0.06)
-    tried = next(i for i in range(1000) if wager.tokens(MOST, 1) or wager.took(0, 0.02))
+    assert after(0.02, 0.021, 0.04, 0.04).draft_length(MAX_DRAFT, 1) == 1
+    assert after(0.02, 0.03, 0.05, 0.06).draft_length(MAX_DRAFT, 1) == 0
+    assert after(0.02, 0.021, 0.021, 0.04).draft_length(MAX_DRAFT, 1) == 3
+    assert after(0.02, 0.021, 0.04, 0.021).draft_length(MAX_DRAFT, 1) == MAX_DRAFT
+    policy = after(0.02, 0.04, 0.05, 0.06)
+    tried = next(i for i in range(1000) if policy.draft_length(MAX_DRAFT, 1) or policy.record_step(0, 0.02))
     assert 100 < tried < 400, "it is not tried for a long time, but then again"
-    wager = Wager()
+    policy = DraftPolicy()
     for _ in range(9):
-        wager.judged(4, True)
+        policy.record_outcome(4, True)
         for count, seconds in (0, 0.02), (1, 0.021), (3, 0.022):
-            wager.took(count, seconds)
-    assert wager.tokens(MOST, 4) == 3
-    assert any(wager.took(3, 0.022) or wager.tokens(MOST, 4) == MOST for _ in range(400)), "what was never tried, too"
+            policy.record_step(count, seconds)
+    assert policy.draft_length(MAX_DRAFT, 4) == 3
+    assert any(policy.record_step(3, 0.022) or policy.draft_length(MAX_DRAFT, 4) == MAX_DRAFT for _ in range(400)), (
+        "what was never tried, too"
+    )
 
 
-def test_a_wager_on_steps_that_were_disturbed() -> None:
+def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
     """The first of a kind is believed; what takes much longer than those before it is not, for a while."""
 
     def after(*seconds: float) -> int:
-        wager = Wager()
-        wager.took(0, 0.02)
-        wager.took(3, 0.04)
+        policy = DraftPolicy()
+        policy.record_step(0, 0.02)
+        policy.record_step(3, 0.04)
         for _ in range(50):
-            wager.judged(2, True)
+            policy.record_outcome(2, True)
         for each in seconds:
-            wager.took(MOST, each)
-        return wager.tokens(MOST, 2)
+            policy.record_step(MAX_DRAFT, each)
+        return policy.draft_length(MAX_DRAFT, 2)
 
     assert (after(), after(0.04), after(0.04, 100, 100), after(0.2), after(0.04, *[0.2] * 20)) == (
-        MOST,
-        MOST,
-        MOST,
+        MAX_DRAFT,
+        MAX_DRAFT,
+        MAX_DRAFT,
         3,
         3,
     )

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgellm.generate.timing import Meter
-from edgellm.perf.mbu import Gauge
+from edgellm.generate.timing import RequestTimer
+from edgellm.perf.mbu import MBUEstimator
 
 DEVICES = [{"name": "CPU", "blocks": 3, "bytes": 100}]
 
@@ -28,18 +28,18 @@ def clock() -> Clock:
     return Clock()
 
 
-def run(clock: Clock, gaps: list[float]) -> Meter:
+def run(clock: Clock, gaps: list[float]) -> RequestTimer:
     """A request: 0.5 s of other work, 2 s of prefill for 40 tokens of which 10 are cached, then tokens."""
-    meter = Meter(lambda: DEVICES, clock=clock)
+    timer = RequestTimer(lambda: DEVICES, clock=clock)
     clock.now += 0.5
-    meter.prompt_tokens, meter.cached_tokens = 40, 10
-    with meter.prefill(10) as progress:
+    timer.prompt_tokens, timer.cached_tokens = 40, 10
+    with timer.prefill(10) as progress:
         clock.now += 2
         progress(30, 30)
     for gap in gaps:
         clock.now += gap
-        meter.deliver()
-    return meter
+        timer.record_token()
+    return timer
 
 
 def test_every_figure_by_hand(clock: Clock) -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_divided_by_what_has_not_happened(clock: Clock) -> None:
     assert (one.ttft_s, one.decode_tps, one.itl_ms) == (pytest.approx(2.6), None, None)
     assert two.decode_tps == pytest.approx(5)
     assert two.itl_ms == {"p50": pytest.approx(200), "p95": pytest.approx(200)}
-    assert Meter(lambda: DEVICES).stats().prefill_tps is None
+    assert RequestTimer(lambda: DEVICES).stats().prefill_tps is None
 
 
 def test_a_clock_that_stands_still_breaks_nothing(clock: Clock) -> None:
@@ -75,89 +75,89 @@ def test_a_clock_that_stands_still_breaks_nothing(clock: Clock) -> None:
 
 
 def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:
-    meter = run(clock, [0.1, 0.2, 0.3])
-    assert meter.stats(2) == run(clock, [0.1, 0.2]).stats()
-    assert meter.stats(2).generated_tokens == 2
+    timer = run(clock, [0.1, 0.2, 0.3])
+    assert timer.stats(2) == run(clock, [0.1, 0.2]).stats()
+    assert timer.stats(2).generated_tokens == 2
 
 
 @pytest.mark.parametrize(("computed", "speed"), [(0, None), (12, 6)])
 def test_an_interrupted_prefill_counts_what_was_computed(clock: Clock, computed: int, speed: float | None) -> None:
-    meter = Meter(lambda: DEVICES, clock=clock)
-    with pytest.raises(KeyboardInterrupt), meter.prefill(10) as progress:
+    timer = RequestTimer(lambda: DEVICES, clock=clock)
+    with pytest.raises(KeyboardInterrupt), timer.prefill(10) as progress:
         clock.now += 1
         progress(computed, 30)
         clock.now += 1
         raise KeyboardInterrupt
-    assert meter.stats().prefill_tps == speed
+    assert timer.stats().prefill_tps == speed
 
 
 def test_in_words(clock: Clock) -> None:
     words = "prompt 40 (10 cached) · generated 5 · TTFT 2.750 s · prefill 15.0 t/s · decode 5.0 t/s"
     assert str(run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()) == words
-    assert str(Meter(lambda: DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
+    assert str(RequestTimer(lambda: DEVICES).stats()) == "prompt 0 (0 cached) · generated 0"
 
 
 class HalfAtFive:
-    """A gauge: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either."""
+    """An MBUEstimator: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either."""
 
     def mbu(self, tps: float, depth: float) -> float:
         return 0.5 * tps / 5 * (1 + (depth - 40) / 100)
 
 
 def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
-    meter = run(clock, [0.25, 0.1, 0.2, 0.1, 0.4])
-    meter.gauge = cast(Gauge, HalfAtFive())
+    timer = run(clock, [0.25, 0.1, 0.2, 0.1, 0.4])
+    timer.mbu_estimator = cast(MBUEstimator, HalfAtFive())
     # The 4 tokens after the first are computed with 40, 41, 42 and 43 tokens before them.
-    assert meter.stats().mbu == pytest.approx(0.5 * 1.015)
-    assert str(meter.stats()).endswith(" · decode 5.0 t/s · MBU 0.51")
-    assert meter.stats(2).mbu == pytest.approx(0.5 * 10 / 5)  # one token, 0.1 s after the first
-    assert meter.stats(1).mbu is None
+    assert timer.stats().mbu == pytest.approx(0.5 * 1.015)
+    assert str(timer.stats()).endswith(" · decode 5.0 t/s · MBU 0.51")
+    assert timer.stats(2).mbu == pytest.approx(0.5 * 10 / 5)  # one token, 0.1 s after the first
+    assert timer.stats(1).mbu is None
 
 
-def test_tokens_that_had_been_guessed_read_no_weights(clock: Clock) -> None:
-    meter = run(clock, [0.25, 0.1])
-    meter.gauge = cast(Gauge, HalfAtFive())
-    for guessed, gap in (1, 0.0), (2, 0.0), (2, 0.1):
-        meter.guessed = guessed
+def test_accepted_draft_tokens_read_no_weights(clock: Clock) -> None:
+    timer = run(clock, [0.25, 0.1])
+    timer.mbu_estimator = cast(MBUEstimator, HalfAtFive())
+    for accepted, gap in (1, 0.0), (2, 0.0), (2, 0.1):
+        timer.accepted_drafts = accepted
         clock.now += gap
-        meter.deliver()
+        timer.record_token()
     # 4 tokens after the first in 0.2 s, by two steps; the mean depth is 41.5.
-    assert meter.stats().decode_tps == pytest.approx(20)
-    assert meter.stats().mbu == pytest.approx(0.5 * 10 / 5 * 1.015)
-    assert meter.stats(2).mbu == pytest.approx(0.5 * 10 / 5), "one step in 0.1 s"
+    assert timer.stats().decode_tps == pytest.approx(20)
+    assert timer.stats().mbu == pytest.approx(0.5 * 10 / 5 * 1.015)
+    assert timer.stats(2).mbu == pytest.approx(0.5 * 10 / 5), "one step in 0.1 s"
 
 
 def test_a_prefill_while_it_runs(clock: Clock) -> None:
-    meter, seen = Meter(lambda: DEVICES, clock=clock), []
+    timer, seen = RequestTimer(lambda: DEVICES, clock=clock), []
     clock.now += 0.5
-    assert meter.live().elapsed_s == pytest.approx(0.5)
-    assert (meter.live().prefill_total, meter.live().prefill_eta_s) == (0, None)
-    with meter.prefill(10, lambda *at: seen.append(at)) as progress:
+    assert timer.live().elapsed_s == pytest.approx(0.5)
+    assert (timer.live().prefill_total, timer.live().prefill_eta_s) == (0, None)
+    with timer.prefill(10, lambda *at: seen.append(at)) as progress:
         progress(0, 90)
         clock.now += 1
-        assert (meter.live().prefill_done, meter.live().prefill_eta_s) == (0, None)
+        assert (timer.live().prefill_done, timer.live().prefill_eta_s) == (0, None)
         clock.now += 1
         progress(30, 90)  # 15 tokens a second: 4 s for the other 60
-        assert meter.live().prefill_eta_s == pytest.approx(4)
+        assert timer.live().prefill_eta_s == pytest.approx(4)
         clock.now += 1
-        live = meter.live()
+        live = timer.live()
         assert (live.prefill_done, live.prefill_total, live.context_used) == (30, 90, 40)
         assert (live.prefill_eta_s, live.elapsed_s) == (pytest.approx(3), pytest.approx(3.5))
         assert live.stats.prefill_tps == pytest.approx(15)
         clock.now += 60
-        assert meter.live().prefill_eta_s == 0  # late, but never negative
+        assert timer.live().prefill_eta_s == 0  # late, but never negative
         progress(90, 90)
-    assert (meter.live().prefill_eta_s, meter.live().context_used) == (0, 100)
+    assert (timer.live().prefill_eta_s, timer.live().context_used) == (0, 100)
     assert seen == [(0, 90), (30, 90), (90, 90)]
 
 
 def test_the_time_stands_still_when_it_has_ended(clock: Clock) -> None:
-    meter = run(clock, [0.25, 0.1])
+    timer = run(clock, [0.25, 0.1])
     clock.now += 1
-    assert meter.live().elapsed_s == pytest.approx(3.85)
-    meter.end()
+    assert timer.live().elapsed_s == pytest.approx(3.85)
+    timer.end()
     clock.now += 5
-    assert meter.live().elapsed_s == pytest.approx(3.85)
+    assert timer.live().elapsed_s == pytest.approx(3.85)
 
 
 def test_the_speed_of_the_last_second(clock: Clock) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.engine import threadpool as threads
-from edgellm.perf import bandwidth as measuring
-from edgellm.perf import microbenchmark as yardsticks
-from edgellm.perf.bandwidth import CPUShare, Measured, int8_peak, measure, memory_reads, sustained
+from edgellm.perf import bandwidth, microbenchmark
+from edgellm.perf.bandwidth import CPUShare, Measurement, int8_peak, measure, memory_benchmark, sustained_bandwidth
 from edgellm.perf.machine_profile import MEMORY
-from edgellm.perf.microbenchmark import Yardstick
+from edgellm.perf.microbenchmark import Microbenchmark
 from kquants import FORMATS
 from kquants.ggml import NAMED_TYPES
 from kquants.records import OP_WORDS, OpHeader
@@ -24,7 +23,7 @@ BARRIER = OpHeader._fields.index("barrier")
 
 
 def test_speeds_are_measured() -> None:
-    with memory_reads(2, size=16 << 20) as read:
+    with memory_benchmark(2, size=16 << 20) as read:
         assert all(0 < read() < 1e15 for _ in range(3))
     assert 0 < int8_peak(1) < 1e15
 
@@ -39,18 +38,18 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
         return given[-1]
 
     clock = iter([10.0, 14.0])
-    with Yardstick(threads, [f"matmul_{name.lower()}"]) as yardstick:
-        run = yardstick._pool.run
+    with Microbenchmark(threads, [f"matmul_{name.lower()}"]) as benchmark:
+        run = benchmark._pool.run
 
         def noted(at: int, ops: int, batch: int, threads: int | None = None) -> bool:
             if ops:  # there are none when the threads are told to end
                 ran.append(np.array((c_int64 * (ops * OP_WORDS)).from_address(at)).reshape(ops, OP_WORDS))
             return run(at, ops, batch, threads)
 
-        monkeypatch.setattr(yardstick._pool, "run", noted)
-        monkeypatch.setattr(yardsticks, "aligned", sevens)
-        monkeypatch.setattr(yardsticks, "perf_counter", lambda: next(clock))
-        multiply = yardstick.product(name)
+        monkeypatch.setattr(benchmark._pool, "run", noted)
+        monkeypatch.setattr(microbenchmark, "aligned", sevens)
+        monkeypatch.setattr(microbenchmark, "perf_counter", lambda: next(clock))
+        multiply = benchmark.matmul(name)
         w, _, y = given
         sums = y.view(np.float32)
         untouched = sums[0, 0]
@@ -71,8 +70,8 @@ def test_every_weight_of_a_format_is_multiplied(name: str, threads: int, monkeyp
 def test_the_best_of_each_format_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     found = {"Q4_K": iter([1.0, 3.0, 9.0, 2.0, 4.0]), "F16": iter([5.0, 5.0, 7.0, 5.0, 8.0])}
-    monkeypatch.setattr(measuring, "perf_counter", lambda: next(clock) * 0.045)
-    monkeypatch.setattr(Yardstick, "product", lambda self, name: lambda: next(found[name]))
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(clock) * 0.045)
+    monkeypatch.setattr(Microbenchmark, "matmul", lambda self, name: lambda: next(found[name]))
     assert measure(1, ["Q4_K", "F16"]).speeds == {"Q4_K": 9, "F16": 8}
     assert measure(1, []).speeds == {}
 
@@ -83,12 +82,12 @@ def test_another_program_that_takes_the_cpu_is_noticed(
 ) -> None:
     """Two threads had so many of 8 seconds."""
     wall, used = iter([100.0, 104.0]), iter([50.0, 50.0 + had])
-    monkeypatch.setattr(measuring, "memory_reads", lambda threads, progress: nullcontext(lambda: 1.0))
-    monkeypatch.setattr(measuring, "_sustained_reads", lambda read: read())
-    monkeypatch.setattr(measuring, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(measuring, "perf_counter", lambda: next(wall))
-    monkeypatch.setattr(measuring, "process_time", lambda: next(used))
-    assert measure(2, [MEMORY]) == Measured({MEMORY: 1.0}, undisturbed)
+    monkeypatch.setattr(bandwidth, "memory_benchmark", lambda threads, progress: nullcontext(lambda: 1.0))
+    monkeypatch.setattr(bandwidth, "_sustained_reads", lambda read: read())
+    monkeypatch.setattr(bandwidth, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(bandwidth, "process_time", lambda: next(used))
+    assert measure(2, [MEMORY]) == Measurement({MEMORY: 1.0}, undisturbed)
 
 
 @pytest.mark.parametrize(("had", "undisturbed"), [(5.5, True), (5.3, False)])
@@ -97,15 +96,15 @@ def test_the_share_of_the_cpu_is_that_of_all_spans(
 ) -> None:
     """Of 4 threads on 2 CPUs, which could have 6 s in the two spans that do not fail, and had so many."""
     wall, used = iter([0.0, 1.0, 10.0, 12.0, 20.0]), iter([0.0, 1.0, 7.0, 6.0 + had, 99.0])
-    monkeypatch.setattr(measuring, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(measuring, "perf_counter", lambda: next(wall))
-    monkeypatch.setattr(measuring, "process_time", lambda: next(used))
+    monkeypatch.setattr(bandwidth, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(bandwidth, "process_time", lambda: next(used))
     share = CPUShare(4)
-    with share.watched():
+    with share.recording():
         pass
-    with share.watched():
+    with share.recording():
         pass
-    with suppress(KeyboardInterrupt), share.watched():
+    with suppress(KeyboardInterrupt), share.recording():
         raise KeyboardInterrupt
     assert share.undisturbed == undisturbed
 
@@ -115,7 +114,7 @@ def test_without_memory_for_threads_or_weights_there_is_one_line(call: int, monk
     def full(*_: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(threads if call == 1 else yardsticks, "aligned", full)
+    monkeypatch.setattr(threads if call == 1 else microbenchmark, "aligned", full)
     with pytest.raises(EdgeLLMError, match=r"no memory to measure with 1 thread; close other programs, or"):
         measure(1, ["F32"])
 
@@ -128,44 +127,44 @@ def test_a_measurement_lasts_longer_than_a_moment(monkeypatch: pytest.MonkeyPatc
         ends.append(ends[-1] + 1 / speed)
         return speed
 
-    monkeypatch.setattr(measuring, "memory_reads", lambda threads, progress: nullcontext(read))
-    monkeypatch.setattr(measuring, "perf_counter", lambda: ends[-1])
+    monkeypatch.setattr(bandwidth, "memory_benchmark", lambda threads, progress: nullcontext(read))
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: ends[-1])
     assert measure(1, [MEMORY]).speeds == {MEMORY: 10}, "two seconds with twice the speed are a moment"
 
 
 def test_the_memory_is_given_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory, allocated = list[weakref.ref[Any]](), measuring._memory
+    memory, allocated = list[weakref.ref[Any]](), bandwidth._allocate
 
     def allocate(size: int) -> Any:
         found = allocated(size)
         memory.append(weakref.ref(found.base))
         return found
 
-    monkeypatch.setattr(measuring, "_memory", allocate)
-    with memory_reads(1, size=16 << 20) as read:
+    monkeypatch.setattr(bandwidth, "_allocate", allocate)
+    with memory_benchmark(1, size=16 << 20) as read:
         read()
         assert memory[0]() is not None
     assert memory[0]() is None
 
 
 def test_what_three_of_four_reads_reach_lasts() -> None:
-    assert sustained([7.0]) == 7
-    assert sustained([9.0, 3, 8, 9]) == 3
-    assert sustained([9.0, 3, 8, 9, 4]) == 4
-    assert sustained([30.0] * 6 + [60.0] * 17 + [10.0]) == 30
+    assert sustained_bandwidth([7.0]) == 7
+    assert sustained_bandwidth([9.0, 3, 8, 9]) == 3
+    assert sustained_bandwidth([9.0, 3, 8, 9, 4]) == 4
+    assert sustained_bandwidth([30.0] * 6 + [60.0] * 17 + [10.0]) == 30
 
 
 def test_beyond_a_limit_of_the_process_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def limited(*_: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(measuring.np, "empty", limited)
+    monkeypatch.setattr(bandwidth.np, "empty", limited)
     with pytest.raises(EdgeLLMError, match=r"takes 1.07 GB of it, which this process may not have"):
         measure(1, [MEMORY, "F32"])
 
 
 def test_without_memory_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(bandwidth, "available_memory", lambda: 1 << 20)
     with pytest.raises(EdgeLLMError, match=r"takes 1.07 GB of it, and 1.05 MB are free; close") as error:
         measure(1, [MEMORY])
     assert "\n" not in str(error.value)

@@ -10,17 +10,18 @@ import pytest
 
 from edgellm import EdgeLLMError, Model
 from edgellm.arch import describe
-from edgellm.bench import cold, limits, load, peer
-from edgellm.bench.figures import figures
-from edgellm.bench.limits import Limits
-from edgellm.bench.load import Load, warm_up
-from edgellm.bench.rounds import Result, Round, Times, Turn, _int8_products
-from edgellm.bench.setting import Setting
+from edgellm.bench import baseline, cold_start, machine_limits, workload
+from edgellm.bench.machine_limits import MachineLimits
+from edgellm.bench.options import BenchOptions
+from edgellm.bench.report import bench_report
+from edgellm.bench.results import BenchResult, DecodeSlice, Round, SideTimes
+from edgellm.bench.setup import int8_products
+from edgellm.bench.workload import Workload, warm_up
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
 from edgellm.llamacpp.wire import LlamaCppParams
-from edgellm.perf import bandwidth as measuring
-from edgellm.perf.roofline import Traffic
+from edgellm.perf import bandwidth
+from edgellm.perf.roofline import Roofline
 from support.model_file import ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
@@ -48,7 +49,7 @@ class Counting:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.calls: list[list[tuple[int, list[int], list[int]]]] = []
-        patch.setattr(load, "perf_counter", lambda: self.now)
+        patch.setattr(workload, "perf_counter", lambda: self.now)
 
     def new_sequence(self) -> Fake:
         return Fake()
@@ -67,7 +68,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 
 def test_the_depth_is_computed_once_and_off_the_clock(engine: Counting) -> None:
-    side = Load(engine, depth=6, parallel=2)
+    side = Workload(engine, depth=6, parallel=2)
     assert side.prefill(9) == 9
     assert [(at, len(tokens)) for ((at, tokens, _),) in engine.calls] == [(0, 4), (4, 2), (6, 4), (10, 4), (14, 1)]
     engine.calls.clear()
@@ -86,15 +87,15 @@ def test_a_state_that_cannot_go_back_is_computed_again_off_the_clock(
     engine: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Fake, "forgetful", True)
-    side = Load(engine, depth=4, parallel=1)
+    side = Workload(engine, depth=4, parallel=1)
     assert [side.prefill(3), side.decode(2), side.prefill(3)] == [3, 2, 3]
 
 
 def test_both_sides_get_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     engines = [Counting(monkeypatch) for _ in range(2)]
     for engine in engines:
-        side = Load(engine, depth=3, parallel=2)
-        warm_up(side, Setting(prompt_tokens=5, tokens=2))
+        side = Workload(engine, depth=3, parallel=2)
+        warm_up(side, BenchOptions(prompt_tokens=5, tokens=2))
         side.prefill(5)
         side.decode(4)
     assert engines[0].calls == engines[1].calls
@@ -103,34 +104,37 @@ def test_both_sides_get_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(set(tokens)) > 10
 
 
-def result(**setting: Any) -> Result:
+def result(**options: Any) -> BenchResult:
     """Three rounds of 100 tokens and 10 steps of 2 sequences, with and against llama.cpp."""
-    chosen = Setting(**{"prompt_tokens": 100, "tokens": 10, "parallel": 2, "against": "llama.cpp", **setting})
-    first = {"edgellm": Times(1.0, 2.0, 0.5), "llama.cpp": Times(4.0, 2.0, 1.0)}
-    second = {"edgellm": Times(2.0, 4.0), "llama.cpp": Times(5.0, 5.0)}
-    third = {"edgellm": Times(2.0, 5.0), "llama.cpp": Times(2.0, 10.0)}
-    turns = [
-        [Turn(4, 0, 1730.0, {"edgellm": 1.0, "llama.cpp": 1.0}), Turn(6, 4, 930.0, {"edgellm": 1.0, "llama.cpp": 1.0})],
-        [Turn(10, 0, 1000.0, {"edgellm": 4.0, "llama.cpp": 5.0})],
-        [Turn(10, 0, 455.0, {"edgellm": 5.0, "llama.cpp": 10.0})],
+    chosen = BenchOptions(**{"prompt_tokens": 100, "tokens": 10, "parallel": 2, "against": "llama.cpp", **options})
+    first = {"edgellm": SideTimes(1.0, 2.0, 0.5), "llama.cpp": SideTimes(4.0, 2.0, 1.0)}
+    second = {"edgellm": SideTimes(2.0, 4.0), "llama.cpp": SideTimes(5.0, 5.0)}
+    third = {"edgellm": SideTimes(2.0, 5.0), "llama.cpp": SideTimes(2.0, 10.0)}
+    slices = [
+        [
+            DecodeSlice(4, 0, 1730.0, {"edgellm": 1.0, "llama.cpp": 1.0}),
+            DecodeSlice(6, 4, 930.0, {"edgellm": 1.0, "llama.cpp": 1.0}),
+        ],
+        [DecodeSlice(10, 0, 1000.0, {"edgellm": 4.0, "llama.cpp": 5.0})],
+        [DecodeSlice(10, 0, 455.0, {"edgellm": 5.0, "llama.cpp": 10.0})],
     ]
     rounds = [
-        Round(1000.0, 9000.0, True, first, turns[0]),
-        Round(2000.0, 5000.0, False, second, turns[1]),
-        Round(500.0, 100.0, True, third, turns[2]),
+        Round(1000.0, 9000.0, True, first, slices[0]),
+        Round(2000.0, 5000.0, False, second, slices[1]),
+        Round(500.0, 100.0, True, third, slices[2]),
     ]
-    return Result(chosen, 2, Traffic(weights=80, cell=1, matrices={}), 50, "0.3", False, rounds)
+    return BenchResult(chosen, 2, Roofline(weight_bytes=80, cell_bytes=1, matrix_bytes={}), 50, "0.3", False, rounds)
 
 
 def test_products_of_a_token_that_nobody_asks_about(model_file: ModelFile) -> None:
     shape = {"width": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "ffn": 512, "layers": 2, "types": "Q4_K"}
     with Model.open(model_file(**shape), threads=1) as model:
         layer = 256 * (256 + 128 + 128) + 256 * 256 + 3 * 256 * 512
-        assert _int8_products(describe(model.file)) == layer + 256 * (256 + 128 + 128)
+        assert int8_products(describe(model.file)) == layer + 256 * (256 + 128 + 128)
 
 
 def test_figures_by_hand() -> None:
-    found = figures("m.gguf", [result()])
+    found = bench_report("m.gguf", [result()])
     assert found["rounds"]["prefill"] == [100, 50, 50]
     assert found["rounds"]["decode"] == [10, 5, 4]
     assert (found["bandwidth"], found["int8_peak"]) == (1000, 5000)
@@ -154,28 +158,28 @@ def test_figures_by_hand() -> None:
 
 def test_what_is_left_out_is_not_there() -> None:
     one = result(prompt_tokens=0, against=None)
-    found = figures("m.gguf", [one])
+    found = bench_report("m.gguf", [one])
     assert "prefill" not in found
     assert set(found["rounds"]) == {"decode", "cold_start_s", "bandwidth", "int8_peak", "undisturbed"}
     assert (found["against"], "ratio" in found) == (None, False)
-    assert "decode" not in figures("m.gguf", [result(tokens=0)])
+    assert "decode" not in bench_report("m.gguf", [result(tokens=0)])
 
 
 def test_no_int8_share_of_a_model_that_is_not_quantized() -> None:
     one = result()
-    one.products = 0
-    half = figures("m.gguf", [one])["prefill"]
+    one.int8_products = 0
+    half = bench_report("m.gguf", [one])["prefill"]
     assert (half["int8_share"], half["int8_per_s"], half["peak_tps"]) == (None, None, None)
 
 
 def test_the_last_run_is_on_top_and_those_without_a_round_are_left_out() -> None:
     one, two, none = result(), result(), result()
     one.threads, none.rounds = 1, []
-    found = figures("m.gguf", [one, two, none])
+    found = bench_report("m.gguf", [one, two, none])
     assert [run["threads"] for run in found["runs"]] == [1, 2]
     assert {name: found[name] for name in found["runs"][1]} == found["runs"][1]
-    assert figures("m.gguf", [none]) == {}
-    assert figures("m.gguf", []) == {}
+    assert bench_report("m.gguf", [none]) == {}
+    assert bench_report("m.gguf", []) == {}
 
 
 def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,11 +191,11 @@ def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.M
         now.update(wall=now["wall"] + 1, used=now["used"] + share)
         return found
 
-    monkeypatch.setattr(measuring, "perf_counter", lambda: now["wall"])
-    monkeypatch.setattr(measuring, "process_time", lambda: now["used"])
-    monkeypatch.setattr(limits, "keep", lambda threads, speeds: kept.append(speeds))
-    monkeypatch.setattr(limits, "int8_peak", lambda threads: after_a_second(0.0, 7.0))
-    rounds = Limits(
+    monkeypatch.setattr(bandwidth, "perf_counter", lambda: now["wall"])
+    monkeypatch.setattr(bandwidth, "process_time", lambda: now["used"])
+    monkeypatch.setattr(machine_limits, "save_profile", lambda threads, speeds: kept.append(speeds))
+    monkeypatch.setattr(machine_limits, "int8_peak", lambda threads: after_a_second(0.0, 7.0))
+    rounds = MachineLimits(
         1,
         lambda: after_a_second(now["reads"], 3.0),
         lambda: after_a_second(now["products"], {"Q4_K": 5.0}),
@@ -199,10 +203,10 @@ def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.M
 
     def undisturbed(products: float, reads: float) -> bool:
         now.update(products=products, reads=reads)
-        assert rounds.begin() == 7
+        assert rounds.begin_round() == 7
         after_a_second(0.0, None)
-        assert rounds.reads() == [3.0] * 5
-        return rounds.end()
+        assert rounds.read_memory() == [3.0] * 5
+        return rounds.end_round()
 
     assert not undisturbed(products=0.0, reads=1.0)
     assert not undisturbed(products=1.0, reads=0.5)
@@ -215,7 +219,7 @@ def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.M
 @pytest.mark.parametrize("tokens", [2, 32, 100])
 def test_the_prompt_of_a_cold_start_has_just_so_many_tokens(model_file: ModelFile, tokens: int) -> None:
     with Model.open(model_file(**TINY), threads=1) as model:
-        text = cold.cold_prompt(model.tokenizer, tokens)
+        text = cold_start.prompt_of(model.tokenizer, tokens)
         ids = model.tokenizer.encode(text, add_special=True)
         shorter = model.tokenizer.encode(text.removesuffix(" a"), add_special=True)
     assert len(ids) >= tokens
@@ -225,22 +229,22 @@ def test_the_prompt_of_a_cold_start_has_just_so_many_tokens(model_file: ModelFil
 def test_a_cold_start_that_fails_says_why(tmp_path: Path) -> None:
     path = tmp_path / "none.gguf"
     with pytest.raises(EdgeLLMError, match=r"none.gguf: edgellm generate ended with exit code 1 .*no such file"):
-        cold.cold_start(path, Setting(), 1, "a")
+        cold_start.time_cold_start(path, BenchOptions(), 1, "a")
 
 
-llama_cpp = pytest.mark.skipif(not peer.find_spec("llama_cpp"), reason="needs llama-cpp-python, the peer")
+llama_cpp = pytest.mark.skipif(not baseline.find_spec("llama_cpp"), reason="needs llama-cpp-python, the baseline")
 
 
 @pytest.fixture
 def direct(model_file: ModelFile) -> Iterator[Any]:
-    from edgellm.bench.worker import Direct
+    from edgellm.bench.worker import DirectEngine
 
     path = str(model_file(**TINY))
-    yield Direct(LlamaCppParams(path, 512, 0, 2, 16, 2, unified=False))  # 0: a KV cache of F32
+    yield DirectEngine(LlamaCppParams(path, 512, 0, 2, 16, 2, unified=False))  # 0: a KV cache of F32
 
 
 @llama_cpp
-def test_the_peer_computes_what_we_do(model_file: ModelFile, direct: Any) -> None:
+def test_the_baseline_computes_what_we_do(model_file: ModelFile, direct: Any) -> None:
     """The rows of two sequences at once, prompt and decoded: llama.cpp's logits are those of our engine."""
     texts = [[1, *range(10, 19)], [1, *range(30, 39)]]
     pair = [direct.new_sequence(), direct.new_sequence()]
@@ -254,34 +258,34 @@ def test_the_peer_computes_what_we_do(model_file: ModelFile, direct: Any) -> Non
 
 
 @llama_cpp
-def test_the_peer_ends_with_a_line(model_file: ModelFile, tmp_path: Path) -> None:
-    setting = Setting(prompt_tokens=8, tokens=4, depth=3, parallel=2)
-    with peer.Peer(model_file(**TINY), setting, 1, repacked=False) as other:
+def test_the_baseline_ends_with_a_line(model_file: ModelFile, tmp_path: Path) -> None:
+    options = BenchOptions(prompt_tokens=8, tokens=4, depth=3, parallel=2)
+    with baseline.Baseline(model_file(**TINY), options, 1, repacked=False) as other:
         assert other.prefill(8) > 0
         assert other.decode(2) > 0
         assert other.decode(2, before=2) > 0
         with pytest.raises(EdgeLLMError, match="no room"):
             other.prefill(300)
         other._process.kill()
-        with pytest.raises(peer.PeerEndedError, match=r"llama.cpp was ended by .*; leave --against out"):
+        with pytest.raises(baseline.BaselineExitedError, match=r"llama.cpp was ended by .*; leave --against out"):
             other.prefill(8)
     (tmp_path / "bad.gguf").write_bytes(b"GGUF")
     with pytest.raises(EdgeLLMError, match="cannot load it"):
-        peer.Peer(tmp_path / "bad.gguf", setting, 1, repacked=False)
+        baseline.Baseline(tmp_path / "bad.gguf", options, 1, repacked=False)
 
 
 class Brittle:
-    """A peer that crashes with repacked weights."""
+    """A baseline that crashes with repacked weights."""
 
     opened: list["Brittle"]
 
-    def __init__(self, path: Path, setting: Setting, threads: int, repacked: bool) -> None:
+    def __init__(self, path: Path, options: BenchOptions, threads: int, repacked: bool) -> None:
         self.repacked, self.closed = repacked, False
         self.opened.append(self)
 
     def prefill(self, n: int) -> float:
         if self.repacked:
-            raise peer.PeerEndedError("crash")
+            raise baseline.BaselineExitedError("crash")
         return 1.0
 
     decode = prefill
@@ -290,16 +294,16 @@ class Brittle:
         self.closed = True
 
 
-def test_a_peer_that_crashes_repacked_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_that_crashes_repacked_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
     Brittle.opened = []
-    monkeypatch.setattr(peer, "Peer", Brittle)
-    found = peer.open_peer(Path("m.gguf"), Setting(), 1)
+    monkeypatch.setattr(baseline, "Baseline", Brittle)
+    found = baseline.open_baseline(Path("m.gguf"), BenchOptions(), 1)
     assert [(each.repacked, each.closed) for each in Brittle.opened] == [(True, True), (False, False)]
     assert found is Brittle.opened[1]  # type: ignore[comparison-overlap]
 
 
-def test_a_missing_peer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_baseline_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    monkeypatch.setattr(peer, "find_spec", lambda name: None)
+    monkeypatch.setattr(baseline, "find_spec", lambda name: None)
     with pytest.raises(EdgeLLMError, match="-m pip install 'llama-cpp-python>="):
-        peer.check_peer()
+        baseline.check_baseline()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgellm.perf import machine_profile as speeds
-from edgellm.perf.machine_profile import MEMORY, keep, kept
+from edgellm.perf.machine_profile import MEMORY, load_profile, save_profile
 from edgellm.system.folders import machine_profile_file
 from kquants import jit
 
@@ -19,30 +19,30 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_what_is_kept_is_kept_for_each_number_of_threads(home: Path) -> None:
-    assert kept(1) == {}
-    keep(1, {MEMORY: 2e10, "Q4_K": 3e10})
-    keep(4, {MEMORY: 5e10})
-    keep(1, {MEMORY: 1.5e10, "Q6_K": 1e10})
-    assert [kept(n) for n in (1, 2, 4)] == [{MEMORY: 1.5e10, "Q4_K": 3e10, "Q6_K": 1e10}, {}, {MEMORY: 5e10}]
+    assert load_profile(1) == {}
+    save_profile(1, {MEMORY: 2e10, "Q4_K": 3e10})
+    save_profile(4, {MEMORY: 5e10})
+    save_profile(1, {MEMORY: 1.5e10, "Q6_K": 1e10})
+    assert [load_profile(n) for n in (1, 2, 4)] == [{MEMORY: 1.5e10, "Q4_K": 3e10, "Q6_K": 1e10}, {}, {MEMORY: 5e10}]
     assert [path.name for path in (home / "cache").iterdir()] == ["speeds.json"]
 
 
 def test_other_kernels_multiply_at_another_speed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(1, {MEMORY: 2e10, "Q4_K": 3e10, "Q6_K": 2e10})
+    save_profile(1, {MEMORY: 2e10, "Q4_K": 3e10, "Q6_K": 2e10})
     monkeypatch.setattr(jit, "fingerprint", lambda: "others")
-    assert kept(1) == {MEMORY: 2e10}
-    keep(1, {"Q4_K": 4e10})
-    assert kept(1) == {MEMORY: 2e10, "Q4_K": 4e10}
+    assert load_profile(1) == {MEMORY: 2e10}
+    save_profile(1, {"Q4_K": 4e10})
+    assert load_profile(1) == {MEMORY: 2e10, "Q4_K": 4e10}
 
 
 def test_another_cpu_is_another_machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(1, {MEMORY: 2e10})
+    save_profile(1, {MEMORY: 2e10})
     monkeypatch.setattr(speeds, "cpu_name", lambda: "another")
-    assert kept(1) == {}
-    keep(1, {MEMORY: 3e10})
+    assert load_profile(1) == {}
+    save_profile(1, {MEMORY: 3e10})
     monkeypatch.undo()
     monkeypatch.setenv("EDGELLM_HOME", str(home))
-    assert kept(1) == {MEMORY: 2e10}
+    assert load_profile(1) == {MEMORY: 2e10}
 
 
 DAMAGED = [b"", b"\xff", b"[]", b"7", b'{"CPU 1": 1', b"[" * 100_000]
@@ -58,9 +58,9 @@ def test_what_is_damaged_counts_as_nothing(home: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(speeds, "cpu_name", lambda: "CPU")
     machine_profile_file().parent.mkdir(parents=True)
     machine_profile_file().write_bytes(found)
-    assert kept(1) == {}
-    keep(1, {MEMORY: 2e10})
-    assert kept(1) == {MEMORY: 2e10}
+    assert load_profile(1) == {}
+    save_profile(1, {MEMORY: 2e10})
+    assert load_profile(1) == {MEMORY: 2e10}
 
 
 def test_what_is_sound_beside_what_is_damaged_counts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,25 +68,25 @@ def test_what_is_sound_beside_what_is_damaged_counts(home: Path, monkeypatch: py
     machine_profile_file().parent.mkdir(parents=True)
     entry = {"memory": 20_000_000_000, "Q4_K": -1, "Q6_K": 1.5e10, "kernels": jit.fingerprint()}
     machine_profile_file().write_text(json.dumps({"CPU 1": entry}))
-    assert kept(1) == {MEMORY: 2e10, "Q6_K": 1.5e10}, "and a whole number is a speed, too"
+    assert load_profile(1) == {MEMORY: 2e10, "Q6_K": 1.5e10}, "and a whole number is a speed, too"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_what_is_no_file_is_not_waited_for(home: Path) -> None:
     machine_profile_file().parent.mkdir(parents=True)
     os.mkfifo(machine_profile_file())
-    assert kept(1) == {}
+    assert load_profile(1) == {}
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(home: Path) -> None:
     home.write_text("a file where the folder should be")
-    assert not keep(1, {MEMORY: 2e10})
-    assert kept(1) == {}
+    assert not save_profile(1, {MEMORY: 2e10})
+    assert load_profile(1) == {}
     assert home.read_text() == "a file where the folder should be"
 
 
 def test_a_folder_in_the_way_stays(home: Path) -> None:
     machine_profile_file().mkdir(parents=True)
-    assert not keep(1, {MEMORY: 2e10})
-    assert kept(1) == {}
+    assert not save_profile(1, {MEMORY: 2e10})
+    assert load_profile(1) == {}
     assert [path.name for path in (home / "cache").iterdir()] == ["speeds.json"]

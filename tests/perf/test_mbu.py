@@ -12,10 +12,10 @@ from edgellm import EdgeLLMError, Model
 from edgellm.arch import describe
 from edgellm.generate.generation import Generation
 from edgellm.gguf import GGUFFile
-from edgellm.perf import mbu as gauge
-from edgellm.perf.machine_profile import MEMORY, keep, kept
-from edgellm.perf.mbu import Gauge
-from edgellm.perf.roofline import Traffic
+from edgellm.perf import mbu as mbu
+from edgellm.perf.machine_profile import MEMORY, load_profile, save_profile
+from edgellm.perf.mbu import MBUEstimator
+from edgellm.perf.roofline import Roofline
 from support.model_file import ModelFile
 
 MIB = 1 << 20
@@ -28,7 +28,7 @@ ENDLESS: dict[str, Any] = {"temp": 0, "logit_bias": {2: -float("inf")}}
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing is known, and a few MiB of weights are enough to measure."""
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path))
-    monkeypatch.setattr(gauge, "_SPAN", 8 * MIB)
+    monkeypatch.setattr(mbu, "_SPAN_BYTES", 8 * MIB)
 
 
 @pytest.fixture
@@ -37,15 +37,15 @@ def path(model_file: ModelFile) -> Path:
 
 
 @pytest.fixture
-def probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def measurements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The speeds that were found, each at once."""
     found: list[float] = []
 
-    def measured(self: Gauge) -> float:
+    def measured(self: MBUEstimator) -> float:
         found.append(1e10)
         return found[-1]
 
-    monkeypatch.setattr(Gauge, "_measured", measured)
+    monkeypatch.setattr(MBUEstimator, "_read_bandwidth", measured)
     yield found
 
 
@@ -65,21 +65,21 @@ def begun(model: Model, taken: int, max_tokens: int) -> Generation:
 
 
 def test_after_the_first_reply_the_share_is_known(
-    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+    path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgellm.generate.speculation.MOST", 0)  # each token has a step of its own
     with Model.open(path, threads=2) as model:
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
         tokens = [next(generation) for _ in range(16)]
         assert tokens[-1].finish_reason == "length"
-        assert (probes, generation.stats.mbu) == ([], None), "a token had to wait for it"
+        assert (measurements, generation.stats.mbu) == ([], None), "a token had to wait for it"
         assert next(generation, None) is None
         stats = generation.stats
     assert stats.decode_tps is not None
     with GGUFFile.open(path) as file:
-        read = Traffic.of(describe(file), "f16").per_token(stats.prompt_tokens + 16 / 2 - 1)
+        read = Roofline.of(describe(file), "f16").bytes_per_token(stats.prompt_tokens + 16 / 2 - 1)
     assert stats.mbu == pytest.approx(read * stats.decode_tps / 1e10)
-    assert kept(2) == {}, "a moment is not what lasts"
+    assert load_profile(2) == {}, "a moment is not what lasts"
 
 
 def test_the_share_is_of_what_was_read(path: Path) -> None:
@@ -89,91 +89,91 @@ def test_the_share_is_of_what_was_read(path: Path) -> None:
     assert 0 < mbu < 1000
 
 
-def test_what_is_known_is_not_looked_for(path: Path, probes: list[float]) -> None:
-    keep(1, {MEMORY: 1e15})
+def test_what_is_known_is_not_looked_for(path: Path, measurements: list[float]) -> None:
+    save_profile(1, {MEMORY: 1e15})
     with Model.open(path, threads=1) as model:
         stats = generate(model).stats
     assert stats.mbu is not None
     assert 0 < stats.mbu < 1
-    assert not probes
+    assert not measurements
 
 
-def test_it_is_looked_for_once(path: Path, probes: list[float]) -> None:
+def test_it_is_looked_for_once(path: Path, measurements: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         generate(model)
         generate(model)
-    assert len(probes) == 1
+    assert len(measurements) == 1
 
 
-def test_a_share_far_above_one_is_looked_into(path: Path, probes: list[float]) -> None:
-    keep(1, {MEMORY: 1e6})
+def test_a_share_far_above_one_is_looked_into(path: Path, measurements: list[float]) -> None:
+    save_profile(1, {MEMORY: 1e6})
     with Model.open(path, threads=1) as model:
         shares = [generate(model).stats.mbu for _ in range(2)]
     assert all(share is not None and share < 1000 for share in shares), "these are shares of what was found"
-    assert (len(probes), kept(1)) == (1, {MEMORY: 1e6}), "others go on with what was kept"
+    assert (len(measurements), load_profile(1)) == (1, {MEMORY: 1e6}), "others go on with what was kept"
 
 
 def test_it_takes_the_median(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     speeds, clock = iter([7e9, 1e10, 9e10, 2e10, 3e10, 1e10]), iter(range(100))
-    monkeypatch.setattr(gauge.Yardstick, "read", lambda self, address, size: next(speeds))
-    monkeypatch.setattr(gauge, "perf_counter", lambda: next(clock) * 0.013)
+    monkeypatch.setattr(mbu.Microbenchmark, "read_bandwidth", lambda self, address, size: next(speeds))
+    monkeypatch.setattr(mbu, "perf_counter", lambda: next(clock) * 0.013)
     with GGUFFile.open(path) as file:
-        known = Gauge(file, describe(file), "f16", 1)
-        known.probe()
+        known = MBUEstimator(file, describe(file), "f16", 1)
+        known.measure()
     # The first read brings the weights into memory.
     assert known.bandwidth == 2e10
 
 
-def test_a_probe_that_finds_less_changes_nothing(path: Path, probes: list[float]) -> None:
+def test_a_measurement_of_less_changes_nothing(path: Path, measurements: list[float]) -> None:
     with GGUFFile.open(path) as file:
-        keep(1, {MEMORY: 2e10})
-        known = Gauge(file, describe(file), "f16", 1)
-        assert known.wanted(16, 1.5)
-        assert not known.wanted(16, 1.05), "what is kept is what lasts, and this is a little more"
-        known.probe()
-    assert (known.bandwidth, kept(1), len(probes)) == (2e10, {MEMORY: 2e10}, 1)
+        save_profile(1, {MEMORY: 2e10})
+        known = MBUEstimator(file, describe(file), "f16", 1)
+        assert known.should_measure(16, 1.5)
+        assert not known.should_measure(16, 1.05), "what is kept is what lasts, and this is a little more"
+        known.measure()
+    assert (known.bandwidth, load_profile(1), len(measurements)) == (2e10, {MEMORY: 2e10}, 1)
 
 
-def test_short_and_cancelled_replies_cost_nothing(path: Path, probes: list[float]) -> None:
+def test_short_and_cancelled_replies_cost_nothing(path: Path, measurements: list[float]) -> None:
     with Model.open(path, threads=1) as model:
         generate(model, 15)
         generation = begun(model, 50, max_tokens=100)
         generation.cancel()
         assert next(generation, None) is None
-    assert not probes
+    assert not measurements
 
 
 def test_a_small_model_would_measure_the_caches(
-    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+    path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gauge, "_SPAN", 64 * MIB)
+    monkeypatch.setattr(mbu, "_SPAN_BYTES", 64 * MIB)
     with Model.open(path, threads=1) as model:
         assert generate(model).stats.mbu is None
-    assert not probes
+    assert not measurements
 
 
 def test_a_file_larger_than_memory_would_measure_the_disk(
-    path: Path, probes: list[float], monkeypatch: pytest.MonkeyPatch
+    path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gauge, "available_memory", lambda: path.stat().st_size - 1)
+    monkeypatch.setattr(mbu, "available_memory", lambda: path.stat().st_size - 1)
     with Model.open(path, threads=1) as model:
         assert generate(model).stats.mbu is None
-    assert not probes
+    assert not measurements
 
 
 def test_a_probe_that_fails_is_nobodys_problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise EdgeLLMError("no threads")
 
-    monkeypatch.setattr(gauge, "Yardstick", fail)
+    monkeypatch.setattr(mbu, "Microbenchmark", fail)
     with Model.open(path, threads=1) as model:
         assert generate(model).stats.mbu is None
-    assert kept(1) == {}
+    assert load_profile(1) == {}
 
 
-def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> None:
+def test_measuring_never_waits_for_the_engine(path: Path, measurements: list[float]) -> None:
     with Model.open(path, threads=1) as model:
-        session, taken, done = model._writer.session, threading.Event(), threading.Event()
+        session, taken, done = model._generator.session, threading.Event(), threading.Event()
 
         def compute() -> None:
             taken.set()
@@ -184,28 +184,28 @@ def test_nobody_waits_for_a_turn_to_probe(path: Path, probes: list[float]) -> No
         other.start()
         taken.wait(30)
         assert next(generation, None) is None
-        assert not probes
+        assert not measurements
         done.set()
         other.join()
         generate(model)
-        assert len(probes) == 1
+        assert len(measurements) == 1
 
 
-def test_a_closed_model_is_not_read(path: Path, probes: list[float]) -> None:
+def test_a_closed_model_is_not_read(path: Path, measurements: list[float]) -> None:
     model = Model.open(path, threads=1)
     generation = begun(model, 16, max_tokens=16)
     model.close()
     assert next(generation, None) is None
-    assert not probes
+    assert not measurements
 
 
 def test_the_weights_of_a_split_file_are_read_in_its_largest_part(path: Path) -> None:
     with GGUFFile.open(path) as file:
         tensors = list(file.tensors.values())
         parts = [replace(t, path=Path("other" if t.nbytes < 2048 else "main")) for t in tensors]
-        address, room = gauge._longest_run(parts)
+        address, room = mbu._longest_run(parts)
         large = [t for t in tensors if t.nbytes >= 2048]
         assert address == min(t.data.ctypes.data for t in large)
         assert address + room == max(t.data.ctypes.data + t.nbytes for t in large)
         norm = replace(tensors[0], path=Path("alone"))
-        assert gauge._longest_run([norm]) == (norm.data.ctypes.data, norm.nbytes)
+        assert mbu._longest_run([norm]) == (norm.data.ctypes.data, norm.nbytes)

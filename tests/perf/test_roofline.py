@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgellm.arch import describe
 from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
-from edgellm.perf.roofline import Traffic, decode_tps
+from edgellm.perf.roofline import Roofline, decode_tps
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 
@@ -19,45 +19,47 @@ LAYER = 4 * (64 + 64 * 64 + 2 * 32 * 64 + 64 * 64 + 64 + 3 * 64 * 96)
 """Bytes of a layer of float32: norm, q, k and v, output, norm, gate, up and down."""
 
 
-def traffic(path: Path, kv_type: str = "f16") -> Traffic:
+def roofline(path: Path, kv_type: str = "f16") -> Roofline:
     with GGUFFile.open(path) as file:
-        return Traffic.of(describe(file), kv_type)
+        return Roofline.of(describe(file), kv_type)
 
 
 def test_a_token_reads_every_weight_once(model_file: ModelFile) -> None:
-    tied = traffic(model_file(**SIZES, types="F32"))
-    assert tied.weights == 2 * LAYER + 4 * 64 + 4 * 64 * 320
-    untied = traffic(model_file(**SIZES, types="F32", tied=False))
-    assert untied.weights == tied.weights + 4 * 64  # and a row of the embedding
-    biased = traffic(model_file(**SIZES, types="F32", arch="qwen2"))
-    assert biased.weights == tied.weights + 2 * 4 * (64 + 32 + 32)
-    normed = traffic(model_file(**SIZES, types="F32", arch="qwen3"))
-    assert normed.weights == tied.weights + 2 * 4 * (32 + 32)
-    small = traffic(model_file(**SIZES, types="Q8_0"))
+    tied = roofline(model_file(**SIZES, types="F32"))
+    assert tied.weight_bytes == 2 * LAYER + 4 * 64 + 4 * 64 * 320
+    untied = roofline(model_file(**SIZES, types="F32", tied=False))
+    assert untied.weight_bytes == tied.weight_bytes + 4 * 64  # and a row of the embedding
+    biased = roofline(model_file(**SIZES, types="F32", arch="qwen2"))
+    assert biased.weight_bytes == tied.weight_bytes + 2 * 4 * (64 + 32 + 32)
+    normed = roofline(model_file(**SIZES, types="F32", arch="qwen3"))
+    assert normed.weight_bytes == tied.weight_bytes + 2 * 4 * (32 + 32)
+    small = roofline(model_file(**SIZES, types="Q8_0"))
     norms = 4 * 64 * 5
-    matrices = (tied.weights - norms) // 4 * 34 // 32
-    assert (small.weights, small.matrices) == (norms + matrices, {"Q8_0": matrices})
-    assert biased.matrices == {"F32": tied.weights - norms}
+    matrices = (tied.weight_bytes - norms) // 4 * 34 // 32
+    assert (small.weight_bytes, small.matrix_bytes) == (norms + matrices, {"Q8_0": matrices})
+    assert biased.matrix_bytes == {"F32": tied.weight_bytes - norms}
 
 
 def test_matrices_are_told_by_format(tmp_path: Path) -> None:
     types = {"": "F32", "token_embd": "Q8_0", "ffn_up": "F16"}
-    found = traffic(write_model(tmp_path / "m.gguf", **SIZES, types=types))
+    found = roofline(write_model(tmp_path / "m.gguf", **SIZES, types=types))
     others = LAYER - 4 * (64 + 64 + 64 * 96)  # without norms and ffn_up
-    assert found.matrices == {"Q8_0": 320 * 64 * 34 // 32, "F16": 2 * 2 * 64 * 96, "F32": 2 * others}
-    assert found.wanted[0] == MEMORY
-    assert set(found.wanted[1:]) == {"Q8_0", "F16", "F32"}
+    assert found.matrix_bytes == {"Q8_0": 320 * 64 * 34 // 32, "F16": 2 * 2 * 64 * 96, "F32": 2 * others}
+    assert found.profile_names[0] == MEMORY
+    assert set(found.profile_names[1:]) == {"Q8_0", "F16", "F32"}
     # A second for each format, so three for all of them.
-    assert found.multiplied({**found.matrices, "Q4_K": 1.0}) == pytest.approx(sum(found.matrices.values()) / 3)
-    assert found.multiplied({"Q8_0": 1.0, "F32": 1.0}) is None
+    assert found.matmul_bandwidth({**found.matrix_bytes, "Q4_K": 1.0}) == pytest.approx(
+        sum(found.matrix_bytes.values()) / 3
+    )
+    assert found.matmul_bandwidth({"Q8_0": 1.0, "F32": 1.0}) is None
 
 
 @pytest.mark.parametrize(("kv_type", "size"), [("f16", 2), ("f32", 4)])
 def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: ModelFile, kv_type: str, size: int) -> None:
-    found = traffic(model_file(**SIZES, types="F32"), kv_type)
-    assert found.cell == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
-    assert found.per_token(0) == found.weights + found.cell
-    assert found.per_token(100) == found.weights + 101 * found.cell
+    found = roofline(model_file(**SIZES, types="F32"), kv_type)
+    assert found.cell_bytes == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
+    assert found.bytes_per_token(0) == found.weight_bytes + found.cell_bytes
+    assert found.bytes_per_token(100) == found.weight_bytes + 101 * found.cell_bytes
 
 
 @given(
@@ -74,9 +76,9 @@ def test_a_prediction_stays_below_what_memory_and_arithmetic_give(
         assert tps is not None
         return tps
 
-    told = Traffic(weights, cell, {"Q4_K": weights})
+    told = Roofline(weights, cell, {"Q4_K": weights})
     tps = expected()
-    assert 0 < tps < min(memory, arithmetic) / told.per_token(100)
+    assert 0 < tps < min(memory, arithmetic) / told.bytes_per_token(100)
     assert expected(depth=200) <= tps
     assert expected(layers=layers + 1) < tps
     assert min(expected(memory=2 * memory), expected(more=2)) >= tps < expected(memory=2 * memory, more=2)
@@ -86,13 +88,13 @@ def test_a_prediction_stays_below_what_memory_and_arithmetic_give(
 @pytest.mark.parametrize("missing", [MEMORY, "Q4_K", "Q6_K"])
 def test_without_one_of_the_speeds_nothing_is_expected(missing: str) -> None:
     known = {MEMORY: 4e10, "Q4_K": 5e10, "Q6_K": 4e10}
-    told = Traffic(10**9, 0, {"Q4_K": 10**8, "Q6_K": 10**8})
+    told = Roofline(10**9, 0, {"Q4_K": 10**8, "Q6_K": 10**8})
     assert decode_tps(told, 1, known, 2)
     assert decode_tps(told, 1, {name: speed for name, speed in known.items() if name != missing}, 2) is None
 
 
-Q4_K_M = Traffic(803_000_000, 65_536, {"Q4_K": 467_140_608, "Q6_K": 332_451_840})
-Q8_0 = Traffic(1_316_500_000, 65_536, {"Q8_0": 1_312_981_000})
+Q4_K_M = Roofline(803_000_000, 65_536, {"Q4_K": 467_140_608, "Q6_K": 332_451_840})
+Q8_0 = Roofline(1_316_500_000, 65_536, {"Q8_0": 1_312_981_000})
 ZEN_4 = [
     (Q4_K_M, 1, {MEMORY: 32.0e9, "Q4_K": 24.0e9, "Q6_K": 19.7e9}, 22.1),
     (Q4_K_M, 2, {MEMORY: 36.1e9, "Q4_K": 46.6e9, "Q6_K": 38.4e9}, 38.6),
@@ -112,8 +114,8 @@ GRANITE_RAPIDS = [
 ]
 
 
-@pytest.mark.parametrize(("traffic", "threads", "speeds", "tps"), ZEN_4 + ZEN_5 + GRANITE_RAPIDS)
-def test_what_was_measured_is_expected(traffic: Traffic, threads: int, speeds: dict[str, float], tps: float) -> None:
+@pytest.mark.parametrize(("roofline", "threads", "speeds", "tps"), ZEN_4 + ZEN_5 + GRANITE_RAPIDS)
+def test_what_was_measured_is_expected(roofline: Roofline, threads: int, speeds: dict[str, float], tps: float) -> None:
     # The median of bench, of models with 16 layers. The Zen 4 has AVX2 alone; of the others what one thread multiplies
     # was measured.
-    assert decode_tps(traffic, 16, speeds, threads) == pytest.approx(tps, rel=0.1)
+    assert decode_tps(roofline, 16, speeds, threads) == pytest.approx(tps, rel=0.1)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, Model, OptionError
-from edgellm.text.composed import composed
 from edgellm.text.inspection import Inspection, inspect
+from edgellm.text.nfc import normalize_nfc
 from edgellm.text.prompts import ChatPrompts, template_for
 from edgellm.text.template import Message
 from edgellm.text.tokenizer import Tokenizer
@@ -89,7 +89,7 @@ def test_letters_that_the_tokenizer_composes_keep_their_roles(tmp_path: Path) ->
 
 @given(st.text(st.sampled_from("ae\u0301\u0323\u0308\u1112\u1161\u11ab가다\n नि"), max_size=12))
 def test_composed_text_is_pythons_and_each_character_has_an_owner(text: str) -> None:
-    whole, owners = composed(text, range(len(text)))
+    whole, owners = normalize_nfc(text, range(len(text)))
     assert whole == unicodedata.normalize("NFC", text)
     assert len(owners) == len(whole) and owners == sorted(owners)
     kept = [(letter, owner) for letter, owner in zip(whole, owners, strict=True) if ord(letter) < 128]

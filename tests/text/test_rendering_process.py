@@ -19,9 +19,9 @@ import pytest
 from edgellm.errors import EdgeLLMError
 from edgellm.text.rendering.child import RenderingChild
 from edgellm.text.rendering.codes import ANSWER, READY
-from edgellm.text.rendering.limits import TOO_LARGE, TOO_LONG, Limits
+from edgellm.text.rendering.limits import TOO_LARGE, TOO_LONG, RenderLimits
 from edgellm.text.rendering.renderer import Renderer, renderer
-from edgellm.text.rendering.watcher import Watcher
+from edgellm.text.rendering.watchdog import RenderWatchdog
 from edgellm.text.template import ChatTemplate
 from support import ROOT
 from support.imports import HEAVY, loaded
@@ -61,10 +61,13 @@ def test_it_imports_nothing_heavy() -> None:
             "edgellm.process",
             "edgellm.process.wire",
             "edgellm.text",
-            "edgellm.text.surrogates",
+            "edgellm.text.utf8",
             "edgellm.text.rendering",
         ),
-        *(f"edgellm.text.rendering.{name}" for name in ("codes", "formats", "limits", "origins", "sandbox", "serve")),
+        *(
+            f"edgellm.text.rendering.{name}"
+            for name in ("codes", "formats", "limits", "sandbox", "serve", "tracked_text")
+        ),
     }
 
 
@@ -96,9 +99,9 @@ def test_the_parent_looks_at_it_too(cpu_s: float, memory: int, verdict: str) -> 
     """Not every system keeps the limits: here nothing else does."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     verdicts = SimpleQueue[str]()
-    watcher = Watcher(process.pid, verdicts.put)
+    watcher = RenderWatchdog(process.pid, verdicts.put)
     try:
-        with watcher.watching(Limits(cpu_s, memory, text=0, runs=0)):
+        with watcher.watching(RenderLimits(cpu_s, memory, text=0, runs=0)):
             assert verdicts.get(timeout=30) == verdict
     finally:
         watcher.close()

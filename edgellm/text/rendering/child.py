@@ -1,4 +1,4 @@
-"""The process that renders templates, as its parent sees it: started, asked, watched, killed."""
+"""The child process that renders templates, as its parent sees it."""
 
 import os
 import signal
@@ -12,18 +12,18 @@ from typing import Any, BinaryIO, cast
 from edgellm.process.spawn import exit_reason
 from edgellm.process.wire import receive, send
 from edgellm.text.rendering.codes import READY
-from edgellm.text.rendering.limits import STARTING, TOO_LONG, Limits
-from edgellm.text.rendering.watcher import Watcher
+from edgellm.text.rendering.limits import STARTING, TOO_LONG, RenderLimits
+from edgellm.text.rendering.watchdog import RenderWatchdog
 
 _END_S = 1.0
 _KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
-"""What a Python may need to start, and the clock of templates; all else may be secret."""
+"""Environment variables that Python may need to start, and the time zone of templates; others may be secret."""
 
 _MAIN = "import sys; sys.path += sys.argv[1:]; from edgellm.text.rendering.serve import main; main()"
 
 
 class RenderingChild:
-    """Not for several threads at once; only `kill` may be called from any. Raises OSError if it cannot be started."""
+    """Only one thread may use it at a time, except for `kill`. Raises OSError if the process cannot be started."""
 
     def __init__(self) -> None:
         self._process = _start()
@@ -31,30 +31,30 @@ class RenderingChild:
         self._replies = cast(BinaryIO, self._process.stdout)
         self._ready = False
         self._verdict = ""
-        self._watcher = Watcher(self._process.pid, self.kill)
+        self._watchdog = RenderWatchdog(self._process.pid, self.kill)
 
     @property
     def ended(self) -> bool:
-        """Whether the process is gone or going."""
+        """Whether the process has ended or is being killed."""
         return bool(self._verdict) or self._process.poll() is not None
 
     def ask(self, request: bytes) -> tuple[int, bytes]:
-        """The code and the JSON of the reply. Raises EOFError or OSError once the process has ended."""
+        """The code and the JSON of the reply. Raises EOFError or OSError if the process has ended."""
         if not self._ready:
-            with self._watcher.watching(STARTING):
+            with self._watchdog.watching(STARTING):
                 self._ready = receive(self._replies, 0)[0] == READY
-        limits = Limits.of(len(request))
-        with self._watcher.watching(limits):
+        limits = RenderLimits.of(len(request))
+        with self._watchdog.watching(limits):
             send(self._requests, 0, request)
             return receive(self._replies, limits.reply)
 
     def kill(self, verdict: str) -> None:
-        """End the process at once; from any thread. `verdict` says why."""
+        """Kill the process; any thread may call it. `verdict` is the reason, for `failure_reason`."""
         self._verdict = self._verdict or verdict
         self._process.kill()
 
-    def ending(self) -> str:
-        """Why there was no reply."""
+    def failure_reason(self) -> str:
+        """The reason why there was no reply."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
         code = self._process.poll()
@@ -63,26 +63,28 @@ class RenderingChild:
         return self._verdict or f"the process that renders it {'broke off' if code is None else exit_reason(code)}"
 
     def close(self) -> None:
-        """End the process and forget it."""
-        self._watcher.close()
+        """End the process and release its pipes."""
+        self._watchdog.close()
         self._process.kill()
         self._process.wait()
         self._requests.close()
         self._replies.close()
 
     def disown(self) -> None:
-        """Forget a process that is another's: this is a fork of its parent."""
+        """Release the pipes, in a fork of the parent process; the child stays the parent's."""
         self._requests.close()
         self._replies.close()
         self._process.returncode = 0
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """Python, isolated: no folder of the user's is looked at, and neither are this one's environment and terminal."""
+    """Start Python, isolated from the user's folders and from this process's environment and terminal."""
     executable = sys.executable or ""
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
-        executable = getattr(sys, "_base_executable", executable)  # an environment's own would start another process
+        executable = getattr(
+            sys, "_base_executable", executable
+        )  # the one of a virtual environment would start another process
         options = {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
     return subprocess.Popen(
         [executable, "-I", "-S", "-c", _MAIN, *_folders()],
@@ -97,7 +99,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _folders() -> list[str]:
-    """Where the child finds this package and Jinja2; never the folder that Python was started in."""
+    """The folders where the child finds this package and Jinja2, without the folder that Python was started in."""
     places = [place for i, place in enumerate(sys.path) if place and (i or place != _current_folder())]
     specs = [PathFinder.find_spec(name, places) for name in ("jinja2", "markupsafe")]
     found = [str(Path(spec.origin).absolute().parents[1]) for spec in specs if spec and spec.origin]

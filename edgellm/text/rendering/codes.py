@@ -1,4 +1,4 @@
-"""The codes of what the child process says to its parent."""
+"""The codes of the messages that the child process sends to its parent."""
 
 READY, ANSWER, LAST = range(3)
-"""READY comes first, once. After LAST, which is an answer, too, the process ends."""
+"""READY is sent once, first. ANSWER and LAST are replies; after LAST the process ends."""

@@ -1,7 +1,7 @@
-"""The origins of what `%`, `str.format` and `tojson` make.
+"""The origins of the results of `%`, `str.format` and `tojson`.
 
-Python itself makes the text. Here it is made once more piece by piece, each with its origin; where that gives another
-text, as with widths given as arguments, the origin is UNKNOWN.
+Python itself formats the text. It is then formatted again piece by piece, each piece with its origin; if that gives a
+different text, as with a width given as an argument, the origin is UNKNOWN.
 """
 
 import json
@@ -10,41 +10,43 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any
 
-from edgellm.text.rendering.origins import COMPUTED, Text, attached, blend, text_of
+from edgellm.text.rendering.tracked_text import COMPUTED, TrackedText, as_tracked, common_origin, with_origins_of
 
 _PERCENT = re.compile(r"%(?:\((?P<key>[^()]*)\))?[#0\- +]*[0-9]*(?:\.[0-9]*)?[hlL]?(?P<kind>[a-zA-Z%])")
 _BRACES = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<field>[^{}]*)\}")
 
 
-def percent(layout: Text, values: Any) -> Text:
+def percent(layout: TrackedText, values: Any) -> TrackedText:
     """`layout % values`."""
     text = str.__mod__(layout, values)
     return _attempt(text, lambda: _percent_pieces(layout, values))
 
 
-def braces(layout: Text, text: str, formatter: Formatter, args: Sequence[Any], names: Mapping[str, Any]) -> Text:
-    """`text`, which is what a formatter made of `layout`."""
+def braces(
+    layout: TrackedText, text: str, formatter: Formatter, args: Sequence[Any], names: Mapping[str, Any]
+) -> TrackedText:
+    """`text`, the result of a formatter for `layout`, with origins."""
     return _attempt(text, lambda: _brace_pieces(layout, formatter, args, names))
 
 
-def tojson(value: Any, **options: Any) -> Text:
-    """JSON as Hugging Face writes it; Jinja2's own escapes HTML."""
+def tojson(value: Any, **options: Any) -> TrackedText:
+    """JSON as Hugging Face writes it; Jinja2's own `tojson` escapes HTML."""
     options = {"ensure_ascii": False} | options
     text = json.dumps(value, **options)
     if options.get("sort_keys"):
-        return Text(text)
+        return TrackedText(text)
     ensure_ascii = options["ensure_ascii"]
     return _attempt(text, lambda: _json_pieces(text, value, ensure_ascii))
 
 
-def _attempt(text: str, pieces: Callable[[], Iterator[Text]]) -> Text:
+def _attempt(text: str, pieces: Callable[[], Iterator[TrackedText]]) -> TrackedText:
     try:
-        return attached(text, pieces())
+        return with_origins_of(text, pieces())
     except (LookupError, TypeError, ValueError):
-        return Text(text)
+        return TrackedText(text)
 
 
-def _percent_pieces(layout: Text, values: Any) -> Iterator[Text]:
+def _percent_pieces(layout: TrackedText, values: Any) -> Iterator[TrackedText]:
     at, rest = 0, iter(values if isinstance(values, tuple) else (values,))
     for found in _PERCENT.finditer(layout):
         yield layout[at : found.start()]
@@ -54,11 +56,13 @@ def _percent_pieces(layout: Text, values: Any) -> Iterator[Text]:
             continue
         value = next(rest, None) if found["key"] is None else values[found["key"]]
         spec = re.sub(r"^%\(.*?\)", "%", found[0])
-        yield text_of(value) if spec == "%s" else Text(spec % (value,), blend(value))
+        yield as_tracked(value) if spec == "%s" else TrackedText(spec % (value,), common_origin(value))
     yield layout[at:]
 
 
-def _brace_pieces(layout: Text, formatter: Formatter, args: Sequence[Any], names: Mapping[str, Any]) -> Iterator[Text]:
+def _brace_pieces(
+    layout: TrackedText, formatter: Formatter, args: Sequence[Any], names: Mapping[str, Any]
+) -> Iterator[TrackedText]:
     at, counted = 0, 0
     for found in _BRACES.finditer(layout):
         yield layout[at : found.start()]
@@ -71,24 +75,24 @@ def _brace_pieces(layout: Text, formatter: Formatter, args: Sequence[Any], names
             name, counted = f"{counted}{name}", counted + 1
         value, _ = formatter.get_field(name, args, names)
         whole = "{" + name + mark + spec + "}"
-        yield Text(formatter.vformat(whole, args, names), blend(value)) if mark else text_of(value)
+        yield TrackedText(formatter.vformat(whole, args, names), common_origin(value)) if mark else as_tracked(value)
     yield layout[at:]
 
 
-def _json_pieces(text: str, value: Any, ensure_ascii: bool) -> Iterator[Text]:
+def _json_pieces(text: str, value: Any, ensure_ascii: bool) -> Iterator[TrackedText]:
     at = 0
     for leaf in _leaves(value):
         written = json.dumps(leaf, ensure_ascii=ensure_ascii)
-        start = text.index(written, at) + 1  # the next text in the JSON is the next leaf
-        yield Text(text[at:start], COMPUTED)
+        start = text.index(written, at) + 1  # the texts of the JSON are the leaves, in order
+        yield TrackedText(text[at:start], COMPUTED)
         at = start + len(written) - 2
         inside = written[1:-1]
-        yield leaf if isinstance(leaf, Text) and inside == leaf else Text(inside, blend(leaf))
-    yield Text(text[at:], COMPUTED)
+        yield leaf if isinstance(leaf, TrackedText) and inside == leaf else TrackedText(inside, common_origin(leaf))
+    yield TrackedText(text[at:], COMPUTED)
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """All texts in a value, in the order of its JSON. Raises TypeError for a key that is none."""
+    """All texts in a value, in the order of its JSON. Raises TypeError for a key that is not text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -102,5 +106,5 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(item)
 
 
-setattr(Text, "__mod__", percent)  # noqa: B010 (mypy takes no assignment to a method)
-setattr(Text, "__rmod__", lambda self, layout: percent(Text(layout), self))  # noqa: B010
+setattr(TrackedText, "__mod__", percent)  # noqa: B010 (mypy takes no assignment to a method)
+setattr(TrackedText, "__rmod__", lambda self, layout: percent(TrackedText(layout), self))  # noqa: B010

@@ -1,7 +1,8 @@
-"""How much CPU time and memory one request of a template may take.
+"""The limits of one rendering request: CPU time, memory, and the size of the reply.
 
-On Linux and macOS the kernel ends a process that takes more CPU time. On Linux it gives no more memory, which Python
-reports as MemoryError. Everywhere the parent looks at both, every few milliseconds, and kills the process.
+On Linux and macOS the kernel ends a process that exceeds its CPU time. On Linux the kernel also refuses more memory,
+which Python reports as MemoryError. On every system the parent checks both, every few milliseconds, and kills the
+process.
 """
 
 import math
@@ -15,14 +16,14 @@ from typing import Self
 
 MIB = 1 << 20
 TOO_LONG, TOO_LARGE = "it takes too long", "it takes too much memory"
-"""What is said of a template that takes more."""
+"""The problem that is reported for a template that exceeds a limit."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """`cpu_s`: seconds of CPU time. `memory`: bytes beyond what the idle process has.
+class RenderLimits:
+    """`cpu_s`: seconds of CPU time. `memory`: bytes beyond those of the idle process.
 
-    `text`: characters of a reply. `runs`: pieces of it, each of one origin.
+    `text`: characters of a reply. `runs`: runs of characters with one origin in it.
     """
 
     cpu_s: float
@@ -32,20 +33,20 @@ class Limits:
 
     @classmethod
     def of(cls, request: int) -> Self:
-        """The limits of a request of so many bytes: what a short conversation may take, and more for a long one.
+        """The limits of a request of `request` bytes: those of a short conversation, plus a share for each byte.
 
-        A template makes two requests, one that compiles and one that renders: both together take less than 1 s.
+        A template takes two requests, one that compiles and one that renders: both together take less than 1 s.
         """
         return cls(0.45 + request / MIB, 128 * MIB + 48 * request, MIB + 8 * request, 65_536 + request)
 
     @property
     def reply(self) -> int:
-        """Bytes of a reply: up to 6 for a character and 24 for a run."""
+        """The largest reply in bytes: up to 6 for a character and 24 for a run."""
         return 6 * self.text + 24 * self.runs + MIB
 
     @contextmanager
     def kept(self, idle_memory: int) -> Iterator[None]:
-        """Have this process's system enforce them, as far as it can."""
+        """Have the operating system enforce the limits on this process, as far as it can."""
         if sys.platform == "win32":
             yield
             return
@@ -59,14 +60,14 @@ class Limits:
 
 
 def end_on_cpu_signal() -> None:
-    """Let the kernel's signal end this process, even if it was started by one that ignores or blocks it."""
+    """Let the kernel's signal end this process, even if its parent ignores or blocks the signal."""
     if sys.platform != "win32":
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
 
 
 def _limit_address_space(most: int) -> None:
-    """Give this process no more than so many bytes; 0: as many as it may have."""
+    """Limit the address space of this process to `most` bytes; 0 removes the limit."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -75,19 +76,19 @@ def _limit_address_space(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most if bounded else hard, hard))
 
 
-STARTING = Limits(cpu_s=math.inf, memory=128 * MIB, text=0, runs=0)
-"""Those of the process's start."""
+STARTING = RenderLimits(cpu_s=math.inf, memory=128 * MIB, text=0, runs=0)
+"""The limits while the process starts."""
 
 
 def address_space() -> int:
-    """Bytes of this process's address space; 0 where that is not known, as on all systems but Linux."""
+    """Bytes of this process's address space; 0 if unknown, as on all systems but Linux."""
     with suppress(OSError), open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 (slow to import)
         return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def forbid_writing_and_processes() -> None:
-    """No file can be written from here on, no process started (but by root) and no core dumped."""
+    """Forbid this process to write files, to start processes (except as root) and to dump core."""
     if sys.platform == "win32":
         return
     import resource

@@ -1,4 +1,4 @@
-"""Asking the process that renders templates: one for all of them, started again where it ended."""
+"""Requests to the child process that renders all templates; it is restarted when it has ended."""
 
 import atexit
 import json
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RefusedError(EdgeLLMError):
-    """A template is not valid or failed; `how` and `problem` are two parts of a sentence."""
+    """A template is not valid or failed; `how` and `problem` are two parts of a message."""
 
     def __init__(self, how: str, problem: str) -> None:
         super().__init__(f"{how}: {problem}")
@@ -24,12 +24,12 @@ class RefusedError(EdgeLLMError):
 
 
 _STOPPED = "it was stopped"
-_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a reply raises that is not what it should be: the process is not to be trusted, as a template is not."""
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Raised by reading a malformed reply: the process is as untrusted as the template that it runs."""
 
 
 class Renderer:
-    """For any thread; one request is answered after the other."""
+    """Any thread may use it; requests are answered one after the other."""
 
     def __init__(self) -> None:
         self._child: RenderingChild | None = None
@@ -39,22 +39,22 @@ class Renderer:
         atexit.register(self.close)
 
     def _begin(self) -> None:
-        """Have no child; in a fork it stays the parent's."""
-        self._turn, self._asking = threading.Lock(), threading.RLock()
-        self._asker: threading.Event | None = None
+        """Start without a child; in a fork, the child stays the parent's."""
+        self._request_lock, self._stop_lock = threading.Lock(), threading.RLock()
+        self._current: threading.Event | None = None
         child, self._child = self._child, None
         if child:
             child.disown()
 
     def warm(self) -> None:
-        """Begin to start the process, if there is none. Whoever asks first waits for it, and is told of failures."""
-        with suppress(EdgeLLMError), self._turn:
+        """Start the process in advance, if there is none. The first request waits for it, and reports a failure."""
+        with suppress(EdgeLLMError), self._request_lock:
             self._running()
 
     def ask(self, request: Mapping[str, Any], stopped: threading.Event, read: Callable[[Any], T]) -> T:
-        """What `read` makes of the reply to a request. Raises RefusedError, or EdgeLLMError without a process.
+        """The result of `read` for the reply to a request. Raises RefusedError, or EdgeLLMError without a process.
 
-        `stopped`, which only `stop` sets, refuses the request at any time.
+        `stopped`, which only `stop` sets, cancels the request at any time.
         """
         payload = self._answered(json.dumps(request).encode(), stopped)
         try:
@@ -62,44 +62,44 @@ class Renderer:
             if "refused" not in reply:
                 return read(reply)
             how, problem = map(str, reply["refused"])
-        except _ODD:
+        except _MALFORMED:
             how, problem = "failed", "the process that renders it answers with something else"
         raise RefusedError(how, problem)
 
     def stop(self, stopped: threading.Event) -> None:
-        """Set `stopped` and end what is done for it, if anything is; from any thread."""
-        with self._asking:
+        """Set `stopped`, and end the request that was made with it, if it runs. Any thread may call it."""
+        with self._stop_lock:
             stopped.set()
-            if self._child and self._asker is stopped:
+            if self._child and self._current is stopped:
                 self._child.kill(_STOPPED)
 
     def _answered(self, request: bytes, stopped: threading.Event) -> bytes:
-        with self._turn:
-            child, whole = self._running(), False
+        with self._request_lock:
+            child, usable = self._running(), False
             try:
-                self._set_asker(stopped)
-                if stopped.is_set():  # before there was an asker to stop
-                    whole = True
+                self._set_current(stopped)
+                if stopped.is_set():  # `stop` was called before this was the current request
+                    usable = True
                     raise RefusedError("failed", _STOPPED)
                 code, payload = child.ask(request)
-                whole = code != LAST
+                usable = code != LAST
                 return payload
             except (EOFError, OSError):
-                raise RefusedError("failed", child.ending()) from None
+                raise RefusedError("failed", child.failure_reason()) from None
             finally:
-                self._set_asker(None)
-                if not whole:
+                self._set_current(None)
+                if not usable:
                     self._end()
 
-    def _set_asker(self, asker: threading.Event | None) -> None:
-        with self._asking:
-            self._asker = asker
+    def _set_current(self, current: threading.Event | None) -> None:
+        with self._stop_lock:
+            self._current = current
 
     def close(self) -> None:
-        """End the process, whatever it does; the next request starts another."""
+        """End the process, also while it renders; the next request starts another."""
         if child := self._child:
             child.kill("it was closed")
-        with self._turn:
+        with self._request_lock:
             self._end()
 
     def _running(self) -> RenderingChild:
@@ -121,4 +121,4 @@ class Renderer:
 
 
 renderer = Renderer()
-"""The one of this process."""
+"""The renderer of this process."""

@@ -1,6 +1,6 @@
-"""The Jinja2 environment that chat templates run in: what Hugging Face gives them, with text that knows its origin.
+"""The Jinja2 environment of chat templates: that of Hugging Face, with text that tracks its origin.
 
-Jinja2's sandbox keeps a template from Python; the process that it runs in bounds its time and memory.
+Jinja2's sandbox keeps a template from Python's internals; the limits of the process bound its time and memory.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,19 +18,19 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.visitor import NodeTransformer
 
 from edgellm.text.rendering.formats import braces, tojson
-from edgellm.text.rendering.origins import TEMPLATE, Text, blend, text_of
-from edgellm.text.surrogates import without_surrogates
+from edgellm.text.rendering.tracked_text import TEMPLATE, TrackedText, as_tracked, common_origin
+from edgellm.text.utf8 import replace_surrogates
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """One environment per template, whose literals it holds; `words` are those that are one word."""
+    """The environment of one template. `literals` are the texts that the template contains."""
 
-    concat = staticmethod(lambda pieces: Text().join(pieces))
+    concat = staticmethod(lambda pieces: TrackedText().join(pieces))
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation])
         self.finalize = _finalized
-        self.literals: list[Text] = []
+        self.literals: list[TrackedText] = []
         self.filters = {name: _with_origin(function) for name, function in self.filters.items()}
         self.filters |= {"join": _join, "tojson": tojson}
         self.globals |= {"raise_exception": _refuse, "strftime_now": _strftime_now}
@@ -42,16 +42,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return frozenset(text for text in self.literals if text.replace("-", "_").isidentifier())
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Format with the sandbox's formatter, which gives origins."""
+        """As in Jinja2, with origins in the result."""
         wrapped = super().wrap_str_format(value)
         layout = getattr(value, "__self__", None)
-        if wrapped is None or not isinstance(layout, Text):
+        if wrapped is None or not isinstance(layout, TrackedText):
             return wrapped
         formatter = cast(Formatter, SandboxedFormatter(self))
         mapped = value.__name__ == "format_map"
 
         @wraps(wrapped)
-        def formatted(*args: Any, **names: Any) -> Text:
+        def formatted(*args: Any, **names: Any) -> TrackedText:
             text = wrapped(*args, **names)
             return braces(layout, text, formatter, *(((), args[0]) if mapped else (args, names)))
 
@@ -63,9 +63,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 class _Literals(NodeTransformer):
-    """Puts all text of a template in a list, and where it was, a look into that list."""
+    """Moves all literals of a template to a list, and replaces each by an access to that list."""
 
-    def __init__(self, literals: list[Text]) -> None:
+    def __init__(self, literals: list[TrackedText]) -> None:
         self._literals = literals
 
     def visit_Const(self, node: nodes.Const) -> nodes.Expr:  # noqa: N802
@@ -79,24 +79,24 @@ class _Literals(NodeTransformer):
         return nodes.Filter(nodes.List(node.nodes), "join", [], [], None, None)
 
     def _kept(self, text: str) -> nodes.Expr:
-        self._literals.append(Text(without_surrogates(text), TEMPLATE))  # escapes may make some
+        self._literals.append(TrackedText(replace_surrogates(text), TEMPLATE))  # an escape may have made one
         place = nodes.Const(len(self._literals) - 1)
         return nodes.Getitem(nodes.EnvironmentAttribute("literals"), place, "load")
 
 
 class _Generation(Extension):
-    """`{% generation %}`, with which training code marks replies; rendering takes no notice."""
+    """`{% generation %}`, which marks replies for training; rendering ignores it."""
 
     tags = {"generation"}  # noqa: RUF012
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """The body alone."""
+        """Returns the body alone."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
 def _with_origin(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose text has the origin of what it was given."""
+    """A filter whose result has the common origin of its arguments."""
 
     @wraps(function)
     def filtered(*args: Any, **options: Any) -> Any:
@@ -104,20 +104,20 @@ def _with_origin(function: Callable[..., Any]) -> Callable[..., Any]:
         if type(made) is not str:
             return made
         hidden = hasattr(function, "jinja_pass_arg")
-        return Text(made, blend(*args[hidden:], *options.values()))
+        return TrackedText(made, common_origin(*args[hidden:], *options.values()))
 
     return filtered
 
 
-@pass_context  # which there is none of when a template is compiled: so no output is made then
+@pass_context  # there is no context while a template is compiled, so Jinja2 renders nothing then
 def _finalized(context: Context, value: object) -> object:
-    return value if hasattr(value, "__html__") else text_of(value)
+    return value if hasattr(value, "__html__") else as_tracked(value)
 
 
 @pass_environment
-def _join(environment: Sandbox, value: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> Text:
+def _join(environment: Sandbox, value: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> TrackedText:
     items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
-    return text_of(d).join(map(text_of, items))
+    return as_tracked(d).join(map(as_tracked, items))
 
 
 def _refuse(message: object) -> NoReturn:

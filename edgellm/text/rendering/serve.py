@@ -1,10 +1,10 @@
 """The child process: requests to compile or render a template on stdin, replies on stdout, both JSON.
 
-A request has the template's `source` and, unless it is to be compiled only, `own` (what the template gets of the
-program), `args` and `messages`. A reply has the `text` and the `origins` of its characters as runs, or the `names` that
-the template may look up, or why there is none: `refused`, of two parts of a sentence.
+A request has the template's `source` and, unless it only compiles, `own` (variables of the program), `args` and
+`messages`. A reply has the `text` and the `origins` of its characters as runs, or the `names` of the variables that the
+template reads, or `refused`: the reason in two parts of a message.
 
-It ends with its parent, however that ends: then nobody holds the other end of stdin any more.
+The process ends with its parent, however the parent ends, as stdin is closed then.
 """
 
 import json
@@ -22,13 +22,13 @@ from edgellm.process.wire import receive, send
 from edgellm.text.rendering.codes import ANSWER, LAST, READY
 from edgellm.text.rendering.limits import (
     TOO_LARGE,
-    Limits,
+    RenderLimits,
     address_space,
     end_on_cpu_signal,
     forbid_writing_and_processes,
 )
-from edgellm.text.rendering.origins import ARGUMENT, MESSAGE, NAMED, TEMPLATE, Text, origins
 from edgellm.text.rendering.sandbox import Sandbox
+from edgellm.text.rendering.tracked_text import ARGUMENT, MESSAGE, SHARED_WORD, TEMPLATE, TrackedText, origins
 
 _COMMON_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
 _KEPT_TEMPLATES = 8
@@ -55,14 +55,14 @@ def main() -> None:
             _, request = receive(requests)
         except EOFError:
             break
-        limits = Limits.of(len(request))
+        limits = RenderLimits.of(len(request))
         with limits.kept(idle):
             code, reply = _reply(request, limits)
         send(replies, code, reply)
     os._exit(0)
 
 
-def _reply(request: bytes, limits: Limits) -> tuple[int, bytes]:
+def _reply(request: bytes, limits: RenderLimits) -> tuple[int, bytes]:
     try:
         return ANSWER, _packed(answer(json.loads(request), limits))
     except MemoryError:
@@ -73,20 +73,20 @@ def _packed(reply: Mapping[str, Any]) -> bytes:
     return json.dumps(reply, ensure_ascii=False).encode(errors="backslashreplace")
 
 
-def answer(request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-    """The reply to a request. Raises MemoryError alone."""
+def answer(request: Mapping[str, Any], limits: RenderLimits) -> dict[str, Any]:
+    """The reply to a request. Raises only MemoryError."""
     try:
         compiled = _compiled(request["source"])
         return _rendered(compiled, request, limits) if "messages" in request else {"names": compiled.names}
     except MemoryError:
         raise
-    except _InvalidError as error:
+    except _InvalidTemplateError as error:
         return _refused("is not valid", str(error))
-    except Exception as error:  # templates can make Python raise nearly anything
+    except Exception as error:  # a template can make Python raise nearly any exception
         return _refused("failed", str(error) or type(error).__name__)
 
 
-class _InvalidError(Exception):
+class _InvalidTemplateError(Exception):
     """A template cannot be compiled."""
 
 
@@ -100,14 +100,14 @@ def _compiled(source: str) -> _Compiled:
     except MemoryError:
         raise
     except TemplateSyntaxError as error:
-        raise _InvalidError(f"line {error.lineno}: {error.message}") from None
-    except Exception as error:  # Python, too, refuses to compile some templates, in ways of its own
-        raise _InvalidError(f"{type(error).__name__}: {error}") from None
+        raise _InvalidTemplateError(f"line {error.lineno}: {error.message}") from None
+    except Exception as error:  # Python itself may fail to compile a template
+        raise _InvalidTemplateError(f"{type(error).__name__}: {error}") from None
 
 
-def _rendered(compiled: _Compiled, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+def _rendered(compiled: _Compiled, request: Mapping[str, Any], limits: RenderLimits) -> dict[str, Any]:
     known = _COMMON_ROLES | compiled.words
-    args = {name: _named(value, known, ARGUMENT) for name, value in request["args"].items()}
+    args = {name: _word(value, known, ARGUMENT) for name, value in request["args"].items()}
     messages = [_message(message, known, chr(MESSAGE + i)) for i, message in enumerate(request["messages"])]
     text = compiled.template.render(_marked(request["own"], TEMPLATE) | args | {"messages": messages})
     runs = [[ord(origin), sum(1 for _ in run)] for origin, run in islice(groupby(origins(text)), limits.runs + 1)]
@@ -117,21 +117,21 @@ def _rendered(compiled: _Compiled, request: Mapping[str, Any], limits: Limits) -
 
 
 def _message(message: Any, known: frozenset[str], origin: str) -> Any:
-    """A message as the template gets it. Its role is a word of the template's where that has it, too."""
+    """A message for the template. Its role is a shared word if the template contains it, too."""
     marked = _marked(message, origin)
-    return marked | {"role": _named(message["role"], known, origin)} if "role" in marked else marked
+    return marked | {"role": _word(message["role"], known, origin)} if "role" in marked else marked
 
 
-def _named(value: Any, known: frozenset[str], origin: str) -> Any:
-    return _marked(value, NAMED if isinstance(value, str) and value in known else origin)
+def _word(value: Any, known: frozenset[str], origin: str) -> Any:
+    return _marked(value, SHARED_WORD if isinstance(value, str) and value in known else origin)
 
 
 def _marked(value: Any, origin: str) -> Any:
-    """A copy of what JSON has, with all text in it of that origin."""
+    """A copy of a JSON value, with all text in it of that origin."""
     if isinstance(value, str):
-        return Text(value, origin)
+        return TrackedText(value, origin)
     if isinstance(value, dict):
-        return {Text(key, origin): _marked(item, origin) for key, item in value.items()}
+        return {TrackedText(key, origin): _marked(item, origin) for key, item in value.items()}
     return [_marked(item, origin) for item in value] if isinstance(value, list) else value
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.rendering.origins import MESSAGE, TEMPLATE, UNKNOWN
+from edgellm.text.rendering.tracked_text import MESSAGE, TEMPLATE, UNKNOWN
 from edgellm.text.template import ChatTemplate
 
 LETTERS = "жЖШш", "λΛΩω"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.detokenizer import TextStream, excerpt
+from edgellm.text.detokenizer import IncrementalDetokenizer, excerpt
 from edgellm.text.tokenizer import Tokenizer
 from support.tiny_vocab import write_bpe, write_spm
 
@@ -20,35 +20,35 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_come_out_as_if_decoded_at_once(tokenizer: Tokenizer, data: bytes) -> None:
-    stream = TextStream(tokenizer)
+    stream = IncrementalDetokenizer(tokenizer)
     pieces = [stream.push(byte) for byte in data]
     assert "".join(pieces) + stream.flush() == data.decode(errors="replace")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_character_comes_with_its_last_byte(tokenizer: Tokenizer, text: str) -> None:
-    stream = TextStream(tokenizer)
+    stream = IncrementalDetokenizer(tokenizer)
     expected = [piece for char in text for piece in [""] * (len(char.encode()) - 1) + [char]]
     assert [stream.push(byte) for byte in text.encode()] == expected
     assert stream.flush() == ""
 
 
 def test_flush_ends_an_unfinished_character_and_starts_anew(tokenizer: Tokenizer) -> None:
-    stream = TextStream(tokenizer)
+    stream = IncrementalDetokenizer(tokenizer)
     assert (stream.push(0xE2), stream.push(0x82), stream.flush(), stream.flush()) == ("", "", "\ufffd", "")
     assert stream.push(0x41) == "A"
 
 
 def test_control_tokens_show_only_on_request(tokenizer: Tokenizer) -> None:
-    assert TextStream(tokenizer).push(257) == ""
-    assert TextStream(tokenizer, special=True).push(257) == "<ctl>"
+    assert IncrementalDetokenizer(tokenizer).push(257) == ""
+    assert IncrementalDetokenizer(tokenizer, special=True).push(257) == "<ctl>"
     with pytest.raises(EdgeLLMError):
-        TextStream(tokenizer).push(258)
+        IncrementalDetokenizer(tokenizer).push(258)
 
 
 def test_the_leading_space_is_kept(tmp_path: Path) -> None:
     tokenizer = Tokenizer.open(write_spm(tmp_path / "v.gguf", {"▁a": -1.0}, {}))
-    assert TextStream(tokenizer).push(259) == " a"
+    assert IncrementalDetokenizer(tokenizer).push(259) == " a"
 
 
 def test_an_excerpt_for_people(tokenizer: Tokenizer) -> None:

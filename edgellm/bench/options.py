@@ -1,4 +1,4 @@
-"""What a benchmark measures; light, as the command line reads its defaults here."""
+"""What a benchmark measures. The command line reads its defaults here, so imports are few."""
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from edgellm.errors import OptionError
 from edgellm.options import LoadOptions
 
-OURS, PEER = "edgellm", "llama.cpp"
-"""The names of the sides."""
+OURS, BASELINE = "edgellm", "llama.cpp"
+"""The names of the two sides."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A prompt of `prompt_tokens` and `tokens` decoded steps, each behind `depth` tokens, `rounds` times.
+class BenchOptions:
+    """In each of `rounds` rounds, a prompt of `prompt_tokens` and `tokens` decode steps, each after `depth` tokens.
 
-    Decoding is done in `parallel` sequences at once. `against` names the peer that is measured in the same rounds.
+    A decode step computes one token in each of `parallel` sequences. `against` names the baseline engine that is
+    measured in the same rounds.
     """
 
     prompt_tokens: int = 512
@@ -29,13 +30,13 @@ class Setting:
 
     @property
     def longest(self) -> int:
-        """The most tokens that a sequence holds: prompt and decoded steps begin at the same depth."""
+        """The most tokens that a sequence holds: prompt and decode steps begin at the same depth."""
         return self.depth + max(self.prompt_tokens, self.tokens)
 
-    def fitted(self, context: int, chosen: Set[str]) -> "Setting":
-        """The same for a model of such a context: amounts that nobody chose are smaller if need be.
+    def fitted(self, context: int, chosen: Set[str]) -> "BenchOptions":
+        """These options for a model with this context length: defaults are reduced if need be, `chosen` values not.
 
-        Raises OptionError where what was chosen does not fit.
+        Raises OptionError if a chosen value does not fit.
         """
         room = context - self.depth
         if room < 1:

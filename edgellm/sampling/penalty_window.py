@@ -1,4 +1,4 @@
-"""How often each token came lately."""
+"""The window of last tokens that the repetition, presence and frequency penalties look at."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 Ints = NDArray[np.intp]
 
 
-class Recent:
+class PenaltyWindow:
     """Counts the tokens among the last `n` of a sequence, or among all if `n` is -1.
 
-    What a token costs does not grow with the sequence: it comes into the count, and another one leaves.
+    The cost of a token does not grow with the sequence: one count rises and another one falls.
     """
 
     def __init__(self, n: int) -> None:
@@ -18,21 +18,21 @@ class Recent:
         self._counts: dict[int, int] = {}
 
     def accept(self, token: int) -> None:
-        """The sequence has one more token."""
+        """Append a token to the sequence."""
         self._tokens.append(token)
         self._add(token, 1)
         if 0 <= self._n < len(self._tokens):
             self._add(self._tokens[-1 - self._n], -1)
 
     def rollback(self, n: int) -> None:
-        """The sequence has lost its last `n` tokens."""
+        """Remove the last `n` tokens from the sequence."""
         for _ in range(min(n, len(self._tokens))):
             if 0 <= self._n < len(self._tokens):
                 self._add(self._tokens[-1 - self._n], 1)
             self._add(self._tokens.pop(), -1)
 
     def counts(self) -> tuple[Ints, Ints]:
-        """The ids that came, each once, and how often each did."""
+        """The distinct token ids in the window, and how often each occurs."""
         size = len(self._counts)
         return np.fromiter(self._counts, np.intp, size), np.fromiter(self._counts.values(), np.intp, size)
 

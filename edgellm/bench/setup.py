@@ -1,0 +1,53 @@
+"""Opens both sides of a benchmark and what measures the machine, and warms them up."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from edgellm.arch import describe
+from edgellm.arch.description import Description, tensors_in
+from edgellm.bench.baseline import Baseline, open_baseline
+from edgellm.bench.cold_start import PROMPT_TOKENS, prompt_of
+from edgellm.bench.machine_limits import MachineLimits
+from edgellm.bench.options import OURS, BenchOptions
+from edgellm.bench.results import BenchResult
+from edgellm.bench.rounds import Bench, Say
+from edgellm.bench.workload import Workload, warm_up
+from edgellm.fmt import counted
+from edgellm.model import Model
+from edgellm.perf.bandwidth import matmul_benchmark, memory_benchmark
+from edgellm.perf.roofline import Roofline
+from kquants import QUANTIZED_FORMATS
+from kquants.jit import Progress
+
+
+@contextmanager
+def open_bench(path: Path, options: BenchOptions, threads: int, compiling: Progress, say: Say) -> Iterator[Bench]:
+    """A benchmark that is ready for its rounds. Raises EdgeLLMError and its subclasses."""
+    with ExitStack() as stack:
+        load: dict[str, Any] = {"threads": threads, "kv_type": options.kv_type, "gpu_layers": options.gpu_layers}
+        load["kv_memory"] = options.kv_memory
+        model = stack.enter_context(Model.open(path, progress=compiling, **load))
+        description = describe(model.file)
+        roofline = Roofline.of(description, options.kv_type)
+        result = BenchResult(options, threads, roofline, int8_products(description))
+        say(f"{counted(threads, 'thread')}: warming up")
+        ours = Workload(model.engine, options.depth, options.parallel)
+        warm_up(ours, options)
+        sides: dict[str, Workload | Baseline] = {OURS: ours}
+        if options.against:
+            say(f"{counted(threads, 'thread')}: opening {options.against}")
+            baseline = sides[options.against] = stack.enter_context(open_baseline(path, options, threads))
+            result.baseline_version, result.repacked = baseline.version, baseline.repacked
+        prompt = prompt_of(model.tokenizer, min(PROMPT_TOKENS, model.ctx - 1))
+        read = stack.enter_context(memory_benchmark(threads, progress=compiling))
+        multiply = stack.enter_context(matmul_benchmark(threads, roofline.matrix_bytes, progress=compiling))
+        yield Bench(path, result, sides, prompt, model.engine, MachineLimits(threads, read, multiply))
+
+
+def int8_products(model: Description) -> int:
+    """Products in the layers for a prompt token without logits: of the last layer only queries, keys and values."""
+    *layers, last = model.layers
+    tensors = tensors_in([*layers, last.mixer.q, last.mixer.k, last.mixer.v])
+    return sum(t.size for t in tensors if t.type.name in QUANTIZED_FORMATS)

@@ -1,0 +1,61 @@
+"""Opens the engine that the load options name, and warns of options that make it slow."""
+
+from collections.abc import Iterator
+
+from edgellm.engine import protocol
+from edgellm.engine.budget import KVBudget
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.offload import OffloadRequest, UploadProgress
+from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable, size
+from edgellm.gguf import GGUFFile
+from edgellm.options import LoadOptions
+from edgellm.system.folders import cache_folder
+from edgellm.system.machine import available_memory, default_threads, usable_cpus
+from kquants.jit import Progress
+
+
+def check_engine(options: LoadOptions) -> None:
+    """Raises EdgeLLMError for options that llama.cpp does not have."""
+    if options.engine != "llama.cpp":
+        return
+    if options.gpu is not None or options.gpu_layers not in ("auto", 0):
+        raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
+    if options.kv_memory is not None:
+        advice = "leave --kv-memory out, and choose a smaller --ctx instead"
+        raise EdgeLLMError(f"engine llama.cpp takes the KV cache of a full context at once; {advice}")
+
+
+def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
+    """A line for each choice that makes the model slower than it could be on this machine."""
+    free = available_memory()
+    if file.nbytes > free:
+        yield (
+            f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
+            "are free: it will run at the speed of the disk; choose a smaller quantization"
+        )
+    if options.threads and options.threads > (cpus := usable_cpus()):
+        have, best = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs", default_threads(file.nbytes)
+        yield f"{options.threads} threads share {have} here, and wait for each other: choose {best}"
+
+
+def open_engine(
+    file: GGUFFile, options: LoadOptions, progress: Progress | None, uploading: UploadProgress | None
+) -> protocol.Engine:
+    """The engine that `options` name, with the model of the file."""
+    threads = options.threads or default_threads(file.nbytes)
+    if options.engine == "llama.cpp":
+        from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes
+
+        return LlamaCppEngine(file, threads=threads, ctx=options.ctx, kv_type=options.kv_type)
+    return NativeEngine(
+        file,
+        threads=threads,
+        ctx=options.ctx,
+        kv_type=options.kv_type,
+        cache=cache_folder(),
+        budget=KVBudget.of(options.kv_memory),
+        progress=progress,
+        offload=OffloadRequest.of(options),
+        uploading=uploading,
+    )

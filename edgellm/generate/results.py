@@ -1,0 +1,47 @@
+"""What a generation gives its caller: a token at a time, or the whole completion."""
+
+from dataclasses import dataclass, field
+
+from edgellm.generate.logprobs import Logprob, SampledLogprob
+from edgellm.generate.stats import Stats
+from edgellm.generate.timing import RequestTimer
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token and the text that became certain with it.
+
+    `text` may be empty: a part of a character, or a possible beginning of a stop string, comes with a later token.
+    `logprob` is the natural logarithm of the token's probability in the model's own distribution, None unless
+    requested; `top_logprobs` has as many of the most likely tokens at its position as were requested.
+    `finish_reason` is None except for the last token: `eog`, `stop` or `length`.
+    """
+
+    id: int
+    text: str
+    logprob: float | None
+    finish_reason: str | None
+    top_logprobs: tuple[Logprob, ...]
+    _timer: RequestTimer = field(repr=False)
+    _count: int = field(repr=False)
+
+    @property
+    def stats(self) -> Stats:
+        """The figures up to this token."""
+        return self._timer.stats(self._count)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A whole generation: text, token ids, finish reason (`eog`, `stop`, `length` or `cancelled`) and figures.
+
+    `dropped_tokens` counts the tokens of the conversation that did not fit in the context. `logprobs` has one entry
+    for each token, None unless requested.
+    """
+
+    text: str
+    tokens: list[int]
+    finish_reason: str
+    stats: Stats
+    dropped_tokens: int = 0
+    logprobs: list[SampledLogprob] | None = None

@@ -1,0 +1,62 @@
+"""From sampled tokens to text: detokenizing, stop strings, the finish reason, log-probabilities."""
+
+from edgellm.generate.decoding import SampledToken
+from edgellm.generate.logprobs import Logprob, SampledLogprob, sampled_logprob
+from edgellm.generate.stop_strings import StopStrings
+from edgellm.options import GenerationOptions
+from edgellm.text.detokenizer import IncrementalDetokenizer
+from edgellm.text.tokenizer import Tokenizer
+
+
+class TextAssembler:
+    """The text, token ids and log-probabilities of one generation so far."""
+
+    def __init__(self, tokenizer: Tokenizer, options: GenerationOptions, max_tokens: float) -> None:
+        self.text = ""
+        self.tokens: list[int] = []
+        self.logprobs: list[SampledLogprob] | None = None if options.logprobs is False else []
+        self._n_top = 0 if isinstance(options.logprobs, bool) else options.logprobs
+        self._tokenizer, self._special, self._max_tokens = tokenizer, options.special, max_tokens
+        self._detokenizer = IncrementalDetokenizer(tokenizer, options.special)
+        self._stops = StopStrings(options.stop, {} if options.special else _hidden_tokens(tokenizer))
+
+    @property
+    def full(self) -> bool:
+        """Whether the generation has all the tokens that it may have."""
+        return len(self.tokens) == self._max_tokens
+
+    def score(self, sampled: SampledToken) -> tuple[float | None, tuple[Logprob, ...]]:
+        """The log-probability of a token and the most likely ones, (None, ()) unless requested."""
+        if self.logprobs is None:
+            return None, ()
+        scored = sampled_logprob(self._tokenizer, sampled.logits, sampled.id, self._n_top)
+        self.logprobs.append(scored)
+        return scored.logprob, scored.top_logprobs
+
+    def push(self, token: int) -> tuple[str, str | None]:
+        """Append a token: returns the text that became certain with it, and the finish reason or None."""
+        self.tokens.append(token)
+        hidden = token in self._tokenizer.eog_ids and not self._special
+        text = self._stops.push("" if hidden else self._detokenizer.push(token), token)
+        reason = self._finish_reason(token)
+        if reason and not self._stops.found:
+            text += self._stops.push(self._detokenizer.flush()) + self._stops.flush()
+        self.text += text
+        return text, reason
+
+    def flush(self) -> None:
+        """Append the text that was held back as a possible beginning of a stop string."""
+        self.text += self._stops.flush()
+
+    def _finish_reason(self, token: int) -> str | None:
+        if token in self._tokenizer.eog_ids:
+            return "eog"
+        if self._stops.found:
+            return "stop"
+        return "length" if self.full else None
+
+
+def _hidden_tokens(tokenizer: Tokenizer) -> dict[str, int]:
+    """The ids, by text, of the tokens that leave no text unless `special` is set."""
+    ends = {tokenizer.token_bytes(i, special=True).decode(errors="replace"): i for i in tokenizer.eog_ids}
+    return {**tokenizer.control_texts, **ends}
