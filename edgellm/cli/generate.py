@@ -1,4 +1,4 @@
-"""`edgellm generate`: stream a completion to stdout; all else goes to stderr."""
+"""`edgellm generate`: streams a reply to stdout; everything else goes to stderr."""
 
 import json
 import signal
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     type=int,
     callback=number(1),
     metavar="N",
-    help="With --json or --jsonl: log-probabilities of each token and the N likeliest at its place.",
+    help="With --json or --jsonl: log-probabilities of each token, and of the N most likely tokens at its position.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Write the text and errors alone: no figures, no notes.")
-@click.option("--raw-output", is_flag=True, help="Let the text control the terminal: write it as it is.")
+@click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
+@click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
 @generation_options
 @load_options
 @click.pass_context
@@ -62,8 +62,8 @@ def command(
 ) -> None:
     """Stream the reply of MODEL, a GGUF file or a name in `edgellm list`, to a prompt.
 
-    The prompt is -p, then each -f, then stdin, joined. It is sent as a message, in the model's chat template; a model
-    without one completes the text, as each does with --raw. Ctrl-C stops, keeps what has come, and exits with 130.
+    The prompt joins -p, each -f, and stdin, in this order. It is a message in the model's chat template. With --raw, or
+    if the model has no template, the model completes the text. Ctrl-C stops the reply, and exits with 130.
     """
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl exclude each other.")
@@ -73,15 +73,15 @@ def command(
     chat = conversation(given)
     text = prompt_input.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
-    # Wrong values are told before a model of gigabytes is opened.
+    # Impossible values are reported before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
     with show_warnings(quiet):
-        context.exit(_generate(model, text, chat, _Shown(as_json, jsonl, quiet, raw_output), load, given))
+        context.exit(_generate(model, text, chat, _Output(as_json, jsonl, quiet, raw_output), load, given))
 
 
-class _Shown(NamedTuple):
-    """What is written, and how."""
+class _Output(NamedTuple):
+    """The format of the output, and how its parts are written."""
 
     as_json: bool
     jsonl: bool
@@ -99,7 +99,7 @@ class _Shown(NamedTuple):
             write(token.text, self.raw)
 
     def end(self, generation: "Generation", chat: bool) -> None:
-        """Write what comes behind the tokens: the object, or an end of the last line."""
+        """Write what follows the tokens: the JSON object, or the end of the last line."""
         if self.as_json:
             reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
             click.echo(json.dumps(reply | {"chat": chat}))
@@ -113,59 +113,59 @@ class _Shown(NamedTuple):
 
 
 def _generate(
-    name: str, text: str, chat: dict[str, Any] | None, shown: _Shown, load: dict[str, Any], given: dict[str, Any]
+    name: str, text: str, chat: dict[str, Any] | None, output: _Output, load: dict[str, Any], given: dict[str, Any]
 ) -> int:
     from edgellm.text.rendering.renderer import renderer
 
     if chat is not None:
         renderer.warm()  # its process starts while the model loads
-    from edgellm.model import Model  # after the options were checked: they bring numpy and more
+    from edgellm.model import Model  # these import numpy; wrong options are reported before
     from edgellm.models import resolve
 
     with (
-        ProgressLine(shown.quiet) as progress,
+        ProgressLine(output.quiet) as progress,
         Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
     ):
 
         def reading(done: int, total: int) -> None:
-            if not generation.tokens:  # later, when a full context is read again, it would be amid the text
+            if not generation.tokens:  # when a full context is read again, a progress line would be amid the text
                 progress.prefilling(done, total)
 
         if model.tokenizer.chat_template is None:
             check_template(name, chat or {})
-        with _raw_for_others(undecided=chat == {}):
+        with _suggest_raw(implicit=chat == {}):
             talk = _talk(model, chat)
             generation = talk.stream(text, progress=reading, **given)
         if chat == {} and talk is not model:
-            shown.say(*_mistaken(model, text))
+            output.say(*_template_notes(model, text))
         with _ctrl_c_cancels(generation) as interrupts:
             for token in generation:
                 progress.clear()
-                shown.token(token)
+                output.token(token)
         progress.clear()
-        shown.end(generation, talk is not model)
-        shown.say(*_remarks(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
+        output.end(generation, talk is not model)
+        output.say(*_remarks(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
         return 130 if interrupts else 0
 
 
 def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
-    """What takes the prompt; without a word about chats (see `conversation`) the model's template decides."""
+    """The chat or the model that gets the prompt. Without options of chats (see `conversation`), the template decides."""
     return model.chat(**chat) if chat or (chat is not None and model.tokenizer.chat_template) else model
 
 
 @contextmanager
-def _raw_for_others(undecided: bool) -> Iterator[None]:
-    """Name --raw in the error of a template that the command line did not ask for."""
+def _suggest_raw(implicit: bool) -> Iterator[None]:
+    """Suggest --raw in an error of the chat template, if its use was `implicit`: no option asked for it."""
     try:
         yield
     except EdgeLLMError as error:
-        if not undecided or isinstance(error, OptionError | PromptError):
+        if not implicit or isinstance(error, OptionError | PromptError):
             raise
         raise EdgeLLMError(f"{error}, or complete text with --raw") from error
 
 
-def _mistaken(model: "Model", text: str) -> Iterator[str]:
-    """That a prompt seems to be in a template already."""
+def _template_notes(model: "Model", text: str) -> Iterator[str]:
+    """A note if the prompt seems to be in a chat template already."""
     found = [control for control in model.tokenizer.control_texts if len(control) > 1 and control in text]
     if found:
         what = f"{printable(found[0])}, which is plain text in a message"
@@ -173,7 +173,7 @@ def _mistaken(model: "Model", text: str) -> Iterator[str]:
 
 
 def _remarks(generation: "Generation", ctx: int, limit: int | None, chat: bool) -> Iterator[str]:
-    """What a person should know of a generation that has ended."""
+    """Notes about a generation that has ended."""
     if generation.finish_reason == "length" and len(generation.tokens) != limit:
         advice = "; --overflow window lets a reply go on" if chat else ""
         yield f"edgellm: note: the context of {ctx:,} tokens is full{advice}"
@@ -184,9 +184,9 @@ def _remarks(generation: "Generation", ctx: int, limit: int | None, chat: bool) 
 
 @contextmanager
 def _ctrl_c_cancels(generation: Any) -> Iterator[list[int]]:
-    """Let Ctrl-C cancel the generation, so that no token is counted and not shown; a list of the signals that came.
+    """Let Ctrl-C cancel the generation, so that every counted token is output. Yields the list of signals that came.
 
-    A second one interrupts as ever. Where SIGINT is ignored, as behind a shell's `&`, it stays so.
+    A second Ctrl-C raises KeyboardInterrupt. If SIGINT is ignored, as after a shell's `&`, it stays ignored.
     """
     came: list[int] = []
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

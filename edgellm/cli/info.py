@@ -1,4 +1,4 @@
-"""`edgellm info`: what is in a model file?"""
+"""`edgellm info`: shows what is in a model file."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""`edgellm plan`: what will a model take, and how fast will it be?"""
+"""`edgellm plan`: predicts the memory and the speed of a model."""
 
 import json
 from collections.abc import Iterator
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:
-    """Show what memory a model will take and how fast it will write, before it is loaded.
+    """Show how much memory a model will take and how fast it will write, before it is loaded.
 
-    The speed follows from how fast this machine reads its memory and multiplies weights in the model's formats. The
-    first plan measures that, in about five seconds in which nothing else should run (and more to compile kernels), and
-    keeps it for this number of threads, unless another program took the CPU meanwhile. `edgellm bench` of at least
-    three rounds measures it anew. With layers on a GPU no speed is told.
+    The speed is computed from the memory bandwidth of this machine and from its speed of multiplying weights in the
+    model's formats. The first plan measures both in about five seconds, in which no other program should run (compiling
+    kernels takes longer), and keeps them for this number of threads, unless another program took the CPU. `edgellm
+    bench` of at least three rounds measures them again. With layers on a GPU, no speed is predicted.
     """
     options = LoadOptions.from_kwargs(**given)
-    from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
+    from edgellm.gguf import GGUFFile  # these import numpy; wrong options are reported before
     from edgellm.models import resolve
     from edgellm.perf.plan import make_plan
 
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
     if not as_json:
-        click.echo("\n".join(_memory(plan)))  # which nobody should have to wait for
+        click.echo("\n".join(_memory(plan)))  # shown at once; measuring the speed takes seconds
     figures = plan.figures(_speeds(plan.threads, plan.wanted))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
@@ -50,7 +50,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 
 def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
-    """The speeds of these names that were kept, or are measured now; a note tells why some are missing."""
+    """The speeds of these names: kept ones, and others that are measured now. A note says why some are missing."""
     from edgellm.perf.machine_profile import kept
 
     known = {name: speed for name, speed in kept(threads).items() if name in wanted}
@@ -59,7 +59,7 @@ def _speeds(threads: int, wanted: list[str]) -> dict[str, float]:
 
 
 def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
-    """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
+    """Measure speeds, and keep them unless another program took the CPU. If it fails: no speeds, and a note."""
     from edgellm.perf.bandwidth import measure
     from edgellm.perf.machine_profile import keep
     from edgellm.system.folders import machine_profile_file
@@ -87,7 +87,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
     rows = [
         ("weights", size(plan.weights), f"mapped from the file; {where}"),
         ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
-        ("activations", size(plan.activations), "of a part of a prompt"),
+        ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
         ("total", size(plan.total), f"of {size(plan.available)} that are free{_verdict(plan)}"),
     ]

@@ -1,4 +1,4 @@
-"""Options of other programs that edgellm does not have, and what to do here."""
+"""Options of other programs that edgellm does not have, and what to do instead."""
 
 import re
 from collections.abc import Container
@@ -40,7 +40,7 @@ _OF_ALL: dict[str, str | tuple[str, ...]] = {
     "-C -Cr -Cb -Crb --cpu-mask --cpu-range": "--threads N says how many cores compute",
     "-v --verbose --log-verbose": "it tells what it has to tell without being asked",
 }
-"""Names, and what to say of them: the first text whose options, without backticks, the command has."""
+"""From names of options to texts. The first text applies whose own options (those not in backticks) the command has."""
 
 _OF_COMMANDS: dict[str, dict[str, str | tuple[str, ...]]] = {
     "bench": {"-r --repetitions": "--rounds N says how often it measures"},
@@ -60,6 +60,6 @@ _ADVICE_OF = {command: _by_name(table) for command, table in _OF_COMMANDS.items(
 
 
 def unsupported_advice(command: str, name: str, options: Container[str]) -> str:
-    """What to do in place of an option in a command that has `options`; "" where there is nothing to say."""
+    """What to do instead of the option `name` in a command that has `options`; empty without advice."""
     texts = _ADVICE_OF.get(command, {}).get(name) or UNSUPPORTED_OPTIONS.get(name, ())
     return next((said for said in texts if all(own in options for own in _AN_OPTION.findall(said))), "")
