@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The types of `converters.recipes`, repeated here because importing them would make --help slow."""
 
+_DEFAULT_TYPE = "Q4_K_M"
 _LIVE_S, _PLAIN_S = 0.1, 10.0
 _WORST = 5
 
@@ -30,10 +31,10 @@ conversion_options = in_order(
     click.option(
         "--type",
         "type",
-        default="Q4_K_M",
-        show_default=True,
+        default=_DEFAULT_TYPE,
+        metavar="TYPE",
         shell_complete=one_of(*TYPES.split()),
-        help=f"Quantization mix or type of the new file, one of {TYPES}.",
+        help=f"Quantization mix or type of the new file, one of {TYPES} [{_DEFAULT_TYPE}].",
     ),
     click.option(
         "--tensor-type",

@@ -149,7 +149,7 @@ def _generate(
 
 
 def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
-    """The chat or the model that gets the prompt. Without options of chats (see `conversation`), the template decides."""
+    """The chat or model that gets the prompt. Without options of chats (see `conversation`), the template decides."""
     return model.chat(**chat) if chat or (chat is not None and model.tokenizer.chat_template) else model
 
 
