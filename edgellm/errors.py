@@ -43,9 +43,9 @@ class PromptError(EdgeLLMError):
         self.problem, self.advice = problem, advice
 
     def __str__(self) -> str:
-        return self.said(_IN_PYTHON)
+        return self.message_with(_IN_PYTHON)
 
-    def said(self, words: Mapping[str, str]) -> str:
+    def message_with(self, words: Mapping[str, str]) -> str:
         """The message with `words` in place of the placeholders of `advice`."""
         return f"{self.problem}: {self.advice.format_map(words)}"
 

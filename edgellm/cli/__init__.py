@@ -119,7 +119,7 @@ def _refuse(ctx: click.Context, name: str, rest: list[str]) -> None:
     if advice := aliases.UNSUPPORTED_COMMANDS.get(name):
         ctx.fail(f"edgellm has no `{name}`: {advice}")
     if name.lower().endswith(".gguf"):
-        ctx.fail(f"a command goes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
+        ctx.fail(f"the command comes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
     if meant := closest_match(name, [*COMMANDS, *aliases.COMMAND_ALIASES]):
         ctx.fail(f"No such command '{printable(name)}'; did you mean {aliases.COMMAND_ALIASES.get(meant, meant)}?")
 
@@ -160,7 +160,7 @@ def run() -> int:
     except OptionError as error:
         return _complain(_as_flag(str(error)), WRONG_USAGE)
     except PromptError as error:
-        return _complain(error.said(_WORDS), FAILED)
+        return _complain(error.message_with(_WORDS), FAILED)
     except EdgeLLMError as error:
         return _complain(str(error), FAILED)
     except (MemoryError, RuntimeError, ImportError, OSError) as error:

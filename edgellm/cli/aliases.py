@@ -24,11 +24,11 @@ UNSUPPORTED_COMMANDS = {
     "embeddings": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
     "ps": "no model stays in memory after its command; `edgellm list` shows those on this machine",
     "run": "`edgellm chat MODEL` talks with a model, `edgellm generate MODEL -p TEXT` writes one reply",
-    "search": "`edgellm pull` shows models to begin with, and gets any other by its name on Hugging Face",
+    "search": "`edgellm pull` lists models to begin with, and downloads any other by its name on Hugging Face",
     "serve": "`edgellm generate MODEL` is for scripts, `from edgellm import Model` for programs in Python",
     "push": "edgellm uploads nothing; `hf upload` does",
     "stop": "no model stays in memory after its command; Ctrl-C stops one that runs",
-    "version": "`edgellm --version` tells it",
+    "version": "`edgellm --version` shows it",
 }
 """From commands of other programs that edgellm does not have to what to do instead."""
 
@@ -85,7 +85,7 @@ def translate_arguments(command: click.Command, args: list[str]) -> list[str]:
 def check_group(group: click.Group, word: str) -> None:
     """Raise click.UsageError for an option of another program before the command."""
     if word in _PLACES["model"]:
-        raise click.UsageError("a command goes before the model: edgellm chat MODEL")
+        raise click.UsageError("the command comes before the model: edgellm chat MODEL")
     _check_known(group, _options(group), word)
 
 
@@ -97,8 +97,8 @@ def _check_known(command: click.Command, options: dict[str, click.Parameter], wo
     """Raise click.UsageError for an unknown option, before click reads `-fa` as `-f a`."""
     if word in options or not word.startswith("-"):
         return
-    if said := unsupported_advice(command.name or "", _dashed(word), options):
-        raise click.UsageError(f"edgellm has no `{word}`: {said}")
+    if advice := unsupported_advice(command.name or "", _dashed(word), options):
+        raise click.UsageError(f"edgellm has no `{word}`: {advice}")
     letters = word[1:]
     with_one_dash = len(letters) > 1 and letters[0] != "-" and letters.replace("-", "").isalpha()
     if with_one_dash and not _are_letters(letters, options):

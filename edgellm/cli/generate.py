@@ -179,27 +179,27 @@ def _remarks(generation: "Generation", ctx: int, limit: int | None, chat: bool) 
         yield f"edgellm: note: the context of {ctx:,} tokens is full{advice}"
     if generation.dropped_tokens:
         left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
-        yield f"edgellm: note: {left_out}, and were not seen in the end"
+        yield f"edgellm: note: {left_out} and were dropped"
 
 
 @contextmanager
 def _ctrl_c_cancels(generation: Any) -> Iterator[list[int]]:
-    """Let Ctrl-C cancel the generation, so that every counted token is output. Yields the list of signals that came.
+    """Let Ctrl-C cancel the generation, so that every counted token is output. Yields the list of received signals.
 
     A second Ctrl-C raises KeyboardInterrupt. If SIGINT is ignored, as after a shell's `&`, it stays ignored.
     """
-    came: list[int] = []
+    signals: list[int] = []
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield came
+        yield signals
         return
 
     def cancel(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, before)
-        came.append(number)
+        signals.append(number)
         generation.cancel()
 
     before = signal.signal(signal.SIGINT, cancel)
     try:
-        yield came
+        yield signals
     finally:
         signal.signal(signal.SIGINT, before)

@@ -35,7 +35,8 @@ def command(as_json: bool) -> None:
     if broken:
         click.echo("\n".join(_problems(broken, columns)))
     if all(model.source == BUILT_IN for model in models):
-        click.echo("no models of yours; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
+        advice = "`edgellm pull` lists some to download, or put a .gguf file into ./models"
+        click.echo(f"no models of yours; {advice}", err=True)
 
 
 def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:

@@ -80,8 +80,8 @@ def _score(
 
     with ExitStack() as stack:
         paths = [resolve(each) for each in (name, against) if each is not None]
-        told: dict[str, Any] = {"progress": progress.compiling, "uploading": progress.uploading}
-        models = [stack.enter_context(Model.open(path, **told, **load)) for path in paths]
+        progress_callbacks: dict[str, Any] = {"progress": progress.compiling, "uploading": progress.uploading}
+        models = [stack.enter_context(Model.open(path, **progress_callbacks, **load)) for path in paths]
         start = monotonic()
         progress.working("reading the text")
         score: Callable[..., Perplexity] = compare if against is not None else perplexity

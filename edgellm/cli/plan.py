@@ -69,13 +69,13 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
             progress.working("measuring this machine, once")
             measured = measure(threads, unknown, progress.compiling)
     except EdgeLLMError as error:
-        click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
+        click.echo(f"edgellm: note: the speed cannot be predicted: {error}", err=True)
         return {}
     if not measured.undisturbed:
-        note = "another program took the CPU while this machine was measured, so it may be faster than told here"
-        click.echo(f"edgellm: note: {note}; plan once more when nothing else runs", err=True)
+        note = "another program took the CPU while this machine was measured, so it may be faster than shown here"
+        click.echo(f"edgellm: note: {note}; run `edgellm plan` again when no other program runs", err=True)
     elif not keep(threads, measured.speeds):
-        note = f"what was measured cannot be kept in {machine_profile_file()}, so every plan measures it anew"
+        note = f"the measured speeds cannot be saved in {machine_profile_file()}, so every plan measures them again"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
     return measured.speeds
@@ -105,7 +105,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(plan.threads, 'thread')}"
         yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, where memory is not waited for"
     elif plan.gpu and not plan.from_disk:
-        yield "decode, expected  not told with a GPU; `edgellm bench` measures it"
+        yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:

@@ -101,7 +101,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
     not follow -p, and if there is no part.
     """
     if words:
-        raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(words)))}")
+        raise click.UsageError(f"give the prompt with -p: -p {shlex.quote(printable(' '.join(words)))}")
     parts = [decode_input(read_input(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
     if STDIN not in files and sys.stdin and not sys.stdin.isatty():
         parts += [rest] if (rest := _stdin()) else []

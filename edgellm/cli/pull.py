@@ -49,4 +49,4 @@ def _suggestions() -> Iterator[str]:
     rows = [("✓" if s.fits(free) else "", s.reference, f"{s.bytes / 1e9:.1f} GB", s.good_at) for s in SUGGESTIONS]
     yield from table(("", "edgellm pull …", "about", "good at"), rows)
     yield ""
-    yield f"✓ fits in the {size(free)} of memory that are free here; any other GGUF model: edgellm pull ORG/NAME"
+    yield f"✓ fits in the {size(free)} of free memory; any other GGUF model: edgellm pull ORG/NAME"

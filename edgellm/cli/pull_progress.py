@@ -43,9 +43,9 @@ class PullDisplay(DownloadObserver):
         self._progress.clear()
         click.echo(f"{what}, {size(nbytes)}", err=True)
 
-    def progressed(self, done: int, total: int, came: int) -> None:
+    def progressed(self, done: int, total: int, received: int) -> None:
         """Show the share that is here, the rate and the time left, at most every 0.1 s, or 10 s without a terminal."""
-        self._rate.progressed(done, total, came)
+        self._rate.progressed(done, total, received)
         now = monotonic()
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
             return
@@ -76,5 +76,5 @@ def resume_hint() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("stopped; what has come is kept, and the same command goes on with it", err=True)
+        click.echo("stopped; the downloaded bytes are kept, and the same command resumes", err=True)
         raise

@@ -58,7 +58,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["--logprobs", "2"], "--logprobs belongs to --json or --jsonl"),
     (["--json", "--logprobs", "0"], "--logprobs cannot be 0: give a whole number, at least 1"),
     (["--chat", "--template-arg", "x"], "not K=V"),
-    (["Hello", "it's me"], """a prompt goes behind -p: -p 'Hello it'"'"'s me' (see"""),
+    (["Hello", "it's me"], """give the prompt with -p: -p 'Hello it'"'"'s me' (see"""),
 ]
 
 

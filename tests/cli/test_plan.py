@@ -149,7 +149,7 @@ def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.M
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(
-        r"edgellm: note: .*cannot be kept in .*, so every plan measures it anew; .*EDGELLM_HOME\n", result.stderr
+        r"edgellm: note: .*cannot be kept in .*, so every plan measures them again; .*EDGELLM_HOME\n", result.stderr
     )
 
 
@@ -166,7 +166,7 @@ def test_without_speeds_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPat
     result = run(path, "--json")
     found = json.loads(result.stdout)
     assert (found["bandwidth"], found["arithmetic"], found["decode"], found["fits"]) == (None, None, None, True)
-    assert result.stderr == "edgellm: note: no speed can be told: too little memory; close other programs\n"
+    assert result.stderr == "edgellm: note: the speed cannot be predicted: too little memory; close other programs\n"
     assert "tokens/s" not in run(path).stdout
 
 

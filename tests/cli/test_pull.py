@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_what_came(machine: Machine, hub: Hub) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "stopped; what has come is kept, and the same command goes on with it"
+    assert err.splitlines()[-1] == "stopped; the downloaded bytes are kept, and the same command resumes"
     assert FILE.startswith(part.read_bytes())
 
 
@@ -120,7 +120,7 @@ def test_errors_are_one_line(machine: Machine, hub: Hub) -> None:
     assert edgellm("pull", "org/none") == (
         1,
         "",
-        f"edgellm: org/none: there is no such thing on {hub.url} (404); check the name\n",
+        f"edgellm: org/none does not exist on {hub.url} (404); check the name\n",
     )
 
 
@@ -137,7 +137,7 @@ def test_what_is_here_is_not_fetched(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     run(NAME)
     again = run(NAME)
-    assert "is here already, the same that the hub has" in again.stdout
+    assert "is here already, the same as on the hub" in again.stdout
     assert "next: edgellm generate m " in again.stdout
     assert len(hub.files_asked) == 1
 
@@ -215,7 +215,7 @@ def test_no_argument_shows_what_fits(machine: Machine, monkeypatch: pytest.Monke
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(OptionError, match=r"'?nonsense.* is no name of a repository; give ORG/NAME"):
+    with pytest.raises(OptionError, match=r"'?nonsense.* is not the name of a repository; give ORG/NAME"):
         run("nonsense")
 
 

@@ -69,7 +69,7 @@ def test_no_room_for_a_small_file_is_told(
 
     serve(hub, made)
     monkeypatch.setattr(PartialFile, "write", full)
-    with pytest.raises(EdgeLLMError, match=r"among the temporary files \(No space left on device\); make room there"):
+    with pytest.raises(EdgeLLMError, match=r"to the folder of temporary files \(No space left on device\)"):
         fetch()
 
 
@@ -167,7 +167,7 @@ def test_an_index_that_is_none_is_refused_before_any_weight(index: str, made: Pa
 def test_an_index_of_impossible_size_is_not_fetched(made: Path, machine: Machine, hub: Hub) -> None:
     serve(hub, made)
     hub.lies[INDEX] = {"size": (1 << 26) + 1}
-    with pytest.raises(EdgeLLMError, match=f"{INDEX}: has 67.1 MB, too many for such a file"):
+    with pytest.raises(EdgeLLMError, match=f"{INDEX}: has 67.1 MB, too much for this kind of file"):
         fetch()
     assert fetched(hub) == ["config.json"]
 

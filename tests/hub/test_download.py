@@ -89,7 +89,7 @@ def test_disk_space_comes_first(machine: Machine, hub: Hub, monkeypatch: pytest.
     hub.add(NAME, m__gguf=FILE)
     usage = hub_usage(100_000)
     monkeypatch.setattr("edgellm.hub.download.shutil.disk_usage", usage)
-    with pytest.raises(EdgeLLMError, match=r"200 kB are to come, but 100 kB are free in .*own/models; make room"):
+    with pytest.raises(EdgeLLMError, match=r"200 kB are missing, but 100 kB are free in .*own/models; make room"):
         pull()
     assert hub.files_asked == []
     assert find_models() == []
@@ -112,7 +112,7 @@ def test_a_file_that_is_broken_on_the_hub_is_not_kept(machine: Machine, hub: Hub
     hub.add(NAME, m__gguf=FILE[:-100])
     with pytest.raises(
         EdgeLLMError,
-        match=r"m.gguf of org/name-GGUF came as the hub has it, but is not whole: .*; nothing of it was kept",
+        match=r"m.gguf of org/name-GGUF has the hash that the hub lists, but is damaged: .*; nothing of it was kept",
     ):
         pull()
     assert find_models() == []
@@ -127,7 +127,7 @@ def test_unfinished_downloads_are_listed_as_such(machine: Machine, hub: Hub) -> 
     (found,) = find_models()
     assert (found.name, found.source, found.bytes) == (NAME, "edgellm", 100_000)
     assert found.problem
-    assert "50% of 200 kB have come; `edgellm pull org/name-GGUF:Q8_0` goes on" in found.problem
+    assert "50% of 200 kB are downloaded; `edgellm pull org/name-GGUF:Q8_0` resumes" in found.problem
 
 
 def test_a_file_that_was_deleted_by_hand_comes_again(machine: Machine, hub: Hub) -> None:

@@ -39,11 +39,11 @@ def leads_on(to: str) -> Fault:
 
 
 BODIES: dict[str, tuple[Fault, str]] = {
-    "packed": (sends(PACKED, Content_Encoding="gzip"), "comes compressed"),
-    "packed twice": (sends(PACKED, Content_Encoding="gzip, gzip"), "comes compressed"),
+    "packed": (sends(PACKED, Content_Encoding="gzip"), "is compressed"),
+    "packed twice": (sends(PACKED, Content_Encoding="gzip, gzip"), "is compressed"),
     "endless": (streams(ZEROS, 2000), "has more than 4.19 MB; check HF_ENDPOINT"),
     "endless JSON": (streams(b'{"a": 1},' * 100_000, 2000, begin=b"["), "has more than 4.19 MB; check HF_ENDPOINT"),
-    "an endless page of an error": (streams(ZEROS, 2000, status=404), "there is no such thing"),
+    "an endless page of an error": (streams(ZEROS, 2000, status=404), "does not exist"),
     "an endless page of a passing error": (streams(ZEROS, 2000, status=500), "answers 500"),
     "a packed page of an error": (sends(PACKED, 401, Content_Encoding="gzip"), "check the name"),
     "an endless redirect": (streams(ZEROS, 2000, status=302, Location="/api/models/a/b"), "more than 10 redirects"),
@@ -51,10 +51,10 @@ BODIES: dict[str, tuple[Fault, str]] = {
         sends(PACKED, 302, Content_Encoding="gzip", Location="/api/models/a/b"),
         "more than 10 redirects",
     ),
-    "a redirect to a file": (leads_on("file:///etc/passwd"), "leads to no address"),
-    "a redirect to nothing": (leads_on("http://[::bad"), "leads to no address"),
-    "a redirect with control characters": (leads_on("x\x1b]0;y://"), "leads to no address"),
-    "a redirect without a location": (sends(b"", 302), "leads to no address [(]302[)]"),
+    "a redirect to a file": (leads_on("file:///etc/passwd"), "redirects to an invalid address"),
+    "a redirect to nothing": (leads_on("http://[::bad"), "redirects to an invalid address"),
+    "a redirect with control characters": (leads_on("x\x1b]0;y://"), "redirects to an invalid address"),
+    "a redirect without a location": (sends(b"", 302), "redirects to an invalid address [(]302[)]"),
 }
 
 

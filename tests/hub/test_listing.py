@@ -85,7 +85,7 @@ def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
             {"X-Error-Code": "RepoNotFound"},
             "is not on http.*, or is private .401.; check the name, or give a token",
         ),
-        (404, {"X-Error-Code": "RepoNotFound"}, "no such thing on http"),
+        (404, {"X-Error-Code": "RepoNotFound"}, "does not exist on http"),
         (403, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
         (403, {}, "refuses it .403."),
         (500, {}, "answers 500"),
@@ -138,16 +138,16 @@ def test_an_endpoint_that_is_no_address(
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     with pytest.raises(EdgeLLMError) as refused:
         pull()
-    assert str(refused.value).startswith("HF_ENDPOINT is no address of a hub: ")
+    assert str(refused.value).startswith("HF_ENDPOINT is not the address of a hub: ")
     assert str(refused.value).isprintable()
     assert hub.asked == []
 
 
 def test_an_endpoint_is_shown_without_what_must_not_be_seen(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "https://me:secret@example.com/\u202emirror/")
-    assert str(ours.Hub().address) == "https://example.com/%E2%80%AEmirror"
+    assert str(ours.Hub().endpoint) == "https://example.com/%E2%80%AEmirror"
     monkeypatch.setenv("HF_ENDPOINT", " ")
-    assert str(ours.Hub().address) == "https://huggingface.co"
+    assert str(ours.Hub().endpoint) == "https://huggingface.co"
 
 
 @pytest.mark.parametrize(

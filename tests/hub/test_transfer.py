@@ -62,14 +62,14 @@ def test_what_came_is_not_asked_for_again(machine: Machine, hub: Hub) -> None:
 REFUSED: dict[str, tuple[Fault, str]] = {
     "a page": (sends(PAGE, Content_Type="text/html; charset=utf-8"), "comes as a web page"),
     "a wrong length": (sends(FILE[:5000]), "by the listing, but 5 kB come"),
-    "more than there is": (sends_without_length(FILE + b"x"), "but more come"),
-    "a wrong hash": (sends(FILE[:-1] + b"\x01"), "their hash is another"),
+    "more than there is": (sends_without_length(FILE + b"x"), "but the server sends more"),
+    "a wrong hash": (sends(FILE[:-1] + b"\x01"), "have another hash than the hub lists"),
     "a range of another file": (
         sends(FILE[10:], 206, Content_Range=f"bytes 10-{len(FILE) - 1}/{len(FILE)}"),
         "another range comes",
     ),
     "a range of no numbers": (sends(FILE, 206, Content_Range=f"bytes 0-1/{'9' * 5000}"), "another range comes"),
-    "not found": (sends(b"", 404, X_Error_Code="EntryNotFound"), "no such thing .* [(]404[)]"),
+    "not found": (sends(b"", 404, X_Error_Code="EntryNotFound"), "does not exist .* [(]404[)]"),
     "gated": (sends(b"", 403, X_Error_Code="GatedRepo"), "is gated: ask for access at http://.*/org/name-GGUF, "),
     "unauthorized": (sends(b"", 401), "or is private [(]401[)]; "),
     "forbidden": (sends(b"", 403), "refuses it [(]403[)]; check what your token"),
