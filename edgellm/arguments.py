@@ -1,6 +1,6 @@
-"""The options of `edgellm.options` as keyword arguments, for editors and type checkers.
+"""The types of options as keyword arguments, for editors and type checkers.
 
-None stands for "not given". Values are checked by `edgellm.options`, whatever their types.
+None means "not given". `edgellm.options` has defaults and help texts, and checks the values when a program runs.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 
 class LoadArguments(TypedDict, total=False):
-    """Of `Model.open`: see `edgellm.options.LoadOptions`."""
+    """Keyword arguments of `Model.open`; see `edgellm.options.LoadOptions`."""
 
     threads: int | None
     ctx: int | None
@@ -24,7 +24,7 @@ class LoadArguments(TypedDict, total=False):
 
 
 class GenerationArguments(TypedDict, total=False):
-    """Of whatever generates text: see `edgellm.options.GenerationOptions`."""
+    """Keyword arguments of `Model.stream` and `Model.generate`; see `edgellm.options.GenerationOptions`."""
 
     max_tokens: int | None
     temp: float | None
@@ -43,13 +43,13 @@ class GenerationArguments(TypedDict, total=False):
 
 
 class ReplyArguments(GenerationArguments, total=False):
-    """Of a reply: see `edgellm.options.ChatOptions` for `overflow`; `template_args` are names for the template."""
+    """Keyword arguments of `Chat.send`; see `edgellm.options.ChatOptions`. `template_args` are template variables."""
 
     template_args: Mapping[str, Any] | None
     overflow: Literal["stop", "drop", "window"] | None
 
 
 class ChatArguments(ReplyArguments, total=False):
-    """Of `Model.chat`; `template` is the source of a chat template, or the name of a built-in one."""
+    """Keyword arguments of `Model.chat`. `template` is the source of a chat template, or the name of a built-in one."""
 
     template: str | None

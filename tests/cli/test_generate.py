@@ -30,7 +30,7 @@ def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) 
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_full_context_is_told(path: Path) -> None:
+def test_a_full_context_is_a_note(path: Path) -> None:
     done = generate(path, "-p", "the time", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
     assert b"note: the context of 20 tokens is full; --overflow window lets a reply go on" in done.stderr
     done = generate(path, "-p", "the time", "--raw", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
@@ -38,14 +38,14 @@ def test_a_full_context_is_told(path: Path) -> None:
     assert b"note" not in generate(path, "-p", "the time", *GREEDY).stderr
 
 
-def test_figures_do_not_stick_to_the_text(path: Path) -> None:
+def test_figures_begin_on_a_new_line(path: Path) -> None:
     command = [*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]
     one_pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     done = subprocess.run(command, stdin=subprocess.DEVNULL, check=True, **one_pipe)
     assert done.stdout.rsplit(b"\n", 2)[1].startswith(b"prompt ")
 
 
-def test_a_stderr_that_is_closed_is_no_reason_to_fail(path: Path, text_of: Callable[[str], str]) -> None:
+def test_a_closed_stderr_is_no_error(path: Path, text_of: Callable[[str], str]) -> None:
     shell = shlex.join([*EDGELLM, "generate", str(path), "-p", "the time", *GREEDY]) + " 2>&-"
     done = subprocess.run(["sh", "-c", shell], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
     assert (done.returncode, text_in(done)) == (0, text_of("the time"))
@@ -76,7 +76,7 @@ def test_jsonl_is_one_object_a_token(path: Path, text_of: Callable[[str], str]) 
     assert all(token["logprob"] < 0 for token in tokens)
 
 
-def test_the_likeliest_tokens_are_printed_with_their_logprobs(path: Path) -> None:
+def test_the_most_likely_tokens_are_printed_with_their_logprobs(path: Path) -> None:
     whole = json.loads(generate(path, "-p", "the time", "--json", "--logprobs", 2, *GREEDY).stdout)
     lines = generate(path, "-p", "the time", "--jsonl", "--logprobs", 2, *GREEDY).stdout.splitlines()
     tokens = [json.loads(line) for line in lines]
@@ -88,13 +88,13 @@ def test_the_likeliest_tokens_are_printed_with_their_logprobs(path: Path) -> Non
         assert place["top_logprobs"][0]["logprob"] >= place["top_logprobs"][1]["logprob"]
 
 
-def test_quiet_leaves_the_text_alone(path: Path, text_of: Callable[[str], str]) -> None:
+def test_quiet_writes_only_the_text(path: Path, text_of: Callable[[str], str]) -> None:
     done = generate(path, "-p", "the time", "-q", "--ctx", 20, *GREEDY[:2], *GREEDY[4:])
     assert done.stdout and done.stderr == b""
     assert "no such file" in only_line(generate(path.with_name("none"), "-p", "x", "--quiet"), 1)
 
 
-def test_quiet_leaves_warnings_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_hides_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet, told in ((True, ""), (False, "edgellm: note: odd\n")):
         with show_warnings(quiet):
             warnings.warn("odd", EdgeLLMWarning, stacklevel=1)

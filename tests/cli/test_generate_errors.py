@@ -92,7 +92,7 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
         assert "no prompt: give -p TEXT" in only_line(nothing, 2)
 
 
-def test_what_this_version_does_not_have(path: Path, model_file: ModelFile) -> None:
+def test_unsupported_combinations(path: Path, model_file: ModelFile) -> None:
     assert "CPU alone" in only_line(generate(path, "-p", "x", "--gpu-layers", "all", "--engine", "llama.cpp"), 1)
     for message, words in (
         (["--chat"], "has no chat template: it may not be a chat model"),

@@ -26,7 +26,7 @@ def test_parts_of_a_prompt_are_joined_in_order(path: Path, tmp_path: Path, text_
     assert text_in(there) == text_of("on\n in")
 
 
-def test_a_byte_order_mark_is_none_of_the_prompt(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
+def test_a_byte_order_mark_is_no_part_of_the_prompt(path: Path, tmp_path: Path, text_of: Callable[[str], str]) -> None:
     (tmp_path / "a").write_bytes(BOM_UTF8 + b"was")
     (tmp_path / "t").write_bytes(BOM_UTF8 + b"{{ messages[0].content }}")
     done = generate(path, "--raw", "-f", tmp_path / "a", *GREEDY, stdin=BOM_UTF8 + " on\ufeff".encode())
@@ -70,14 +70,14 @@ def test_a_template_is_used_unless_text_is_to_be_completed(
     assert (plain["text"], plain["chat"]) == (text_of("the time"), False)
 
 
-def test_a_prompt_that_is_in_a_template_already_is_told(path: Path) -> None:
+def test_a_prompt_with_template_tokens_is_a_note(path: Path) -> None:
     note = b"note: the prompt has </s>, which is plain text in a message; --raw --special reads it as a token"
     assert note in generate(path, "-p", "the</s>", *GREEDY).stderr
     for clear in (["--chat"], ["--raw"], ["--raw", "--special"], ["--quiet"]):
         assert b"note" not in generate(path, "-p", "the</s>", *clear, *GREEDY).stderr
 
 
-def test_a_template_that_does_not_work_is_no_reason_to_give_up(model_file: ModelFile) -> None:
+def test_an_error_of_the_template_suggests_raw(model_file: ModelFile) -> None:
     for template in ("{% if %}", "{{ raise_exception('no') }}"):
         path = model_file(**TINY, chat_template=template)
         said = only_line(generate(path, "-p", "the"), 1)

@@ -1,4 +1,4 @@
-"""A hub that means harm: whatever it sends, and however slowly, the end comes soon and takes little memory."""
+"""A hostile hub: whatever it sends, and however slowly, the request ends soon and takes little memory."""
 
 import tracemalloc
 import zlib
@@ -85,7 +85,7 @@ def counts_down(handler: Handler, content: bytes) -> None:
     handler.reply(307, b"", {"Location": f"/api/models/a/b?n={len(handler.hub.asked)}"})
 
 
-def test_redirects_are_counted(machine: Machine, hub: Hub) -> None:
+def test_redirects_are_limited(machine: Machine, hub: Hub) -> None:
     hub.lists = counts_down
     with pytest.raises(EdgeLLMError, match="more than 10 redirects"):
         ours.Hub().repository("a/b")
@@ -136,7 +136,7 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
     assert 1 <= len(hub.files_asked) <= 6
 
 
-def test_a_file_that_comes_in_crumbs(machine: Machine, hub: Hub) -> None:
+def test_a_file_of_which_each_attempt_brings_a_few_bytes(machine: Machine, hub: Hub) -> None:
     """Each attempt brings some bytes, so that none is in vain; but it would be thousands."""
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(10)] * 1000
@@ -145,7 +145,7 @@ def test_a_file_that_comes_in_crumbs(machine: Machine, hub: Hub) -> None:
     assert len(hub.files_asked) == 6
 
 
-def test_a_file_that_begins_anew_for_ever(machine: Machine, hub: Hub) -> None:
+def test_a_file_that_starts_over_for_ever(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000), sends(b"", 416)] * 500
     with pytest.raises(EdgeLLMError):
