@@ -1,27 +1,24 @@
 """`edgellm generate`: streams a reply to stdout; everything else goes to stderr."""
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgellm.cli import prompt_input
+from edgellm.cli.generate_output import GenerateOutput, notes, template_notes
 from edgellm.cli.options import generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
-from edgellm.fmt import printable
 from edgellm.options import GenerationOptions, LoadOptions
-from edgellm.terminal.streams import write
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
-    from edgellm.generate.generation import Generation, Token
+    from edgellm.generate.generation import Generation
     from edgellm.model import Model
 
 
@@ -77,44 +74,18 @@ def command(
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
     with show_warnings(quiet):
-        context.exit(_generate(model, text, chat, _Output(as_json, jsonl, quiet, raw_output), load, given))
-
-
-class _Output(NamedTuple):
-    """The format of the output, and how its parts are written."""
-
-    as_json: bool
-    jsonl: bool
-    quiet: bool
-    raw: bool
-
-    def token(self, token: "Token") -> None:
-        """Write a token to stdout."""
-        if self.jsonl:
-            fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
-            if token.top_logprobs:
-                fields["top_logprobs"] = list(map(asdict, token.top_logprobs))
-            click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
-        elif not self.as_json:
-            write(token.text, self.raw)
-
-    def end(self, generation: "Generation", chat: bool) -> None:
-        """Write what follows the tokens: the JSON object, or the end of the last line."""
-        if self.as_json:
-            reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
-            click.echo(json.dumps(reply | {"chat": chat}))
-        elif not self.jsonl and generation.text and not generation.text.endswith("\n"):
-            write("\n")
-
-    def say(self, *lines: object) -> None:
-        """Write lines to stderr."""
-        for line in () if self.quiet else lines:
-            click.echo(line, err=True)
+        context.exit(_generate(model, text, chat, GenerateOutput(as_json, jsonl, quiet, raw_output), load, given))
 
 
 def _generate(
-    name: str, text: str, chat: dict[str, Any] | None, output: _Output, load: dict[str, Any], given: dict[str, Any]
+    name: str,
+    text: str,
+    chat: dict[str, Any] | None,
+    output: GenerateOutput,
+    load: dict[str, Any],
+    given: dict[str, Any],
 ) -> int:
+    """Open the model and stream the reply. Returns the exit code."""
     from edgellm.text.rendering.renderer import renderer
 
     if chat is not None:
@@ -137,15 +108,21 @@ def _generate(
             talk = _talk(model, chat)
             generation = talk.stream(text, progress=reading, **given)
         if chat == {} and talk is not model:
-            output.say(*_template_notes(model, text))
-        with _ctrl_c_cancels(generation) as interrupts:
-            for token in generation:
-                progress.clear()
-                output.token(token)
-        progress.clear()
+            output.say(*template_notes(model, text))
+        interrupted = _stream(generation, output, progress)
         output.end(generation, talk is not model)
-        output.say(*_remarks(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
-        return 130 if interrupts else 0
+        output.say(*notes(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
+        return 130 if interrupted else 0
+
+
+def _stream(generation: "Generation", output: GenerateOutput, progress: ProgressLine) -> bool:
+    """Write the tokens as they are generated. Returns whether Ctrl-C cancelled the generation."""
+    with _ctrl_c_cancels(generation) as signals:
+        for token in generation:
+            progress.clear()
+            output.token(token)
+    progress.clear()
+    return bool(signals)
 
 
 def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
@@ -162,24 +139,6 @@ def _suggest_raw(implicit: bool) -> Iterator[None]:
         if not implicit or isinstance(error, OptionError | PromptError):
             raise
         raise EdgeLLMError(f"{error}, or complete text with --raw") from error
-
-
-def _template_notes(model: "Model", text: str) -> Iterator[str]:
-    """A note if the prompt seems to be in a chat template already."""
-    found = [control for control in model.tokenizer.control_texts if len(control) > 1 and control in text]
-    if found:
-        what = f"{printable(found[0])}, which is plain text in a message"
-        yield f"edgellm: note: the prompt has {what}; --raw --special reads it as a token"
-
-
-def _remarks(generation: "Generation", ctx: int, limit: int | None, chat: bool) -> Iterator[str]:
-    """Notes about a generation that has ended."""
-    if generation.finish_reason == "length" and len(generation.tokens) != limit:
-        advice = "; --overflow window lets a reply go on" if chat else ""
-        yield f"edgellm: note: the context of {ctx:,} tokens is full{advice}"
-    if generation.dropped_tokens:
-        left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
-        yield f"edgellm: note: {left_out} and were dropped"
 
 
 @contextmanager

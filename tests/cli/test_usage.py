@@ -10,6 +10,7 @@ import pytest
 
 from edgellm import cli
 from edgellm.cli import aliases, unsupported
+from edgellm.cli.group import COMMANDS
 from edgellm.options import GenerationOptions, LoadOptions
 from edgellm.options.aliases import OPTION_ALIASES
 
@@ -169,7 +170,7 @@ def test_no_option_of_llama_cpp_is_read_as_letters(refused: Refused) -> None:
 
 def test_advice_names_existing_options() -> None:
     group = cli.cli
-    commands = [group.get_command(click.Context(group), name) for name in cli.COMMANDS]
+    commands = [group.get_command(click.Context(group), name) for name in COMMANDS]
     known = {name for command in commands if command for option in command.params for name in option.opts}
     for texts in unsupported.UNSUPPORTED_OPTIONS.values():
         for said in texts:
