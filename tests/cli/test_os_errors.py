@@ -37,7 +37,7 @@ def without_threads() -> None:
 
 
 CASES = [
-    (recurse, "nested too deeply, or holds itself"),
+    (recurse, "nested too deeply, or contains itself"),
     (without_memory, "not enough memory"),
     (with_too_many_files, "too many files are open"),
     (with_an_unmapped_library, "not enough memory"),

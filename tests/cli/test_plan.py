@@ -149,7 +149,7 @@ def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.M
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(
-        r"edgellm: note: .*cannot be kept in .*, so every plan measures them again; .*EDGELLM_HOME\n", result.stderr
+        r"edgellm: note: .*cannot be saved in .*, so every plan measures them again; .*EDGELLM_HOME\n", result.stderr
     )
 
 
@@ -157,7 +157,7 @@ def test_disturbed_speeds_are_shown_but_not_kept(path: Path, monkeypatch: pytest
     monkeypatch.setattr(measuring, "measure", lambda threads, wanted, progress: Measured(SPEEDS, undisturbed=False))
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
-    assert re.fullmatch(r"edgellm: note: another program took the CPU .*; plan once more when .*\n", result.stderr)
+    assert re.fullmatch(r"edgellm: note: another program took the CPU .*; run `edgellm plan` again when .*\n", result.stderr)
     assert not kept(1)
 
 

@@ -61,7 +61,7 @@ def test_downloaded_bytes_are_not_requested_again(machine: Machine, hub: Hub) ->
 
 REFUSED: dict[str, tuple[Fault, str]] = {
     "a page": (sends(PAGE, Content_Type="text/html; charset=utf-8"), "comes as a web page"),
-    "a wrong length": (sends(FILE[:5000]), "by the listing, but 5 kB come"),
+    "a wrong length": (sends(FILE[:5000]), "in the listing, but the server sends 5 kB"),
     "more than there is": (sends_without_length(FILE + b"x"), "but the server sends more"),
     "a wrong hash": (sends(FILE[:-1] + b"\x01"), "have another hash than the hub lists"),
     "a range of another file": (
