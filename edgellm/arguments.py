@@ -1,6 +1,6 @@
-"""The options of `edgellm.options` as typed keyword arguments, for editors and type checkers.
+"""The types of options as typed keyword arguments, for editors and type checkers.
 
-None means "not given". `edgellm.options` checks the values at run time.
+None means "not given". `edgellm.options` has defaults and help texts, and checks the values when a program runs.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 
 class LoadArguments(TypedDict, total=False):
-    """Options of `Model.open`; see `edgellm.options.LoadOptions`."""
+    """Keyword arguments of `Model.open`; see `edgellm.options.LoadOptions`."""
 
     threads: int | None
     ctx: int | None
@@ -24,7 +24,7 @@ class LoadArguments(TypedDict, total=False):
 
 
 class GenerationArguments(TypedDict, total=False):
-    """Options of every generation; see `edgellm.options.GenerationOptions`."""
+    """Keyword arguments of `Model.stream` and `Model.generate`; see `edgellm.options.GenerationOptions`."""
 
     max_tokens: int | None
     temp: float | None
@@ -43,13 +43,13 @@ class GenerationArguments(TypedDict, total=False):
 
 
 class ReplyArguments(GenerationArguments, total=False):
-    """Options of a chat reply; `overflow`: see `edgellm.options.ChatOptions`; `template_args`: template variables."""
+    """Keyword arguments of `Chat.send`; see `edgellm.options.ChatOptions`. `template_args` are template variables."""
 
     template_args: Mapping[str, Any] | None
     overflow: Literal["stop", "drop", "window"] | None
 
 
 class ChatArguments(ReplyArguments, total=False):
-    """Options of `Model.chat`; `template` is Jinja2 source, or the name of a built-in template."""
+    """Keyword arguments of `Model.chat`. `template` is the source of a chat template, or the name of a built-in one."""
 
     template: str | None

@@ -1,17 +1,17 @@
-"""Every error that edgellm raises on purpose.
+"""The errors that edgellm raises.
 
-    EdgeLLMError                  something a person can act on; its message is one line
-    ├── ModelFileError            a model file is missing, damaged or contradicts itself
-    ├── UnsupportedModelError     the file is whole, but asks for what this version cannot do
-    ├── PromptError               a prompt that cannot be computed, such as one without any token
-    │   └── ContextOverflowError  the prompt does not fit the context
-    ├── NoMemoryError             there is no memory for more of the KV cache, or for logits
+    EdgeLLMError                  an error that a user can act on; its message is one line
+    ├── ModelFileError            a model file is missing, unreadable, damaged or contradicts itself
+    ├── UnsupportedModelError     the file is valid, but needs a feature that this version does not have
+    ├── PromptError               a prompt that cannot be computed, such as one without tokens
+    │   └── ContextOverflowError  a prompt that does not fit the context
+    ├── NoMemoryError             no memory is left for the KV cache or for logits
     └── OptionError               an option is unknown or has an impossible value
 
-Each message names the file or option, what is wrong and where, and what to do next. The command line
-prints it as one line and exits with 1 (2 for OptionError); nothing else is ever shown to a user.
+Each message names the file or option, what is wrong and where, and what to do next. The command line prints it as one
+line and exits with 1, or 2 for OptionError.
 
-What does not keep anything from working is an EdgeLLMWarning, through Python's `warnings`.
+Problems that do not stop the work are reported as EdgeLLMWarning, through Python's `warnings`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _IN_PYTHON = {"ctx": "ctx=", "overflow": 'overflow="drop" or "window"', "prompt"
 
 
 class EdgeLLMError(Exception):
-    """The base of all errors that edgellm raises on purpose."""
+    """The base class of all errors of edgellm."""
 
 
 class ModelFileError(EdgeLLMError):
@@ -28,13 +28,14 @@ class ModelFileError(EdgeLLMError):
 
 
 class UnsupportedModelError(EdgeLLMError):
-    """The file is whole, but needs something that this version does not have."""
+    """The file is valid, but needs a feature that this version does not have."""
 
 
 class PromptError(EdgeLLMError):
     """A prompt cannot be computed.
 
-    `advice` names what can be set as `{ctx}`, `{overflow}` and `{prompt}`, since each front has its own words for them.
+    `advice` has the placeholders `{ctx}`, `{overflow}` and `{prompt}`, which Python, the command line and the chat
+    replace by their own words for these settings.
     """
 
     def __init__(self, problem: str, advice: str) -> None:
@@ -42,19 +43,19 @@ class PromptError(EdgeLLMError):
         self.problem, self.advice = problem, advice
 
     def __str__(self) -> str:
-        return self.said(_IN_PYTHON)
+        return self.message_with(_IN_PYTHON)
 
-    def said(self, words: Mapping[str, str]) -> str:
-        """The message in the words of a front."""
+    def message_with(self, words: Mapping[str, str]) -> str:
+        """The message with `words` in place of the placeholders of `advice`."""
         return f"{self.problem}: {self.advice.format_map(words)}"
 
 
 class ContextOverflowError(PromptError):
-    """The prompt has more tokens than the context holds; raised before anything is computed."""
+    """The prompt has more tokens than fit the context; raised before anything is computed."""
 
 
 class NoMemoryError(EdgeLLMError):
-    """There is no memory, or none that may be taken, for more tokens in the KV cache, or for logits."""
+    """No memory is left, or allowed, for more tokens in the KV cache, or for logits."""
 
 
 class OptionError(EdgeLLMError, TypeError, ValueError):
@@ -62,4 +63,4 @@ class OptionError(EdgeLLMError, TypeError, ValueError):
 
 
 class EdgeLLMWarning(UserWarning):
-    """Something a person should know, but need not act on."""
+    """Something that a user should know, but need not act on."""

@@ -1,11 +1,11 @@
-"""The model that comes with edgellm, for a first try before anything is pulled.
+"""The model that is part of edgellm, for a first try before a model is pulled.
 
-`edgellm convert` made it of models/builtin/checkpoint in the project's repository, where its recipe lies, too.
+`edgellm convert` made it from models/builtin/checkpoint in the project's repository, which also has its recipe.
 """
 
 from pathlib import Path
 
 NAME = "builtin"
-"""What MODEL is for it, whatever other files there are."""
+"""The MODEL that always means this model, even if a file has this name."""
 
 PATH = Path(__file__).parent / "builtin.gguf"

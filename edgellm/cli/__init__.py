@@ -1,126 +1,37 @@
-"""The `edgellm` command. Each subcommand is a module here, imported only when it is called."""
+"""The `edgellm` command. Each subcommand is a module of its name, imported only when it is called.
+
+group                         the commands, imported by name
+options, prompt_input         click options; those of models and generation are made from `edgellm.options`
+aliases, unsupported          commands and options of other programs
+progress, pull_progress       progress on stderr
+generate_output               what `generate` writes
+conversion, output_path       what `convert` and `quantize` share
+bench_report                  the report of `bench`
+shell_completion              completion in shells
+"""
 
 import errno
 import os
-import shlex
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 import click
 
 from edgellm import __version__
-from edgellm.cli import aliases
+from edgellm.cli.group import LazyGroup
 from edgellm.cli.shell_completion import VARIABLE, answer
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
 from edgellm.fmt import printable
 from edgellm.options.aliases import closest_match
 from edgellm.system.os_errors import explain_error
-from edgellm.system.shadowing import check_not_shadowed
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-COMMANDS = {
-    "bench": "Measure how fast a model runs here.",
-    "chat": "Talk with a model in the terminal.",
-    "completion": "Print what a shell needs to complete commands.",
-    "convert": "Make a GGUF file from a Hugging Face checkpoint.",
-    "devices": "List what can run layers of a model here.",
-    "generate": "Stream a completion of a prompt to stdout.",
-    "info": "Show what is in a model file.",
-    "list": "List the models on this machine.",
-    "perplexity": "Measure how well a model predicts a text.",
-    "plan": "Show what memory a model will take, and its speed.",
-    "pull": "Get a model from Hugging Face.",
-    "quantize": "Make a smaller GGUF file from a GGUF file.",
-    "rm": "Remove models that were pulled.",
-    "tokenize": "Turn text from stdin into token ids, or back.",
-    "verify": "Check that a model file is whole.",
-}
 _LONGEST = 4000
-"""Characters of an error: its words and a path or two."""
+"""The maximum characters of an error: a message with a path or two."""
 
 _WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
-"""What errors about prompts call that which can be set."""
+"""The words for settings in errors about prompts."""
 
-_BESIDE = {"chat": ("tui",), "convert": ("converters",), "quantize": ("converters",)}
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-
-
-class LazyGroup(click.Group):
-    """Knows its commands by name and one-line help; imports one only to run it."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in alphabetical order."""
-        return [*COMMANDS]
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command object out of its module, `edgellm.cli.NAME`."""
-        if name not in COMMANDS:
-            return None
-        check_not_shadowed("kquants", *_BESIDE.get(name, ()))
-        command: click.Command = import_module(f"edgellm.cli.{name}").command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; of a name that is none, the one that is meant, perhaps."""
-        name = aliases.COMMAND_ALIASES.get(args[0], args[0])
-        if name not in COMMANDS and not ctx.resilient_parsing:  # so a shell completes
-            _refuse(ctx, name, args[1:])
-        found, command, rest = super().resolve_command(ctx, [name, *args[1:]])
-        return found, command, self._translated(ctx, command, rest) if command else rest
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options before a command, which are two; those of other programs are answered."""
-        if args and not ctx.resilient_parsing:
-            aliases.check_group(self, args[0])
-        return super().parse_args(ctx, args)
-
-    def _translated(self, ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
-        try:
-            return aliases.translate_arguments(command, args)
-        except click.UsageError as error:
-            if ctx.resilient_parsing:  # so a shell completes
-                return args
-            error.ctx = click.Context(command, ctx, command.name)
-            raise
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
-        """The commands that begin so, and their help, without importing them."""
-        from click.shell_completion import CompletionItem
-
-        found = [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
-        return found or click.Command.shell_complete(self, ctx, incomplete)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items()])  # `list` is a module here once it was called
-
-
-def _refuse(ctx: click.Context, name: str, rest: list[str]) -> None:
-    """Say what to use in place of a command that there is not; `help` shows the help of the group or a command."""
-    if name == "help":
-        _help(ctx, rest)
-    if advice := aliases.UNSUPPORTED_COMMANDS.get(name):
-        ctx.fail(f"edgellm has no `{name}`: {advice}")
-    if name.lower().endswith(".gguf"):
-        ctx.fail(f"a command goes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
-    if meant := closest_match(name, [*COMMANDS, *aliases.COMMAND_ALIASES]):
-        ctx.fail(f"No such command '{printable(name)}'; did you mean {aliases.COMMAND_ALIASES.get(meant, meant)}?")
-
-
-def _help(ctx: click.Context, words: list[str]) -> None:
-    if not words:
-        click.echo(ctx.get_help())
-    elif found := ctx.command.resolve_command(ctx, words)[1]:  # type: ignore[attr-defined]
-        with click.Context(found, ctx, found.name) as context:
-            click.echo(context.get_help())
-    ctx.exit()
+_DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -130,7 +41,7 @@ def cli() -> None:
 
 
 def run() -> int:
-    """Run the command line; return its exit code (see `edgellm.exit_codes`)."""
+    """Run the command line. Returns the exit code (see `edgellm.exit_codes`)."""
     try:
         if instruction := os.environ.get(VARIABLE):
             return answer(cli, instruction)
@@ -150,25 +61,25 @@ def run() -> int:
     except OptionError as error:
         return _complain(_as_flag(str(error)), WRONG_USAGE)
     except PromptError as error:
-        return _complain(error.said(_WORDS), FAILED)
+        return _complain(error.message_with(_WORDS), FAILED)
     except EdgeLLMError as error:
         return _complain(str(error), FAILED)
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
-        return _complain(explain_error(error) or _unwritten(error), FAILED)
+        return _complain(explain_error(error) or _write_error(error), FAILED)
 
 
-def _unwritten(error: BaseException) -> str:
-    """What an error of the system says; most often that the disk under stdout is full."""
+def _write_error(error: BaseException) -> str:
+    """The message for an OSError that nothing else handled; usually stdout could not be written."""
     if not isinstance(error, OSError):
         raise error
     _discard_stdout()
-    full = error.filename is None or error.errno in _FULL
+    full = error.filename is None or error.errno in _DISK_FULL
     advice = "make room, or write elsewhere" if full else "check that it is there, and its permissions"
     return f"{printable(str(error.filename or 'stdout'), 400)}: {error.strerror or error}; {advice}"
 
 
 def _invoke(arguments: list[str]) -> int:
-    # Not through `cli.main`, which has exit codes and words of its own for Ctrl-C and a closed pipe.
+    # `cli.main` would use other exit codes and messages for Ctrl-C and a closed pipe.
     try:
         with cli.make_context("edgellm", arguments) as context:
             try:
@@ -178,7 +89,7 @@ def _invoke(arguments: list[str]) -> int:
                 near, where = [meant] if meant else None, error.ctx or context
                 raise click.NoSuchOption(error.option_name, possibilities=near, ctx=where) from None
             except click.UsageError as error:
-                error.ctx = error.ctx or context  # where an option lacks its value, click tells no command
+                error.ctx = error.ctx or context  # click leaves it out for an option without its value
                 raise
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -186,7 +97,7 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _as_flag(message: str) -> str:
-    """A message about an option, by its name here."""
+    """A message about an option with its name on the command line."""
     name, *rest = message.removeprefix("option ").split(" ", 1)
     if not message.startswith("option ") or not rest:
         return message
@@ -199,6 +110,6 @@ def _complain(message: str, code: int) -> int:
 
 
 def _discard_stdout() -> None:
-    """Python flushes stdout once more at exit, and would complain there: give it somewhere to write."""
+    """Redirect stdout to the null device, so that Python's flush at exit does not fail."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

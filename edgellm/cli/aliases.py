@@ -1,4 +1,4 @@
-"""Names that people bring from other programs: taken where the meaning is the same, else answered with ours."""
+"""Commands and options of other programs: accepted if edgellm has the same under another name, else advice."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ COMMAND_ALIASES = {
     "remove": "rm",
     "show": "info",
 }
-"""Commands of other programs that do what ours do."""
+"""From commands of other programs to ours of the same meaning."""
 
 UNSUPPORTED_COMMANDS = {
     "cp": "a model is a file, which any program copies; `edgellm list --json` shows where it is",
@@ -24,13 +24,13 @@ UNSUPPORTED_COMMANDS = {
     "embeddings": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
     "ps": "no model stays in memory after its command; `edgellm list` shows those on this machine",
     "run": "`edgellm chat MODEL` talks with a model, `edgellm generate MODEL -p TEXT` writes one reply",
-    "search": "`edgellm pull` shows models to begin with, and gets any other by its name on Hugging Face",
+    "search": "`edgellm pull` lists models to begin with, and downloads any other by its name on Hugging Face",
     "serve": "`edgellm generate MODEL` is for scripts, `from edgellm import Model` for programs in Python",
     "push": "edgellm uploads nothing; `hf upload` does",
     "stop": "no model stays in memory after its command; Ctrl-C stops one that runs",
-    "version": "`edgellm --version` tells it",
+    "version": "`edgellm --version` shows it",
 }
-"""What to do here in place of commands that edgellm does not have."""
+"""From commands of other programs that edgellm does not have to what to do instead."""
 
 _OPTIONS = {
     "-c": "--ctx",
@@ -50,14 +50,14 @@ _OPTIONS = {
 } | {f"--{theirs.replace('_', '-')}": f"--{ours.replace('_', '-')}" for theirs, ours in OPTION_ALIASES.items()}
 
 _PLACES = {"model": ("-m", "--model"), "file": ("-f", "--file"), "out": ("-o", "--out", "--output")}
-"""Options of other programs for what is an argument here, by the argument's name."""
+"""From names of our arguments to options of other programs of the same meaning."""
 
 
 def translate_arguments(command: click.Command, args: list[str]) -> list[str]:
-    """The arguments of a command with its own names in place of others', and the model of `-m MODEL` in its place.
+    """The arguments of a command, with names of other programs replaced by ours; `-m MODEL` becomes the argument MODEL.
 
-    Only options that the command does not have itself are looked at; values, and what is behind `--`, stay. Raises
-    click.UsageError for those that have no name here, with what to do instead.
+    Options that the command has itself, values, and everything after `--` are unchanged. Raises click.UsageError for an
+    option that edgellm does not have, with what to do instead.
     """
     options = _options(command)
     arguments = {param.name or "" for param in command.params if isinstance(param, click.Argument)}
@@ -83,9 +83,9 @@ def translate_arguments(command: click.Command, args: list[str]) -> list[str]:
 
 
 def check_group(group: click.Group, word: str) -> None:
-    """Raise click.UsageError for an option of other programs before a command."""
+    """Raise click.UsageError for an option of another program before the command."""
     if word in _PLACES["model"]:
-        raise click.UsageError("a command goes before the model: edgellm chat MODEL")
+        raise click.UsageError("the command comes before the model: edgellm chat MODEL")
     _check_known(group, _options(group), word)
 
 
@@ -94,11 +94,11 @@ def _options(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def _check_known(command: click.Command, options: dict[str, click.Parameter], word: str) -> None:
-    """Raise click.UsageError for an option that there is not, before click reads `-fa` as `-f a`."""
+    """Raise click.UsageError for an unknown option, before click reads `-fa` as `-f a`."""
     if word in options or not word.startswith("-"):
         return
-    if said := unsupported_advice(command.name or "", _dashed(word), options):
-        raise click.UsageError(f"edgellm has no `{word}`: {said}")
+    if advice := unsupported_advice(command.name or "", _dashed(word), options):
+        raise click.UsageError(f"edgellm has no `{word}`: {advice}")
     letters = word[1:]
     with_one_dash = len(letters) > 1 and letters[0] != "-" and letters.replace("-", "").isalpha()
     if with_one_dash and not _are_letters(letters, options):
@@ -106,7 +106,7 @@ def _check_known(command: click.Command, options: dict[str, click.Parameter], wo
 
 
 def _are_letters(letters: str, options: dict[str, click.Parameter]) -> bool:
-    """Whether click finds options of one letter, perhaps with a value, in what follows a dash."""
+    """Whether the letters after a dash are options of one letter, the last perhaps with its value."""
     for at, letter in enumerate(letters):
         option = options.get(f"-{letter}")
         if option is None:
@@ -117,7 +117,7 @@ def _are_letters(letters: str, options: dict[str, click.Parameter]) -> bool:
 
 
 def _last(word: str, options: dict[str, click.Parameter]) -> click.Parameter | None:
-    """The option that a following word may be the value of: of `-qn` it is `-n`."""
+    """The option that takes the following word as its value: `-n` for `-qn`."""
     if word in options or not word.startswith("-") or word.startswith("--"):
         return options.get(word)
     before = [options.get(f"-{letter}") for letter in word[1:-1]]
@@ -126,18 +126,18 @@ def _last(word: str, options: dict[str, click.Parameter]) -> click.Parameter | N
 
 
 def _place(name: str, arguments: set[str]) -> str:
-    """The argument that an option of other programs stands for; "" for any other word."""
+    """The argument of the same meaning as an option of another program; empty for any other word."""
     return next((place for place, names in _PLACES.items() if place in arguments and name in names), "")
 
 
 def _own(name: str, options: dict[str, click.Parameter]) -> str:
-    """The command's own name of an option; the same if there is none."""
+    """The command's own name for an option; `name` itself if there is none."""
     dashed = _dashed(name)
     return next((own for own in (name, _OPTIONS.get(dashed, ""), dashed) if own in options), name)
 
 
 def _dashed(name: str) -> str:
-    """A long option with dashes in place of underscores."""
+    """The name with dashes instead of underscores, if it is a long option."""
     return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
 
 

@@ -1,4 +1,4 @@
-"""`edgellm bench`: how fast is a model here, and how near to what the machine can do?"""
+"""`edgellm bench`: how fast a model runs here, and how near that is to the limits of the machine."""
 
 import json
 import math
@@ -35,34 +35,40 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
     return list(dict.fromkeys(counts))
 
 
-def _number(short: str, name: str, least: int, what: str, most: float = math.inf) -> Callable[[F], F]:
-    """An option that is a number, with its default in the help."""
-    default = getattr(_DEFAULT, name[2:].replace("-", "_"))
-    names = list(dict.fromkeys([short, name]))
-    may_be, shown = number(least, most), f"{what}."
-    return click.option(*names, type=int, callback=may_be, default=default, show_default=True, metavar="N", help=shown)
+def _number(name: str, *short: str, help: str, least: int, most: float = math.inf) -> Callable[[F], F]:
+    """A click option for a number of the setting; its default is in the help."""
+    default = getattr(_DEFAULT, name.replace("-", "_"))
+    return click.option(
+        *short,
+        f"--{name}",
+        type=int,
+        callback=number(least, most),
+        default=default,
+        metavar="N",
+        help=f"{help} [{default}].",
+    )
 
 
 @click.command("bench")
 @click.argument("model", shell_complete=model_names)
-@_number("-p", "--prompt-tokens", 0, "Tokens of the prompt; 0 leaves prefill out")
-@_number("-n", "--tokens", 0, "Tokens to decode; 0 leaves decode out")
-@_number("-d", "--depth", 0, "Tokens that are in the context before them")
-@click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Threads, or several numbers to try.")
-@_number("--parallel", "--parallel", 1, f"Sequences to decode at once, up to {_MOST_AT_ONCE}", _MOST_AT_ONCE)
-@_number("--rounds", "--rounds", 1, "How often speeds are measured; starts are three times")
+@_number("prompt-tokens", "-p", least=0, help="Tokens of the prompt; 0 skips prefill")
+@_number("tokens", "-n", least=0, help="Tokens to decode; 0 skips decode")
+@_number("depth", "-d", least=0, help="Tokens in the context before prompt and decode")
+@click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Compute threads, or several numbers to try.")
+@_number("parallel", least=1, most=_MOST_AT_ONCE, help=f"Sequences to decode at once, up to {_MOST_AT_ONCE}")
+@_number("rounds", least=1, help="Rounds of measuring; the start is measured three times")
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "gpu_layers")
-@click.option("--against", type=click.Choice([BASELINE]), help="Measure this engine, too, in the same rounds.")
+@click.option("--against", type=click.Choice([BASELINE]), help="Measure this program as well, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:
     """Measure how fast MODEL reads a prompt (prefill), writes (decode), and starts.
 
-    Each figure is the median of several rounds, with its spread, beside what the memory and the int8 units of this
-    machine give in the same run. MBU is the share of the memory's bandwidth that decoding used. Ctrl-C shows the rounds
-    that are complete, and exits with 130.
+    Each figure is the median of several rounds, with its spread. Each round also measures the memory bandwidth and the
+    int8 peak of this machine. MBU is the share of the memory bandwidth that decode uses. Ctrl-C shows the complete
+    rounds, and exits with 130.
     """
     load = LoadOptions.from_kwargs(**{name: given.pop(name) for name in ("kv_type", "kv_memory", "gpu_layers")})
     options = BenchOptions(**given, kv_type=load.kv_type, kv_memory=load.kv_memory, gpu_layers=load.gpu_layers)
@@ -76,7 +82,7 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
 
 def _bench(name: str, options: BenchOptions, chosen: set[str], threads: list[int] | None, as_json: bool) -> int:
     from edgellm.arch import describe
-    from edgellm.bench.report import bench_report  # after the options were checked: they bring numpy and more
+    from edgellm.bench.report import bench_report  # these import numpy; wrong options are reported before
     from edgellm.gguf import GGUFFile
     from edgellm.models import resolve
     from edgellm.system.machine import default_threads
@@ -106,7 +112,7 @@ def _how_far(results: "list[BenchResult]", rounds: int) -> str:
 
 
 def _measure(path: Path, options: BenchOptions, threads: list[int], results: "list[BenchResult]") -> None:
-    """Do all rounds with each number of threads; `results` gets them as they come, so that none is lost."""
+    """Run all rounds with each number of threads. Each is added to `results` at once, so that Ctrl-C loses none."""
     from edgellm.bench.setup import open_bench
 
     with show_warnings():
@@ -124,7 +130,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    from edgellm.cli.bench_report import Glyphs, report  # brings numpy
+    from edgellm.cli.bench_report import Glyphs, report
 
     glyphs = Glyphs.for_encoding(sys.stdout.encoding if sys.stdout else None)
     click.echo("\n".join(report(found, glyphs)), color=False if os.environ.get("NO_COLOR") else None)

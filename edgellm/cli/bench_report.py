@@ -1,4 +1,4 @@
-"""What `edgellm bench` shows: a table of speeds, and bars from nothing to what the machine gives."""
+"""The report of `edgellm bench`: a table of speeds, and bars from 0 to the limit of the machine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _OURS = "edgellm"
 
 @dataclass(frozen=True)
 class Glyphs:
-    """What bars are drawn with: up to the least round, each round, the median, between rounds, the peak."""
+    """The characters of bars: up to the slowest round, each round, the median, between rounds, the peak."""
 
     bar: str = "━"
     round: str = "•"
@@ -30,7 +30,7 @@ class Glyphs:
 
     @classmethod
     def for_encoding(cls, encoding: str | None) -> "Glyphs":
-        """These, or plain ones where the encoding has not all of them."""
+        """These, or ASCII ones if the encoding does not have all of them."""
         try:
             "".join(vars(cls()).values()).encode(encoding or "ascii")
         except (LookupError, UnicodeEncodeError):
@@ -39,11 +39,11 @@ class Glyphs:
 
 
 PLAIN = Glyphs("=", "o", "O", "-", "|", "-", ",")
-"""For where stdout takes no other characters."""
+"""The characters for a stdout that is limited to ASCII."""
 
 
 def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
-    """The lines for the figures that `edgellm.bench.report` made."""
+    """The lines of a report of figures from `edgellm.bench.report`."""
     parts = [
         printable(Path(found["model"]).name, 60),
         f"prompt {found['prompt_tokens']:,}" if found["prompt_tokens"] else "",
@@ -81,7 +81,7 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
 
 
 def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
-    """A row for each figure: the median of the rounds and their spread, for each side and the ratio."""
+    """A row for each figure: the median of the rounds and their spread, for each program and for the ratio."""
     baseline = run.get("against")
     span = f"min{glyphs.dash}max" if len(run["rounds"]["bandwidth"]) > 1 else ""
     rows = [["", _OURS, span, *([baseline["engine"], span, "ratio", span] if baseline else [])]]
@@ -100,7 +100,7 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
 
 
 def _devices(halves: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """What each device did for a token, in the last round."""
+    """The time, bandwidth and work of each device per token, in the last round."""
     for half, devices in halves.items():
         for device in devices:
             name = printable(device["name"], 22)
@@ -117,7 +117,7 @@ def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
 
 
 def _giga(run: dict[str, Any], name: str, glyphs: Glyphs) -> str:
-    """The median of the rounds, and their spread: a machine that others use, too, does not always give the same."""
+    """The median of the rounds in units of 1e9, and their spread."""
     span = _span([value / 1e9 for value in run["rounds"][name]], glyphs)
     return _number(run[name] / 1e9) + (f" ({span})" if span else "")
 
@@ -127,7 +127,7 @@ def _span(values: Sequence[float], glyphs: Glyphs) -> str:
 
 
 def _bars(half: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterator[str]:
-    """A bar for each side, over the rounds, on a scale that ends at the machine's peak or the fastest round."""
+    """A bar for each program, on a scale that ends at the machine's peak or the fastest round."""
     peak = sides[_OURS][half]["peak_tps"]
     what = {"prefill": "the int8 peak", "decode": "the memory's bandwidth"}[half]
     several = len(sides[_OURS]["rounds"][half]) > 1
@@ -142,7 +142,7 @@ def _bars(half: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterat
 
 
 def bar(values: Sequence[float], end: float, peak: float | None, width: int, glyphs: Glyphs) -> str:
-    """`width` characters for 0 to `end`: a bar to the least value, a dot for each, a mark at `peak`."""
+    """`width` characters for 0 to `end`: a bar to the smallest value, a dot for each value, a mark at `peak`."""
 
     def place(value: float) -> int:
         return round(value / end * (width - 1))
@@ -166,7 +166,7 @@ def _share(half: str, figures: dict[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """Three or four digits that matter, in at most six characters."""
+    """A number with three or four significant digits, in at most six characters."""
     if value >= 1e5:
         return f"{value / 1000:,.0f}k"
     return f"{value:,.{0 if value >= 1000 else 1 if value >= 100 else 2}f}"

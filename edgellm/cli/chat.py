@@ -24,9 +24,9 @@ from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 
 @click.command("chat")
 @click.argument("model", required=False, shell_complete=model_names)
-@click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="What is said first.")
-@click.option("--plain", is_flag=True, help="Lines instead of a screen: for pipes and screen readers.")
-@click.option("--continue", "resume", is_flag=True, help="Go on with the chat that was used last.")
+@click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="The first message.")
+@click.option("--plain", is_flag=True, help="Read and write lines instead of a screen: for pipes and screen readers.")
+@click.option("--continue", "resume", is_flag=True, help="Continue the chat that was used last.")
 @system_option
 @template_option
 @template_arg_option
@@ -43,16 +43,16 @@ def command(
     template_arg: dict[str, Any],
     **given: Any,
 ) -> None:
-    """Talk with MODEL: a GGUF file, a name in `edgellm list`, or `builtin`; without it, the one used last.
+    """Talk with MODEL: a GGUF file, a name in `edgellm list`, or `builtin`; by default the one used last.
 
-    Everything that is said is kept, also when the program is killed. What options say holds for this run, over what is
-    set for the model. F1 shows the keys, /help the commands.
+    All messages are saved, even if the program is killed. Options hold for this run, and override the settings of the
+    model. F1 shows the keys, /help the commands.
     """
     if not plain:
         _check_terminal()
     options = _checked(given) | _template(template)
     from tui.core.run_options import RunOptions
-    from tui.start import start  # the screen's modules take a while
+    from tui.start import start  # imports Textual, which takes a while
 
     if model and model.lower().endswith(".gguf") and not Path(model).exists():
         raise _missing(model)
@@ -65,7 +65,7 @@ def _missing(model: str) -> ModelFileError:
 
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given. Raises OptionError for wrong values, before there is a screen."""
+    """The options that were given. Raises OptionError for impossible values, before the screen starts."""
     options = {name: value for name, value in given.items() if value is not None}
     for kind in (LoadOptions, GenerationOptions, ChatOptions):
         kind.from_kwargs(**{name: value for name, value in options.items() if name in kind.names()})
@@ -73,10 +73,10 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _template(name: str | None) -> dict[str, Any]:
-    """The template that was given. Raises OptionError if there is none of that name."""
+    """The template option, if it was given. Raises OptionError if there is no such template."""
     if name is None:
         return {}
-    from edgellm.text.template import template_source  # brings numpy and jinja2
+    from edgellm.text.template import template_source  # imports numpy
 
     template_source(name)
     return {"template": name}

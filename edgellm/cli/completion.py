@@ -1,4 +1,4 @@
-"""`edgellm completion`: what a shell needs to complete the command line."""
+"""`edgellm completion`: the script with which a shell completes the command line."""
 
 import click
 
@@ -8,7 +8,7 @@ from edgellm.cli.shell_completion import SHELLS, VARIABLE, shell_class
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and their values, and models.
+    """Print the script with which SHELL completes commands, options, values and models.
 
     \b
     bash:  edgellm completion bash >> ~/.bashrc
@@ -16,5 +16,5 @@ def command(shell: str) -> None:
     fish:  edgellm completion fish > ~/.config/fish/completions/edgellm.fish
     """
     script = shell_class(shell)(click.get_current_context().find_root().command, {}, "edgellm", VARIABLE)
-    # Not `source()`, which runs bash to learn its version.
+    # `source()` would run bash to find its version.
     click.echo(script.source_template % script.source_vars())

@@ -1,4 +1,4 @@
-"""What `edgellm convert` and `edgellm quantize` have in common: options, progress, and what they show."""
+"""The options, progress and reports that `edgellm convert` and `edgellm quantize` share."""
 
 import signal
 import sys
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from converters.report import ConversionSummary, TensorReport
 
 TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
-"""The recipes, named here because importing them would make --help slow."""
+"""The types of `converters.recipes`, repeated here because importing them would make --help slow."""
 
+_DEFAULT_TYPE = "Q4_K_M"
 _LIVE_S, _PLAIN_S = 0.1, 10.0
 _WORST = 5
 
@@ -30,10 +31,10 @@ conversion_options = in_order(
     click.option(
         "--type",
         "type",
-        default="Q4_K_M",
-        show_default=True,
+        default=_DEFAULT_TYPE,
+        metavar="TYPE",
         shell_complete=one_of(*TYPES.split()),
-        help=f"Quantization mix or type of the new file, one of {TYPES}.",
+        help=f"Quantization mix or type of the new file, one of {TYPES} [{_DEFAULT_TYPE}].",
     ),
     click.option(
         "--tensor-type",
@@ -50,8 +51,8 @@ conversion_options = in_order(
 
 
 def run_job(prepare: Callable[..., "Conversion"], dry_run: bool, force: bool) -> None:
-    """Prepare a job, then run it and report, or show its plan; `prepare` takes `force`."""
-    with show_warnings(), _ending_well(), ProgressLine() as progress:
+    """Prepare a job with `prepare(force=...)`, then run it and print its report, or its plan if `dry_run`."""
+    with show_warnings(), _clean_exit(), ProgressLine() as progress:
         job = prepare(force=force or dry_run)
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
@@ -61,11 +62,11 @@ def run_job(prepare: Callable[..., "Conversion"], dry_run: bool, force: bool) ->
 
 
 @contextmanager
-def _ending_well() -> Iterator[None]:
-    """Say on Ctrl-C that nothing was written; clean up, too, when the terminal is closed or the process is ended."""
+def _clean_exit() -> Iterator[None]:
+    """Raise SystemExit on SIGTERM and SIGHUP, which removes temporary files; print a note on Ctrl-C."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if number and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+        if number and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         yield
@@ -75,7 +76,7 @@ def _ending_well() -> Iterator[None]:
 
 
 class ConversionProgress:
-    """How far a pass is, how fast it goes and when it ends: a moving line on a terminal, elsewhere a line at times."""
+    """Shows the share done, the rate and the time left: an updated line on a terminal, else a line every 10 s."""
 
     def __init__(self, progress: ProgressLine) -> None:
         self._progress = progress
@@ -84,9 +85,9 @@ class ConversionProgress:
         self._first = 0
 
     def __call__(self, done: int, total: int) -> None:
-        """`done` of `total` weights are written."""
+        """Report that `done` of `total` weights are written."""
         now = monotonic()
-        if not self._since:  # the first slab: what came before it was compiling
+        if not self._since:  # the first slab; the time before it was spent compiling
             self._since = self._shown = now
             self._first = done
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
@@ -140,7 +141,7 @@ def _facts(summary: "ConversionSummary") -> str:
 
 
 def _types(summary: "ConversionSummary") -> Iterator[str]:
-    """A line for each type, the one with the most bytes first."""
+    """A line for each type, ordered by bytes."""
     of: dict[str, list[TensorReport]] = {}
     for tensor in summary.tensors:
         of.setdefault(tensor.type, []).append(tensor)
@@ -153,7 +154,7 @@ def _types(summary: "ConversionSummary") -> Iterator[str]:
 
 
 def _notes(summary: "ConversionSummary") -> Iterator[tuple[str, ...]]:
-    """A line for each reason: the first tensor that it made another type, and how many more."""
+    """A line for each reason why a tensor has another type: the first such tensor, and how many more."""
     because: dict[tuple[str, str], list[TensorReport]] = {}
     for tensor in summary.notes:
         because.setdefault((tensor.type, tensor.note), []).append(tensor)

@@ -1,4 +1,4 @@
-"""`edgellm convert`: a Hugging Face checkpoint as a GGUF file."""
+"""`edgellm convert`: makes a GGUF file from a Hugging Face checkpoint."""
 
 from functools import partial
 from pathlib import Path
@@ -19,26 +19,26 @@ from edgellm.fmt import size
     "--out",
     metavar="OUT",
     shell_complete=files,
-    help="The GGUF file to write; if not given NAME-TYPE.gguf, here.",
+    help="GGUF file to write; by default NAME-TYPE.gguf in the current folder.",
 )
 @conversion_options
 def command(source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
-    """Turn SRC, a Hugging Face checkpoint (safetensors), into the GGUF file OUT, in one pass.
+    """Convert SRC, a Hugging Face checkpoint (safetensors), to the GGUF file OUT.
 
-    SRC is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. OUT appears whole or not at all.
+    SRC is a folder, or ORG/NAME on Hugging Face, which is downloaded first and kept. OUT is complete, or not written.
     """
     from converters import prepare_convert
     from converters.checkpoint.folder import model_name
 
     target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
-    folder = _fetched(source)
+    folder = _fetch(source)
     run_job(partial(prepare_convert, folder or source, target, **given), dry_run, force)
     if folder:
-        _tell_what_stays(folder)
+        _report_kept_checkpoint(folder)
 
 
-def _fetched(source: str) -> Path | None:
-    """The folder of a checkpoint on a hub; None if `source` is no such name, or is here."""
+def _fetch(source: str) -> Path | None:
+    """Download a checkpoint from a hub, and return its folder; None if `source` is a folder."""
     from converters.hub_checkpoint import hub_repository
 
     if not (repository := hub_repository(source)):
@@ -53,7 +53,7 @@ def _fetched(source: str) -> Path | None:
         return fetch_checkpoint(repository, PullDisplay(progress), required_files)
 
 
-def _tell_what_stays(folder: Path) -> None:
+def _report_kept_checkpoint(folder: Path) -> None:
     from edgellm.models.pull_records import pulled_repositories
 
     for kept in pulled_repositories():

@@ -1,28 +1,24 @@
-"""`edgellm generate`: stream a completion to stdout; all else goes to stderr."""
+"""`edgellm generate`: streams a reply to stdout; everything else goes to stderr."""
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgellm.cli import prompt_input
+from edgellm.cli.generate_output import GenerateOutput, notes, template_notes
 from edgellm.cli.options import generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
-from edgellm.fmt import printable
 from edgellm.options import GenerationOptions, LoadOptions
-from edgellm.terminal.streams import write
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
     from edgellm.generate.generation import Generation
-    from edgellm.generate.results import Token
     from edgellm.model import Model
 
 
@@ -41,10 +37,10 @@ if TYPE_CHECKING:
     type=int,
     callback=number(1),
     metavar="N",
-    help="With --json or --jsonl: log-probabilities of each token and the N likeliest at its place.",
+    help="With --json or --jsonl: log-probabilities of each token, and of the N most likely tokens at its position.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Write the text and errors alone: no figures, no notes.")
-@click.option("--raw-output", is_flag=True, help="Let the text control the terminal: write it as it is.")
+@click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
+@click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
 @generation_options
 @load_options
 @click.pass_context
@@ -63,8 +59,8 @@ def command(
 ) -> None:
     """Stream the reply of MODEL, a GGUF file or a name in `edgellm list`, to a prompt.
 
-    The prompt is -p, then each -f, then stdin, joined. It is sent as a message, in the model's chat template; a model
-    without one completes the text, as each does with --raw. Ctrl-C stops, keeps what has come, and exits with 130.
+    The prompt joins -p, each -f, and stdin, in this order. It is a message in the model's chat template. With --raw, or
+    if the model has no template, the model completes the text. Ctrl-C stops the reply, and exits with 130.
     """
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl exclude each other.")
@@ -74,133 +70,95 @@ def command(
     chat = conversation(given)
     text = prompt_input.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
-    # Wrong values are told before a model of gigabytes is opened.
+    # Impossible values are reported before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     GenerationOptions.from_kwargs(**given)
     with show_warnings(quiet):
-        context.exit(_generate(model, text, chat, _Shown(as_json, jsonl, quiet, raw_output), load, given))
-
-
-class _Shown(NamedTuple):
-    """What is written, and how."""
-
-    as_json: bool
-    jsonl: bool
-    quiet: bool
-    raw: bool
-
-    def token(self, token: "Token") -> None:
-        """Write a token to stdout."""
-        if self.jsonl:
-            fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
-            if token.top_logprobs:
-                fields["top_logprobs"] = list(map(asdict, token.top_logprobs))
-            click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
-        elif not self.as_json:
-            write(token.text, self.raw)
-
-    def end(self, generation: "Generation", chat: bool) -> None:
-        """Write what comes behind the tokens: the object, or an end of the last line."""
-        if self.as_json:
-            reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
-            click.echo(json.dumps(reply | {"chat": chat}))
-        elif not self.jsonl and generation.text and not generation.text.endswith("\n"):
-            write("\n")
-
-    def say(self, *lines: object) -> None:
-        """Write lines to stderr."""
-        for line in () if self.quiet else lines:
-            click.echo(line, err=True)
+        context.exit(_generate(model, text, chat, GenerateOutput(as_json, jsonl, quiet, raw_output), load, given))
 
 
 def _generate(
-    name: str, text: str, chat: dict[str, Any] | None, shown: _Shown, load: dict[str, Any], given: dict[str, Any]
+    name: str,
+    text: str,
+    chat: dict[str, Any] | None,
+    output: GenerateOutput,
+    load: dict[str, Any],
+    given: dict[str, Any],
 ) -> int:
+    """Open the model and stream the reply. Returns the exit code."""
     from edgellm.text.rendering.renderer import renderer
 
     if chat is not None:
         renderer.warm()  # its process starts while the model loads
-    from edgellm.model import Model  # after the options were checked: they bring numpy and more
+    from edgellm.model import Model  # these import numpy; wrong options are reported before
     from edgellm.models import resolve
 
     with (
-        ProgressLine(shown.quiet) as progress,
+        ProgressLine(output.quiet) as progress,
         Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
     ):
 
         def reading(done: int, total: int) -> None:
-            if not generation.tokens:  # later, when a full context is read again, it would be amid the text
+            if not generation.tokens:  # when a full context is read again, a progress line would be amid the text
                 progress.prefilling(done, total)
 
         if model.tokenizer.chat_template is None:
             check_template(name, chat or {})
-        with _raw_for_others(undecided=chat == {}):
+        with _suggest_raw(implicit=chat == {}):
             talk = _talk(model, chat)
             generation = talk.stream(text, progress=reading, **given)
         if chat == {} and talk is not model:
-            shown.say(*_mistaken(model, text))
-        with _ctrl_c_cancels(generation) as interrupts:
-            for token in generation:
-                progress.clear()
-                shown.token(token)
-        progress.clear()
-        shown.end(generation, talk is not model)
-        shown.say(*_remarks(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
-        return 130 if interrupts else 0
+            output.say(*template_notes(model, text))
+        interrupted = _stream(generation, output, progress)
+        output.end(generation, talk is not model)
+        output.say(*notes(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
+        return 130 if interrupted else 0
+
+
+def _stream(generation: "Generation", output: GenerateOutput, progress: ProgressLine) -> bool:
+    """Write the tokens as they are generated. Returns whether Ctrl-C cancelled the generation."""
+    with _ctrl_c_cancels(generation) as signals:
+        for token in generation:
+            progress.clear()
+            output.token(token)
+    progress.clear()
+    return bool(signals)
 
 
 def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
-    """What takes the prompt; without a word about chats (see `conversation`) the model's template decides."""
+    """The chat or model that gets the prompt. Without options of chats (see `conversation`), the template decides."""
     return model.chat(**chat) if chat or (chat is not None and model.tokenizer.chat_template) else model
 
 
 @contextmanager
-def _raw_for_others(undecided: bool) -> Iterator[None]:
-    """Name --raw in the error of a template that the command line did not ask for."""
+def _suggest_raw(implicit: bool) -> Iterator[None]:
+    """Suggest --raw in an error of the chat template, if its use was `implicit`: no option asked for it."""
     try:
         yield
     except EdgeLLMError as error:
-        if not undecided or isinstance(error, OptionError | PromptError):
+        if not implicit or isinstance(error, OptionError | PromptError):
             raise
         raise EdgeLLMError(f"{error}, or complete text with --raw") from error
 
 
-def _mistaken(model: "Model", text: str) -> Iterator[str]:
-    """That a prompt seems to be in a template already."""
-    found = [control for control in model.tokenizer.control_texts if len(control) > 1 and control in text]
-    if found:
-        what = f"{printable(found[0])}, which is plain text in a message"
-        yield f"edgellm: note: the prompt has {what}; --raw --special reads it as a token"
-
-
-def _remarks(generation: "Generation", ctx: int, limit: int | None, chat: bool) -> Iterator[str]:
-    """What a person should know of a generation that has ended."""
-    if generation.finish_reason == "length" and len(generation.tokens) != limit:
-        advice = "; --overflow window lets a reply go on" if chat else ""
-        yield f"edgellm: note: the context of {ctx:,} tokens is full{advice}"
-    if generation.dropped_tokens:
-        left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
-        yield f"edgellm: note: {left_out}, and were not seen in the end"
-
-
 @contextmanager
 def _ctrl_c_cancels(generation: Any) -> Iterator[list[int]]:
-    """Let Ctrl-C cancel the generation, so that no token is counted and not shown; a list of the signals that came.
+    """Let Ctrl-C cancel the generation, so that every counted token is output. Yields the list of received signals.
 
-    A second one interrupts as ever. Where SIGINT is ignored, as behind a shell's `&`, it stays so.
+    A second Ctrl-C raises KeyboardInterrupt. If SIGINT is ignored, as after a shell's `&`, it stays ignored.
     """
-    came: list[int] = []
+    signals: list[int] = []
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield came
+        yield signals
         return
 
     def cancel(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, before)
-        came.append(number)
+        signals.append(number)
         generation.cancel()
 
     before = signal.signal(signal.SIGINT, cancel)
     try:
-        yield came
+        yield signals
     finally:
         signal.signal(signal.SIGINT, before)

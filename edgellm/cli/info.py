@@ -1,4 +1,4 @@
-"""`edgellm info`: what is in a model file?"""
+"""`edgellm info`: shows what is in a model file."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -84,8 +84,8 @@ def _speed(decode: DecodeSpeed, nbytes: int) -> str:
         speed = f"{decode.tps:,.{0 if decode.tps >= 100 else 1}f} tokens/s"
         return f"about {speed} expected with {counted(decode.threads, 'thread')}"
     if nbytes > available_memory():
-        return "at the speed of the disk, as the file is larger than the memory that is free"
-    return "speed not known yet: `edgellm plan` measures this machine and tells what to expect"
+        return "at the speed of the disk, as the file is larger than the free memory"
+    return "speed not known yet: `edgellm plan` measures this machine and predicts it"
 
 
 def _tokenizer(tokenizer: TokenizerInfo) -> str:

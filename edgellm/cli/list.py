@@ -1,4 +1,4 @@
-"""`edgellm list`: which models are on this machine?"""
+"""`edgellm list`: lists the models on this machine."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from edgellm.models import BUILT_IN, LocalModel, find_models
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
 _SPARE = ("path", "architecture", "from", "context", "type")
-"""Columns that go where the screen is too narrow for all, the first one first."""
+"""The columns that are left out on a narrow screen, in this order."""
 
 
 @click.command("list")
@@ -21,21 +21,22 @@ _SPARE = ("path", "architecture", "from", "context", "type")
 def command(as_json: bool) -> None:
     """List the models on this machine; every command accepts their names as MODEL.
 
-    They are those in ./models and in edgellm's own folder, the GGUF files that Hugging Face, ollama and
-    LM Studio keep, and the built-in one. A narrow screen shows fewer columns; `edgellm info` tells all of one model.
+    Models are GGUF files in ./models, in edgellm's own folder, and in those of Hugging Face, ollama and LM Studio, and
+    the built-in model. A narrow screen shows fewer columns; `edgellm info` shows everything about one model.
     """
     models = find_models()
     if as_json:
         click.echo(json.dumps([asdict(model) for model in models], indent=2))
         return
-    whole, broken = ([m for m in models if bool(m.problem) is bad] for bad in (False, True))
-    columns = get_terminal_size().columns  # 80 where it is not known
-    if whole:
-        click.echo("\n".join(_fitting(list(_rows(whole)), columns)))
+    usable, broken = ([m for m in models if bool(m.problem) is bad] for bad in (False, True))
+    columns = get_terminal_size().columns  # 80 if it is not known
+    if usable:
+        click.echo("\n".join(_fitting(list(_rows(usable)), columns)))
     if broken:
         click.echo("\n".join(_problems(broken, columns)))
     if all(model.source == BUILT_IN for model in models):
-        click.echo("no models of yours; `edgellm pull` shows some to get, or put a .gguf file into ./models", err=True)
+        advice = "`edgellm pull` lists some to download, or put a .gguf file into ./models"
+        click.echo(f"no models of yours; {advice}", err=True)
 
 
 def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:
@@ -46,7 +47,7 @@ def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:
 
 
 def _fitting(rows: Sequence[tuple[str, ...]], columns: int) -> list[str]:
-    """A table of the columns that fit, of the name and the size in any case."""
+    """A table of the columns that fit; name and size are always shown."""
     shown = list(_HEAD)
     for spare in ("", *_SPARE):
         shown = [name for name in shown if name != spare]

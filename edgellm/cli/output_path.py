@@ -1,4 +1,4 @@
-"""Where `edgellm convert` and `edgellm quantize` put the file that they make."""
+"""The output file of `edgellm convert` and `edgellm quantize`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,10 +7,10 @@ import click
 
 
 def output_path(out: str | None, name: Callable[[], str], type: str, force: bool, sources: Sequence[Path] = ()) -> str:
-    """Where the new file goes: to `out`, or here, as `name()` with its type; checked before anything is fetched.
+    """The path of the new file: `out`, or a file in the current folder named after `name()` and its type.
 
-    It may be none of `sources`. Raises click.UsageError for stdout, OptionError for an unknown type, EdgeLLMError where
-    no file can be written.
+    It is checked before anything is downloaded, and must be none of `sources`. Raises click.UsageError for stdout,
+    OptionError for an unknown type, EdgeLLMError if no file can be written there.
     """
     from converters.default_name import file_name
     from converters.quant_mixes import mix_name

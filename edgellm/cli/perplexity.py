@@ -1,4 +1,4 @@
-"""`edgellm perplexity`: how well does a model predict a text, and how far is it from a reference?"""
+"""`edgellm perplexity`: measures how well a model predicts a text, and how far it is from a reference model."""
 
 import json
 import sys
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     type=int,
     callback=number(5, why=", as two tokens of each window must be scored"),
     metavar="N",
-    help="Tokens of a window [512, or the model's context].",
+    help="Tokens of a window; by default 512, or the model's context.",
 )
 @click.option(
-    "--against", metavar="REF", shell_complete=model_names, help="Compare with this model, of the same vocabulary."
+    "--against", metavar="REF", shell_complete=model_names, help="Compare with this model of the same vocabulary."
 )
 @option_of(LoadOptions, "threads")
 @option_of(LoadOptions, "kv_type")
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 def command(context: click.Context, /, model: str, file: str, against: str | None, as_json: bool, **load: Any) -> None:
     """Measure how well MODEL predicts the text in FILE, or on stdin if that is -.
 
-    The text is cut into windows of --ctx tokens, and the second half of each is scored: less is better. --against
-    adds the perplexity of a reference, mostly the same model before quantization, and how far the two are apart.
-    What follows a ± is the standard error. Ctrl-C shows what is known so far, and exits with 130.
+    The text is cut into windows of --ctx tokens, and the second half of each is scored; lower is better. --against
+    adds the perplexity of a reference, usually the same model before quantization, and the KL divergence from it.
+    Figures after ± are standard errors. Ctrl-C shows the figures so far, and exits with 130.
     """
     LoadOptions.from_kwargs(**load)
     context.exit(_perplexity(model, against, file, as_json, load))
@@ -69,8 +69,8 @@ def _perplexity(name: str, against: str | None, file: str, as_json: bool, load: 
 def _score(
     text: str, name: str, against: str | None, load: dict[str, Any], progress: ProgressLine, known: "list[Perplexity]"
 ) -> None:
-    """Score a text; `known` gets the figures as they come, so that none is lost."""
-    from edgellm.model import Model  # after the options were checked: they bring numpy and more
+    """Score a text. `known` always has the latest figures, so that Ctrl-C can show them."""
+    from edgellm.model import Model  # these import numpy; wrong options are reported before
     from edgellm.models import resolve
     from edgellm.perplexity import compare, perplexity
 
@@ -80,8 +80,8 @@ def _score(
 
     with ExitStack() as stack:
         paths = [resolve(each) for each in (name, against) if each is not None]
-        told: dict[str, Any] = {"progress": progress.compiling, "uploading": progress.uploading}
-        models = [stack.enter_context(Model.open(path, **told, **load)) for path in paths]
+        progress_callbacks: dict[str, Any] = {"progress": progress.compiling, "uploading": progress.uploading}
+        models = [stack.enter_context(Model.open(path, **progress_callbacks, **load)) for path in paths]
         start = monotonic()
         progress.working("reading the text")
         score: Callable[..., Perplexity] = compare if against is not None else perplexity
@@ -89,7 +89,7 @@ def _score(
 
 
 def _read(path: str) -> str:
-    """The text of a file, less the end of its last line, as llama.cpp reads it."""
+    """The text of a file without the end of its last line, as llama.cpp reads it."""
     if path == STDIN:
         data, path = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1) if sys.stdin else b"", "stdin"
     else:
@@ -117,7 +117,7 @@ def _show(found: "Perplexity", names: dict[str, str | None], as_json: bool) -> N
 
 
 def _takes(character: str) -> bool:
-    """Whether stdout can show a character."""
+    """Whether stdout can encode a character."""
     try:
         character.encode((sys.stdout and sys.stdout.encoding) or "ascii")
     except (LookupError, UnicodeEncodeError):
@@ -126,7 +126,7 @@ def _takes(character: str) -> bool:
 
 
 def _report(found: "Perplexity", within: str) -> Iterator[str]:
-    """A line for each figure, the decimal points below each other."""
+    """A line for each figure, with aligned decimal points."""
     from edgellm.perplexity import Comparison
 
     yield f"perplexity     {found.perplexity:11.4f} {within} {found.perplexity_error:.4f}"

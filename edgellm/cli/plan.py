@@ -1,4 +1,4 @@
-"""`edgellm plan`: what will a model take, and how fast will it be?"""
+"""`edgellm plan`: predicts the memory and the speed of a model."""
 
 import json
 from collections.abc import Iterator
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:
-    """Show what memory a model will take and how fast it will write, before it is loaded.
+    """Show how much memory a model will take and how fast it will write, before it is loaded.
 
-    The speed follows from how fast this machine reads its memory and multiplies weights in the model's formats. The
-    first plan measures that, in about five seconds in which nothing else should run (and more to compile kernels), and
-    keeps it for this number of threads, unless another program took the CPU meanwhile. `edgellm bench` of at least
-    three rounds measures it anew. With layers on a GPU no speed is told.
+    The speed is computed from the memory bandwidth of this machine and from its speed of multiplying weights in the
+    model's formats. The first plan measures both in about five seconds, in which no other program should run (compiling
+    kernels takes longer), and keeps them for this number of threads, unless another program took the CPU. `edgellm
+    bench` of at least three rounds measures them again. With layers on a GPU, no speed is predicted.
     """
     options = LoadOptions.from_kwargs(**given)
-    from edgellm.gguf import GGUFFile  # after the options were checked: they bring numpy and more
+    from edgellm.gguf import GGUFFile  # these import numpy; wrong options are reported before
     from edgellm.models import resolve
     from edgellm.perf.plan import make_plan
 
     with GGUFFile.open(resolve(model)) as file:
         plan = make_plan(file, options)
     if not as_json:
-        click.echo("\n".join(_memory(plan)))  # which nobody should have to wait for
+        click.echo("\n".join(_memory(plan)))  # shown at once; measuring the speed takes seconds
     figures = plan.figures(_speeds(plan.threads, plan.profile_names))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
@@ -50,7 +50,7 @@ def command(model: str, as_json: bool, **given: Any) -> None:
 
 
 def _speeds(threads: int, names: list[str]) -> dict[str, float]:
-    """The speeds of these names that were kept, or are measured now; a note tells why some are missing."""
+    """The speeds of these names: kept ones, and others that are measured now. A note says why some are missing."""
     from edgellm.perf.machine_profile import load_profile
 
     known = {name: speed for name, speed in load_profile(threads).items() if name in names}
@@ -59,7 +59,7 @@ def _speeds(threads: int, names: list[str]) -> dict[str, float]:
 
 
 def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
-    """Speeds that are measured, and kept unless they were disturbed; none, with a note, where that does not work."""
+    """Measure speeds, and keep them unless another program took the CPU. If it fails: no speeds, and a note."""
     from edgellm.perf.bandwidth import measure
     from edgellm.perf.machine_profile import save_profile
     from edgellm.system.folders import machine_profile_file
@@ -69,13 +69,13 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
             progress.working("measuring this machine, once")
             measured = measure(threads, unknown, progress.compiling)
     except EdgeLLMError as error:
-        click.echo(f"edgellm: note: no speed can be told: {error}", err=True)
+        click.echo(f"edgellm: note: the speed cannot be predicted: {error}", err=True)
         return {}
     if not measured.undisturbed:
-        note = "another program took the CPU while this machine was measured, so it may be faster than told here"
-        click.echo(f"edgellm: note: {note}; plan once more when nothing else runs", err=True)
+        note = "another program took the CPU while this machine was measured, so it may be faster than shown here"
+        click.echo(f"edgellm: note: {note}; run `edgellm plan` again when no other program runs", err=True)
     elif not save_profile(threads, measured.speeds):
-        note = f"what was measured cannot be kept in {machine_profile_file()}, so every plan measures it anew"
+        note = f"the measured speeds cannot be saved in {machine_profile_file()}, so every plan measures them again"
         advice = "make room or check its permissions, or choose another folder with EDGELLM_HOME"
         click.echo(f"edgellm: note: {note}; {advice}", err=True)
     return measured.speeds
@@ -87,7 +87,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
     rows = [
         ("weights", size(plan.weights), f"mapped from the file; {where}"),
         ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
-        ("activations", size(plan.activations), "of a part of a prompt"),
+        ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
         ("total", size(plan.total), f"of {size(plan.available)} that are free{_verdict(plan)}"),
     ]
@@ -105,7 +105,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(plan.threads, 'thread')}"
         yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, where memory is not waited for"
     elif plan.gpu and not plan.from_disk:
-        yield "decode, expected  not told with a GPU; `edgellm bench` measures it"
+        yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:

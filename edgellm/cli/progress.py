@@ -1,4 +1,4 @@
-"""What commands write alike: progress and notices on stderr."""
+"""Progress and warnings on stderr, alike for all commands."""
 
 import sys
 import warnings
@@ -14,16 +14,16 @@ from edgellm.fmt import counted, printable
 from edgellm.terminal.streams import write_control
 
 _CLEARED = "\r\x1b[K"
-_PATIENCE_S = 0.5
+_SHOW_PREFILL_AFTER_S = 0.5
 _LONG_PROMPT = 256
 _LONGEST = 4000
-"""Characters of a line that is not part of a text."""
+"""The maximum characters of a line."""
 
 
 class ProgressLine:
-    """One line of progress that overwrites itself; without a terminal, only word of a first compilation.
+    """A line of progress that overwrites itself on a terminal. Without a terminal, only compiling is reported.
 
-    A `quiet` one writes nothing.
+    If `quiet`, nothing is written.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -33,7 +33,7 @@ class ProgressLine:
         self._on = ""
 
     def compiling(self, done: int, total: int) -> None:
-        """Kernels are being compiled, which happens once per machine and can take a while; then work goes on."""
+        """Show that `done` of `total` kernels are compiled, which happens once per machine and may take a while."""
         if self._on and done == total:
             self.working(self._on)
         elif self._live:
@@ -43,17 +43,17 @@ class ProgressLine:
             click.echo(f"compiling {counted(total, 'kernel')} for this CPU", err=True)
 
     def uploading(self, done: int, total: int) -> None:
-        """Weights go to the GPU."""
+        """Show that `done` of `total` bytes of weights are on the GPU."""
         if self._live:
             self._line(f"to the GPU: {done / 1e9:.1f} of {total / 1e9:.1f} GB")
 
     def prefilling(self, done: int, total: int) -> None:
-        """The prompt is being read; short ones are not worth a line."""
-        if self._live and (total > _LONG_PROMPT or monotonic() - self._since > _PATIENCE_S):
+        """Show that `done` of `total` tokens of the prompt are read, unless that is quick."""
+        if self._live and (total > _LONG_PROMPT or monotonic() - self._since > _SHOW_PREFILL_AFTER_S):
             self._line(f"reading the prompt: {done:,} of {total:,} tokens")
 
     def working(self, on: str) -> None:
-        """Something is being done that takes a while."""
+        """Show what is being done; it stays shown after kernels were compiled."""
         self._on = on
         if self._live:
             self._line(on)
@@ -78,13 +78,13 @@ class ProgressLine:
 
 @contextmanager
 def show_warnings(quiet: bool = False) -> Iterator[None]:
-    """Show warnings, each once, as a line on stderr instead of Python's two with a source line; or none if `quiet`."""
+    """Show each warning once, as one line on stderr without Python's source line; none if `quiet`."""
     shown = set[str]()
 
     def show(message: Any, *where: Any, **more: Any) -> None:
         if (note := str(message)) not in shown and not quiet:
             shown.add(note)
-            if sys.stderr and sys.stderr.isatty():  # there may be a line of progress
+            if sys.stderr and sys.stderr.isatty():  # there may be a progress line
                 write_control(_CLEARED)
             click.echo(f"edgellm: note: {printable(note, _LONGEST)}", err=True)
 

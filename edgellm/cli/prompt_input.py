@@ -1,4 +1,4 @@
-"""What `edgellm generate` sends to a model: the parts of the prompt, and whether they are a message or plain text."""
+"""The prompt of `edgellm generate`: its parts, and whether it is a message or plain text."""
 
 import shlex
 import sys
@@ -23,7 +23,7 @@ from edgellm.options import ChatOptions
 from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, read_input
 
 STDIN = "-"
-"""Stands for stdin where a file is given."""
+"""The name of a file that means stdin."""
 
 _NEED_A_TEMPLATE = {"overflow": "--overflow", "system": "a system prompt", "template_args": "--template-arg"}
 _OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow")
@@ -52,9 +52,10 @@ prompt_options = in_order(
 
 
 def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
-    """Takes the options of chats out of what was given: those of `Model.chat`, or None for plain text.
+    """Remove the options of chats from `given`, and return them as arguments of `Model.chat`; None for plain text.
 
-    Empty ones stand for a message if the model has a template, and else for text. Raises UsageError and EdgeLLMError.
+    An empty dict means a message if the model has a chat template, else plain text. Raises click.UsageError and
+    EdgeLLMError.
     """
     chat, raw = given.pop("chat"), given.pop("raw")
     values = {name: given.pop(name) for name in _OF_CHATS}
@@ -86,21 +87,21 @@ def _for_chat(
 
 
 def check_template(model: str, chat: dict[str, Any]) -> None:
-    """Raise EdgeLLMError if the options in `chat` need a template: `model` has none, and none was given."""
-    named = (said for name, said in _NEED_A_TEMPLATE.items() if chat.get(name) not in (None, {}))
+    """Raise EdgeLLMError if an option in `chat` needs a template: `model` has none, and no option gives one."""
+    named = (option for name, option in _NEED_A_TEMPLATE.items() if chat.get(name) not in (None, {}))
     if chat.get("template") is None and (need := next(named, None)):
         advice = "give one with --template NAME|FILE, or leave it out"
         raise EdgeLLMError(f"{printable(model, 400)} has no chat template, which {need} needs: {advice}")
 
 
 def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
-    """All parts of the prompt joined; a terminal on stdin is none, unless `-` names it, nor is an empty stdin alone.
+    """Join the parts of the prompt. stdin is a part if `-` names it, or if it is no terminal and not empty.
 
-    The line end that editors and `echo` put behind the last part is none of the prompt. Raises UsageError for `words`
-    that are not behind -p, and if there is no part.
+    The line end that editors and `echo` add to the last part is removed. Raises click.UsageError for `words` that do
+    not follow -p, and if there is no part.
     """
     if words:
-        raise click.UsageError(f"a prompt goes behind -p: -p {shlex.quote(printable(' '.join(words)))}")
+        raise click.UsageError(f"give the prompt with -p: -p {shlex.quote(printable(' '.join(words)))}")
     parts = [decode_input(read_input(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
     if STDIN not in files and sys.stdin and not sys.stdin.isatty():
         parts += [rest] if (rest := _stdin()) else []
@@ -110,7 +111,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
 
 
 def part(file: str) -> str:
-    """The text of a file, or of stdin, less the end of its last line."""
+    """The text of a file or of stdin, without the end of its last line."""
     return _without_last_end(_stdin() if file == STDIN else decode_input(read_input(file), file, TOO_LONG))
 
 
@@ -123,6 +124,6 @@ def _stdin() -> str:
 
 
 def _template(name: str) -> str:
-    from edgellm.text.template import template_source  # brings what starts processes
+    from edgellm.text.template import template_source  # imports numpy
 
     return template_source(name)

@@ -1,4 +1,4 @@
-"""`edgellm pull`: get a model from Hugging Face, or another hub that speaks its routes."""
+"""`edgellm pull`: downloads a model from Hugging Face, or another hub with the same routes."""
 
 import shlex
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from edgellm.fmt import printable, size, table
 @click.command("pull")
 @click.argument("reference", metavar="[REPO[:QUANT]]", required=False)
 def command(reference: str | None) -> None:
-    """Get a GGUF model: REPO is ORG/NAME on Hugging Face, QUANT such as Q8_0, or a part of a file's name.
+    """Download a GGUF model. REPO is ORG/NAME on Hugging Face, QUANT is Q8_0, for example, or a part of a file's name.
 
-    Without QUANT it is Q4_K_M, or else the largest that fits in memory; without REPO, some small models are shown.
-    Every file is compared with its hash and checked; what an interrupted pull has brought is kept and gone on with.
+    The default QUANT is Q4_K_M, or else the largest that fits in memory. Without REPO, some small models are listed.
+    Every file is compared with its hash and checked. The next pull resumes an interrupted one.
 
-    HF_TOKEN (or `hf auth login`) is for gated models, HF_ENDPOINT for another hub.
+    Gated models need a token: set HF_TOKEN, or run `hf auth login`. HF_ENDPOINT is for another hub.
     """
     if reference is None:
         click.echo("\n".join(_suggestions()))
@@ -25,12 +25,12 @@ def command(reference: str | None) -> None:
     from edgellm.cli.pull_progress import resume_hint
 
     with resume_hint(), ProgressLine() as progress:
-        done = list(_obtained(reference, progress))
+        done = list(_fetch(reference, progress))
     click.echo("\n".join(done))
 
 
-def _obtained(reference: str, progress: ProgressLine) -> Iterator[str]:
-    """Get a model; what to say of it."""
+def _fetch(reference: str, progress: ProgressLine) -> Iterator[str]:
+    """Download a model; yields the lines to print."""
     from edgellm.cli.pull_progress import PullDisplay
     from edgellm.hub import fetch_model
     from edgellm.models import display_name
@@ -49,4 +49,4 @@ def _suggestions() -> Iterator[str]:
     rows = [("✓" if s.fits(free) else "", s.reference, f"{s.bytes / 1e9:.1f} GB", s.good_at) for s in SUGGESTIONS]
     yield from table(("", "edgellm pull …", "about", "good at"), rows)
     yield ""
-    yield f"✓ fits in the {size(free)} of memory that are free here; any other GGUF model: edgellm pull ORG/NAME"
+    yield f"✓ fits in the {size(free)} of free memory; any other GGUF model: edgellm pull ORG/NAME"

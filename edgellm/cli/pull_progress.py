@@ -1,4 +1,4 @@
-"""How far a download is: a moving line with rate and time left on a terminal, elsewhere a line at times."""
+"""The progress of a download: an updated line on a terminal, else a line every 10 seconds."""
 
 import sys
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _LIVE_S, _PLAIN_S = 0.1, 10.0
 
 
 class PullDisplay(DownloadObserver):
-    """Shows what it hears."""
+    """Shows the events of a download on stderr."""
 
     def __init__(self, progress: ProgressLine) -> None:
         self._progress = progress
@@ -27,25 +27,25 @@ class PullDisplay(DownloadObserver):
         self._shown, self._rate, self._checked = monotonic(), DownloadRate(), ""
 
     def connecting(self, endpoint: str) -> None:
-        """Show who is asked."""
+        """Show which hub is asked."""
         self._progress.working(f"asking {endpoint}")
 
     def resolved(self, repository: Repository) -> None:
-        """Say beforehand that a model cannot be computed, if the hub knows what it is."""
+        """Warn before the download of a model with an unsupported architecture, if the hub tells it."""
         self._progress.clear()
         if repository.architecture not in (None, *ARCHITECTURES):
             what = f"architecture {printable(str(repository.architecture))}"
             click.echo(f"edgellm: note: {what} is not supported; it may run with --engine llama.cpp", err=True)
 
     def starting(self, what: str, nbytes: int) -> None:
-        """Say what comes."""
+        """Show what is downloaded, and its size."""
         self._begin()
         self._progress.clear()
         click.echo(f"{what}, {size(nbytes)}", err=True)
 
-    def progressed(self, done: int, total: int, came: int) -> None:
-        """Show the bytes that are here, the rate and what is left, not too often."""
-        self._rate.progressed(done, total, came)
+    def progressed(self, done: int, total: int, received: int) -> None:
+        """Show the share that is here, the rate and the time left, at most every 0.1 s, or 10 s without a terminal."""
+        self._rate.progressed(done, total, received)
         now = monotonic()
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
             return
@@ -53,13 +53,13 @@ class PullDisplay(DownloadObserver):
         self._say(str(self._rate))
 
     def verifying(self, name: str) -> None:
-        """Show what is read."""
+        """Show which file is read."""
         if name != self._checked:
             self._checked = name
             self._progress.working(f"checking {printable(name)}")
 
     def retrying(self, reason: str, seconds: float) -> None:
-        """Say what is waited for."""
+        """Show why, and for how long, the next attempt waits."""
         self._progress.clear()
         click.echo(f"{reason}; trying again in {seconds:.0f} s", err=True)
 
@@ -72,9 +72,9 @@ class PullDisplay(DownloadObserver):
 
 @contextmanager
 def resume_hint() -> Iterator[None]:
-    """Say on Ctrl-C that nothing is lost."""
+    """Say on Ctrl-C that the next pull resumes."""
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("stopped; what has come is kept, and the same command goes on with it", err=True)
+        click.echo("stopped; the downloaded bytes are kept, and the same command resumes", err=True)
         raise

@@ -1,4 +1,4 @@
-"""`edgellm quantize`: a GGUF file in smaller types."""
+"""`edgellm quantize`: writes a GGUF file in smaller types."""
 
 from functools import partial
 from typing import Any
@@ -15,13 +15,13 @@ from edgellm.fmt import printable
 @click.argument("model", metavar="IN", shell_complete=model_names)
 @click.argument("out", required=False, shell_complete=files)
 @conversion_options
-@click.option("--requantize", is_flag=True, help="Allow IN to be quantized already, which loses more.")
+@click.option("--requantize", is_flag=True, help="Accept a quantized IN; quantizing twice loses more accuracy.")
 @click.pass_context
 def command(context: click.Context, /, model: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
     """Write the GGUF file IN in smaller types to OUT. Metadata is kept; the parts of a split file become one.
 
-    OUT appears whole or not at all; if it is not given it is NAME-TYPE.gguf, here. IN may be the name of a model that
-    `edgellm list` shows.
+    OUT is complete, or not written; by default it is NAME-TYPE.gguf in the current folder. IN may be a name in
+    `edgellm list`.
     """
     from converters import prepare_quantize
     from converters.default_name import model_name_of_file
@@ -34,8 +34,8 @@ def command(context: click.Context, /, model: str, out: str | None, dry_run: boo
 
 
 def _check_words(out: list[str], others: list[str]) -> None:
-    """Raise click.UsageError for a type that is given as a word, as to llama-quantize, and for any further word."""
-    if named := next((word for word in [*out, *others] if word.upper() in TYPES.split()), None):
-        raise click.UsageError(f"{named} is a type: give it with --type {named}, and the name of a file as OUT")
+    """Raise click.UsageError for a type as an argument, as llama-quantize has it, and for any further argument."""
+    if type := next((word for word in [*out, *others] if word.upper() in TYPES.split()), None):
+        raise click.UsageError(f"{type} is a type: give it with --type {type}, and the name of a file as OUT")
     if others:
         raise click.UsageError(f"IN and OUT are all that is given without an option, and not {printable(others[0])}")

@@ -1,4 +1,4 @@
-"""`edgellm rm`: remove what was pulled."""
+"""`edgellm rm`: removes pulled models."""
 
 import sys
 
@@ -11,12 +11,12 @@ from edgellm.fmt import printable, size
 
 @click.command("rm")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=removable_models)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Remove without asking.")
 def command(models: tuple[str, ...], yes: bool) -> None:
-    """Remove models that `edgellm pull` or `edgellm convert ORG/NAME` brought, after asking.
+    """Remove models that `edgellm pull` or `edgellm convert ORG/NAME` downloaded, after asking.
 
-    MODEL is a name that `edgellm list` shows, or ORG/NAME for all that came from there, unfinished or not. Files that
-    were not pulled are never removed.
+    MODEL is a name in `edgellm list`, or ORG/NAME for all files of that repository, unfinished pulls included. Other
+    files are never removed.
     """
     from edgellm.models.removal import find_removable, remove
 
@@ -33,10 +33,10 @@ def command(models: tuple[str, ...], yes: bool) -> None:
 
 
 def _agreed(question: str) -> bool:
-    """Ask on stderr; no answer at all is a wrong use, not a no."""
+    """Ask on stderr. Raises OptionError at the end of stdin."""
     click.echo(question, nl=False, err=True)
     answer = sys.stdin.readline() if sys.stdin else ""
     if not answer:
         click.echo(err=True)
-        raise OptionError("rm asks before it removes anything, and nobody answers here; give --yes")
+        raise OptionError("rm asks before it removes anything, but stdin has no answer; give --yes")
     return answer.strip().casefold() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""What shells are told of the command line, to complete it."""
+"""Completion of the command line in shells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem, ShellComplete
 
 VARIABLE = "_EDGELLM_COMPLETE"
-"""Set by a shell's script when it asks what a command line can become."""
+"""The environment variable that a shell's script sets when it asks for completions."""
 
 SHELLS = ("bash", "zsh", "fish")
 _SPECIAL, _ESCAPED = re.compile(r"([^\w@%+=:,./-])"), r"\\\1"
@@ -34,22 +34,22 @@ _BASH = """\
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
-"""click's own script has bash read the answer as shell words, without their quotes."""
+"""With click's own script, bash would split the answer into shell words and remove quotes."""
 
 
 def shell_class(shell: str) -> type[ShellComplete]:
-    """How a shell is spoken with."""
+    """click's completion class of a shell, with our corrections for bash and fish."""
     from click.shell_completion import BashComplete, FishComplete, get_completion_class
 
     class Bash(BashComplete):
         source_template = _BASH
 
         def format_completion(self, item: CompletionItem) -> str:
-            # Within any quotes that the word begins with, too, a backslash leaves nothing for bash to expand.
+            # The backslash keeps bash from expanding the character, also within quotes that begin the word.
             return f"{item.type},{_SPECIAL.sub(_ESCAPED, item.value)}"
 
     class Fish(FishComplete):
-        # A name may have commas, behind the one that ends the type.
+        # A name may contain commas; the first comma ends the type.
         source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
 
     kind = {"bash": Bash, "fish": Fish}.get(shell) or get_completion_class(shell)
@@ -58,7 +58,7 @@ def shell_class(shell: str) -> type[ShellComplete]:
 
 
 def answer(cli: click.Group, instruction: str) -> int:
-    """Answer a shell's question, such as `bash_complete`; the exit code."""
+    """Print the completions for an instruction of a shell, such as `bash_complete`. Returns the exit code."""
     shell, _, asked = instruction.partition("_")
     if asked != "complete" or shell not in SHELLS:
         return 1
@@ -67,7 +67,7 @@ def answer(cli: click.Group, instruction: str) -> int:
 
 
 def model_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The models whose name begins so, and files where there are none."""
+    """Completes names of models, and files if no name matches."""
     from edgellm.models.names import unique_names
     from edgellm.models.stores import stored_models
 
@@ -75,35 +75,35 @@ def model_names(context: click.Context, parameter: click.Parameter, begun: str) 
 
 
 def removable_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What `edgellm rm` removes, as far as it begins so."""
+    """Completes names that `edgellm rm` accepts."""
     from edgellm.models.removal import removable_names
 
     return _items(removable_names(), begun)
 
 
 def templates(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The built-in chat templates whose name begins so, and files where there are none."""
+    """Completes names of built-in chat templates, and files if no name matches."""
     from edgellm.text.template import built_in_names
 
     return [*files(context, parameter, begun), *_items(built_in_names(), begun)]
 
 
 def pre_tokenizers(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The pre-tokenizers whose name begins so."""
+    """Completes names of pre-tokenizers."""
     from edgellm.text.pretokenizers import PRE_TOKENIZERS
 
     return _items(PRE_TOKENIZERS, begun)
 
 
 def files(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Tells the shell to offer files, if nothing else is offered."""
+    """Lets the shell complete files, if nothing else matches."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(begun, type="file")]
 
 
 def one_of(*words: str) -> Completer:
-    """Completes an option that is one of a few words."""
+    """A completer for an option whose value is one of `words`."""
 
     def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
         return _items(words, begun, str.casefold)
@@ -112,7 +112,7 @@ def one_of(*words: str) -> Completer:
 
 
 def _items(words: Iterable[str], begun: str, folded: Callable[[str], Any] = str) -> list[CompletionItem]:
-    """Those that begin so. What would control a terminal or break the lines of an answer is never offered."""
+    """The words that begin with `begun`, without those that have control characters or line ends."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(w) for w in words if folded(w).startswith(folded(begun)) and w.isprintable()]

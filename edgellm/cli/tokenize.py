@@ -1,13 +1,15 @@
-"""`edgellm tokenize`: what a model's tokenizer makes of a text, and back."""
+"""`edgellm tokenize`: turns text into token ids, or back."""
 
 import json
 import sys
 
 import click
 
-from edgellm.cli.shell_completion import model_names, pre_tokenizers
+from edgellm.cli.options import option_of
+from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError
 from edgellm.models import resolve
+from edgellm.options import LoadOptions
 from edgellm.system.text_input import decode_utf8
 from edgellm.terminal.streams import write
 from edgellm.text.tokenizer import Tokenizer
@@ -15,17 +17,12 @@ from edgellm.text.tokenizer import Tokenizer
 
 @click.command("tokenize")
 @click.argument("model", shell_complete=model_names)
-@click.option("--decode", is_flag=True, help="Turn ids from stdin into text.")
+@click.option("--decode", is_flag=True, help="Turn token ids from stdin into text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, or a JSON string of the text.")
-@click.option("--special", is_flag=True, help="Find control tokens in the text; show them when decoding.")
-@click.option("--add-special", is_flag=True, help="Add the BOS and EOS tokens that the model asks for.")
-@click.option("--raw-output", is_flag=True, help="Let decoded text control the terminal: write it as it is.")
-@click.option(
-    "--tokenizer-pre",
-    metavar="NAME",
-    shell_complete=pre_tokenizers,
-    help="Use this pre-tokenizer in place of the file's own.",
-)
+@click.option("--special", is_flag=True, help="Parse control tokens in the text; show them when decoding.")
+@click.option("--add-special", is_flag=True, help="Add the BOS and EOS tokens that the model file asks for.")
+@click.option("--raw-output", is_flag=True, help="Do not sanitize decoded text: it may control the terminal.")
+@option_of(LoadOptions, "tokenizer_pre")
 def command(
     model: str,
     decode: bool,
@@ -49,7 +46,7 @@ def command(
 
 
 def _show(text: str, raw: bool) -> None:
-    """Write a text: to a terminal as lines, elsewhere to the byte, whatever the encoding and line ends there."""
+    """Write a text: to a terminal as lines, elsewhere as exact UTF-8 bytes."""
     if sys.stdout and sys.stdout.isatty():
         write(text if text.endswith("\n") else f"{text}\n", raw)
     else:
@@ -57,7 +54,7 @@ def _show(text: str, raw: bool) -> None:
 
 
 def read_text() -> str:
-    """All of stdin, line ends kept as they are; EdgeLLMError if it is not UTF-8."""
+    """The text on stdin, with its line ends. Raises EdgeLLMError if it is not UTF-8."""
     try:
         return decode_utf8(sys.stdin.buffer.read()) if sys.stdin else ""
     except UnicodeDecodeError as error:
@@ -65,7 +62,7 @@ def read_text() -> str:
 
 
 def parse_ids(text: str) -> list[int]:
-    """Ids parted by spaces, commas or line ends, perhaps in brackets; EdgeLLMError for anything else."""
+    """Parse ids between spaces, commas or line ends, with or without brackets. Raises EdgeLLMError for other text."""
     words = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
     for word in words:
         if not (word.isascii() and word.isdigit() and len(word) <= 10):

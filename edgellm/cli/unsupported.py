@@ -1,13 +1,13 @@
-"""Options of other programs that edgellm does not have, and what to do here."""
+"""Options of other programs that edgellm does not have, and what to do instead."""
 
 import re
 from collections.abc import Container
 
-_NO_SWITCH = "it needs no such choice; leave it out"
-_NO_DRAFT_MODEL = "it uses no second model; what repeats in a text is drafted from the text itself, without an option"
-_ONE_GPU = "one GPU computes, and --gpu NAME says which"
-_NO_GRAMMAR = "the form of a reply cannot be forced; ask for it in the prompt"
-_EXPERTS = "it runs no mixtures of experts; --cpu-ffn keeps the feed-forwards on the CPU"
+_NO_SWITCH = "edgellm chooses this itself; leave it out"
+_NO_DRAFT_MODEL = "there is no draft model; repetitions in a text are drafted from the text itself, without an option"
+_ONE_GPU = "one GPU is used; --gpu NAME selects it"
+_NO_GRAMMAR = "the format of a reply cannot be forced; ask for it in the prompt"
+_EXPERTS = "mixtures of experts are not supported; --cpu-ffn keeps the feed-forwards on the CPU"
 _TOKENIZE = "the text comes on stdin: echo TEXT | edgellm tokenize MODEL"
 
 _OF_ALL: dict[str, str | tuple[str, ...]] = {
@@ -15,9 +15,9 @@ _OF_ALL: dict[str, str | tuple[str, ...]] = {
     "--batch-size --ubatch-size --flash-attn --mlock --mmap --no-mmap --color --no-warmup --numa": _NO_SWITCH,
     "-ctk -ctv --cache-type-k --cache-type-v": "--kv-type TYPE is for keys and values together",
     "-cl --cache-list": "`edgellm list` shows the models on this machine",
-    "-cmoe -ncmoe --cpu-moe --n-cpu-moe": (_EXPERTS, "it runs no mixtures of experts"),
-    "-dev -mg --device --main-gpu": "--gpu NAME says which GPU computes, by its name or number in `edgellm devices`",
-    "-e --escape --no-escape": "a prompt is taken as it is; a shell makes a line end of $'\\n'",
+    "-cmoe -ncmoe --cpu-moe --n-cpu-moe": (_EXPERTS, "mixtures of experts are not supported"),
+    "-dev -mg --device --main-gpu": "--gpu NAME selects the GPU, by its name or number in `edgellm devices`",
+    "-e --escape --no-escape": "escapes in a prompt are not expanded; in a shell, $'\\n' is a line end",
     "-hf -hfr -hff -mu -dr --hf-repo --hf-file --model-url --docker-repo": (
         "`edgellm pull REPO` gets a model from Hugging Face; then give its name as MODEL"
     ),
@@ -25,25 +25,25 @@ _OF_ALL: dict[str, str | tuple[str, ...]] = {
     "-i -if --interactive --interactive-first": "`edgellm chat MODEL` talks in the terminal",
     "-j -jf --json-schema --json-schema-file --grammar --grammar-file": _NO_GRAMMAR,
     "--format": (f"{_NO_GRAMMAR}; --json prints the reply in an object", _NO_GRAMMAR),
-    "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer lies where --gpu-layers puts the layer",
+    "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer is where --gpu-layers puts the layer",
     "--lora --lora-scaled": "merge the adapter into its base model (peft: merge_and_unload), then `edgellm convert` it",
     "-md -td -tbd -cd -ngld -devd -ctkd -ctvd -hfd -hfrd --model-draft": _NO_DRAFT_MODEL,
     "-mli --multiline-input": "in `edgellm chat` Ctrl+J makes a new line",
-    "-mm -mmu --mmproj --mmproj-url --image": "it reads text alone",
+    "-mm -mmu --mmproj --mmproj-url --image": "models read text only",
     "-ncffn --n-cpu-ffn": "--cpu-ffn keeps the feed-forwards of all layers on the CPU",
     "-np --parallel": ("--parallel N decodes N sequences at once", "one command writes one reply"),
-    "-ot --override-tensor": "--gpu-layers and --cpu-ffn say what lies on the GPU",
-    "--outtype": "--type TYPE says what to make",
+    "-ot --override-tensor": "--gpu-layers and --cpu-ffn select what is on the GPU",
+    "--outtype": "--type TYPE selects the type of the new file",
     "-sm -ts --split-mode --tensor-split": _ONE_GPU,
     "-st --single-turn": "`edgellm generate MODEL -p TEXT` writes one reply and ends",
     "-tb --threads-batch": "--threads N is for prompts and replies alike",
-    "-C -Cr -Cb -Crb --cpu-mask --cpu-range": "--threads N says how many cores compute",
-    "-v --verbose --log-verbose": "it tells what it has to tell without being asked",
+    "-C -Cr -Cb -Crb --cpu-mask --cpu-range": "--threads N is the number of threads",
+    "-v --verbose --log-verbose": "there is no verbose mode; leave it out",
 }
-"""Names, and what to say of them: the first text whose options, without backticks, the command has."""
+"""From names of options to texts. The first text applies whose own options (those not in backticks) the command has."""
 
 _OF_COMMANDS: dict[str, dict[str, str | tuple[str, ...]]] = {
-    "bench": {"-r --repetitions": "--rounds N says how often it measures"},
+    "bench": {"-r --repetitions": "--rounds N is the number of rounds"},
     "cli": {"-v": "-V shows the version"},
     "tokenize": {"-p -f --prompt --file --stdin": _TOKENIZE},
 }
@@ -51,8 +51,8 @@ _AN_OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
 
 
 def _by_name(table: dict[str, str | tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    texts = {names: (said,) if isinstance(said, str) else said for names, said in table.items()}
-    return {name: said for names, said in texts.items() for name in names.split()}
+    texts = {names: (text,) if isinstance(text, str) else text for names, text in table.items()}
+    return {name: text for names, text in texts.items() for name in names.split()}
 
 
 UNSUPPORTED_OPTIONS = _by_name(_OF_ALL)
@@ -60,6 +60,6 @@ _ADVICE_OF = {command: _by_name(table) for command, table in _OF_COMMANDS.items(
 
 
 def unsupported_advice(command: str, name: str, options: Container[str]) -> str:
-    """What to do in place of an option in a command that has `options`; "" where there is nothing to say."""
+    """What to do instead of the option `name` in a command that has `options`; empty without advice."""
     texts = _ADVICE_OF.get(command, {}).get(name) or UNSUPPORTED_OPTIONS.get(name, ())
-    return next((said for said in texts if all(own in options for own in _AN_OPTION.findall(said))), "")
+    return next((text for text in texts if all(own in options for own in _AN_OPTION.findall(text))), "")

@@ -1,4 +1,4 @@
-"""`edgellm verify`: is a model file whole?"""
+"""`edgellm verify`: checks that a model file is complete and valid."""
 
 import json
 
@@ -16,7 +16,7 @@ from edgellm.models import resolve
 @click.argument("model", shell_complete=model_names)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(model: str, as_json: bool) -> None:
-    """Check that a model file is whole: its structure, its metadata against its tensors, NaN and Inf.
+    """Check a model file: its structure, its metadata against its tensors, NaN and Inf in its weights.
 
     Prints a line for each problem, and exits with 1 if there are any.
     """
@@ -30,7 +30,7 @@ def command(model: str, as_json: bool) -> None:
 
 
 class _ProblemsFoundError(ModelFileError):
-    """The file opens, and its problems have been printed."""
+    """The file can be opened; its problems were printed."""
 
 
 def _verify(file: GGUFFile, as_json: bool) -> None:

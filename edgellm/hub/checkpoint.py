@@ -49,9 +49,9 @@ def _needed_files(hub: Hub, repository: Repository, needed: NeededFiles) -> list
     if not names or "config.json" not in files:
         _refuse(repository)
     if missing := [name for name in names if name not in files]:
-        odd = unsafe_names_problem(name for name in missing if name in repository.unsafe)
+        unsafe = unsafe_names_problem(name for name in missing if name in repository.unsafe)
         lacks = f"lacks {printable(missing[0])}, which its index names; choose another repository"
-        raise EdgeLLMError(f"{repository.name} {f'cannot be converted: {odd}' if odd else lacks}")
+        raise EdgeLLMError(f"{repository.name} {f'cannot be converted: {unsafe}' if unsafe else lacks}")
     return [files[name] for name in names]
 
 

@@ -98,7 +98,7 @@ class Hub:
         try:
             return response.read(_MAX_LISTING_BYTES)
         except UnreadableResponseError as error:
-            problem = f"answers as no hub does: its list of files {error}; check HF_ENDPOINT, or log in"
+            problem = f"does not answer as a hub does: its list of files {error}; check HF_ENDPOINT, or log in"
             raise EdgeLLMError(f"{self.endpoint} {problem}") from error
 
     def _body_start(self, response: HTTPResponse, file: RemoteFile, start: int) -> int:
@@ -115,7 +115,8 @@ class Hub:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
                 raise self._file_error(file, "comes as a web page; a proxy or a login page may be in the way")
-            raise self._file_error(file, f"has {size(file.bytes)} by the listing, but {size(total or 0)} come")
+            problem = f"has {size(file.bytes)} in the listing, but the server sends {size(total or 0)}"
+            raise self._file_error(file, problem)
         if first not in (0, start):
             raise self._file_error(file, f"was requested from byte {start} on, but another range comes")
         return first
@@ -132,7 +133,8 @@ class Hub:
             yield
         except (UnsupportedProtocol, InvalidURL) as error:
             detail = printable(str(error))
-            raise EdgeLLMError(f"{printable(what)}: {self.endpoint} leads to no address ({detail})") from error
+            problem = f"{self.endpoint} redirects to an invalid address ({detail})"
+            raise EdgeLLMError(f"{printable(what)}: {problem}") from error
         except TransportError as error:
             reason = f"the connection to {self.endpoint} failed ({printable(str(error) or type(error).__name__)})"
             raise TransientError(reason, EdgeLLMError(f"{printable(what)}: {reason}; check the network")) from error

@@ -103,7 +103,7 @@ def _check_space(staging: Path, files: Sequence[RemoteFile]) -> None:
     if needed > free:
         where = printable(str(models_folder()), 400)
         advice = "make room (`edgellm list`, `edgellm rm`), or set EDGELLM_HOME to a folder on another disk"
-        raise EdgeLLMError(f"{size(needed)} are to come, but {size(free)} are free in {where}; {advice}")
+        raise EdgeLLMError(f"{size(needed)} are missing, but {size(free)} are free in {where}; {advice}")
 
 
 def _describe(repository: Repository, files: Sequence[RemoteFile]) -> str:
@@ -175,5 +175,5 @@ def _translate_os_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = printable(str(error.filename or folder), 400)
-        advice = "make room or check its permissions; what has come is kept"
+        advice = "make room or check its permissions; the downloaded bytes are kept"
         raise EdgeLLMError(f"{where}: cannot be written ({error.strerror or error}); {advice}") from error

@@ -38,4 +38,4 @@ def hub_endpoint() -> Endpoint:
 
 def _refuse(given: str) -> NoReturn:
     advice = "give one such as https://huggingface.co, or unset it"
-    raise EdgeLLMError(f"HF_ENDPOINT is no address of a hub: {printable(given)}; {advice}")
+    raise EdgeLLMError(f"HF_ENDPOINT is not the address of a hub: {printable(given)}; {advice}")

@@ -45,7 +45,7 @@ class HTTPResponse:
     def read(self, limit: int) -> bytes:
         """The whole body. Raises UnreadableResponseError for more than `limit` bytes, and httpx2.TransportError."""
         if self.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise UnreadableResponseError("comes compressed, which was not asked for")
+            raise UnreadableResponseError("is compressed, which was not requested")
         body = bytearray()
         for chunk in self.chunks():
             body += chunk

@@ -24,7 +24,7 @@ def response_error(response: HTTPResponse, what: str, repository: str, endpoint:
         login = "" if has_token else "; with a token (HF_TOKEN) the hub allows more"
         return EdgeLLMError(f"{name}: {endpoint} has had too many requests from here (429); try again {when}{login}")
     if status < 400:
-        return EdgeLLMError(f"{name}: {endpoint} leads to no address ({status}); try again later")
+        return EdgeLLMError(f"{name}: {endpoint} redirects to an invalid address ({status}); try again later")
     detail = response.headers.get("x-error-message") or response.reason
     return EdgeLLMError(f"{name}: {endpoint} answers {status} ({printable(detail)}); try again later")
 
@@ -37,7 +37,7 @@ def _gated(repository: str, page: str, has_token: bool) -> str:
 
 def _hidden(name: str, status: int, endpoint: str, has_token: bool) -> str:
     if status == 404:
-        return f"{name}: there is no such thing on {endpoint} (404); check the name"
+        return f"{name} does not exist on {endpoint} (404); check the name"
     if status == 403:
         return f"{name}: {endpoint} refuses it (403); check what your token (HF_TOKEN) may read"
     if has_token:

@@ -40,7 +40,7 @@ def fetch_model(typed: str, observer: DownloadObserver) -> FetchedModel:
     observer.connecting(str(hub.endpoint))
     repository, model = _select(hub, reference)
     if path := find_pulled(repository, model):
-        return FetchedModel(path, "is here already, the same that the hub has")
+        return FetchedModel(path, "is here already, the same as on the hub")
     if path := find_in_hf_cache(model):
         return FetchedModel(path, "is here already, in the cache of Hugging Face")
     observer.resolved(repository)
@@ -51,7 +51,7 @@ def _parse(typed: str) -> Reference:
     reference = parse_reference(typed)
     if reference is None:
         advice = "give ORG/NAME or ORG/NAME:QUANT, such as Qwen/Qwen3-0.6B-GGUF:Q8_0"
-        raise OptionError(f"{printable(typed)} is no name of a repository; {advice}")
+        raise OptionError(f"{printable(typed)} is not the name of a repository; {advice}")
     return reference
 
 

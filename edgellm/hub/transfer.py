@@ -76,21 +76,21 @@ def download_file(hub: Hub, repository: Repository, file: RemoteFile, path: Path
         verified = part.is_verified()
     if not verified:
         path.unlink()
-        problem = f"{size(file.bytes)} came, but they are not the file's: their hash is another"
+        problem = f"the {size(file.bytes)} that were downloaded have another hash than the hub lists"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")
 
 
 def read_small_file(hub: Hub, repository: Repository, file: RemoteFile) -> bytes:
     """The content of a small file, which is not kept. Raises EdgeLLMError, also for more than 64 MiB."""
     if file.bytes > _MAX_SMALL_BYTES:
-        raise EdgeLLMError(f"{printable(file.name)}: has {size(file.bytes)}, too many for such a file")
+        raise EdgeLLMError(f"{printable(file.name)}: has {size(file.bytes)}, too much for this kind of file")
     try:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "part"
             download_file(hub, repository, file, path, lambda received, new: None)
             return path.read_bytes()
     except OSError as error:
-        problem = f"cannot be written among the temporary files ({error.strerror or error})"
+        problem = f"cannot be written to the folder of temporary files ({error.strerror or error})"
         advice = "make room there, or set TMPDIR to another folder"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; {advice}") from error
 
@@ -121,6 +121,6 @@ def _receive(hub: Hub, repository: Repository, part: PartialFile, file: RemoteFi
 def _checked(chunk: bytes, part: PartialFile, file: RemoteFile) -> bytes:
     if part.received + len(chunk) > file.bytes:
         part.restart()
-        problem = f"has {size(file.bytes)} by the listing, but more come"
+        problem = f"has {size(file.bytes)} in the listing, but the server sends more"
         raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")
     return chunk

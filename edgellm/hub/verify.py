@@ -24,8 +24,8 @@ def pull(hub: Hub, repository: Repository, model: GGUFChoice) -> Path:
     def check(folder: Path, names: Sequence[str]) -> None:
         hub.observer.verifying(names[0])
         if problem := _problem(folder / names[0]):
-            what = f"{printable(names[0])} of {repository.name} came as the hub has it, but is not whole: {problem}"
-            raise EdgeLLMError(f"{what}; nothing of it was kept, choose another model")
+            what = f"{printable(names[0])} of {repository.name} has the hash that the hub lists, but is damaged"
+            raise EdgeLLMError(f"{what}: {problem}; nothing of it was kept, choose another model")
 
     return download_files(hub, repository, model.files, check) / model.files[0].name
 

@@ -24,7 +24,7 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.is_slow = False
-        self._came = 0
+        self._received = 0
         self._stream: Any = None
         self._ended = Event()
 
@@ -35,7 +35,7 @@ class Watchdog:
 
     def received(self, nbytes: int) -> None:
         """`nbytes` of the body arrived."""
-        self._came += nbytes
+        self._received += nbytes
 
     @property
     def reason(self) -> str:
@@ -52,8 +52,8 @@ class Watchdog:
     def _watch(self) -> None:
         before = 0
         while not self._ended.wait(WINDOW_S):
-            came, before = self._came - before, self._came
-            if came < MIN_BYTES:
+            received, before = self._received - before, self._received
+            if received < MIN_BYTES:
                 break
         while not self._ended.is_set():  # the connection may not be open yet
             self.is_slow = True

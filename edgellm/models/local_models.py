@@ -49,8 +49,8 @@ def each_model() -> Iterator[LocalModel]:
 def _without_gguf() -> Iterator[LocalModel]:
     """Unfinished pulls and checkpoints."""
     for kept in unfinished_pulls():
-        share = f"{kept.present_bytes / max(1, kept.total):.0%} of {size(kept.total)} have come"
-        advice = f"`{kept.command}` goes on, `edgellm rm {kept.repository}` gives up"
+        share = f"{kept.present_bytes / max(1, kept.total):.0%} of {size(kept.total)} are downloaded"
+        advice = f"`{kept.command}` resumes, `edgellm rm {kept.repository}` removes it"
         yield _with_problem(kept, f"is not complete yet: {share}; {advice}")
     for kept in pulled_repositories():
         if len(kept.weights) < len(kept.files):

@@ -118,8 +118,8 @@ def pulled_repositories() -> Iterator[PulledRepository]:
     root = models_folder()
     for folder in _folders(root, 2):
         if record := read_record(folder):
-            come = sum(_size(folder / name) for name in record)
-            yield PulledRepository(folder.relative_to(root).as_posix(), folder, record, come)
+            present_bytes = sum(_size(folder / name) for name in record)
+            yield PulledRepository(folder.relative_to(root).as_posix(), folder, record, present_bytes)
 
 
 def unfinished_pulls() -> Iterator[PulledRepository]:
@@ -127,9 +127,9 @@ def unfinished_pulls() -> Iterator[PulledRepository]:
     root = incoming_root()
     for folder in _folders(root, 3):
         record = read_record(folder)
-        come = sum(_size(folder / name) or _size(folder / f"{name}.part") for name in record)
+        present_bytes = sum(_size(folder / name) or _size(folder / f"{name}.part") for name in record)
         if record:
-            yield PulledRepository(folder.relative_to(root).parent.as_posix(), folder, record, come)
+            yield PulledRepository(folder.relative_to(root).parent.as_posix(), folder, record, present_bytes)
 
 
 def _folders(root: Path, depth: int) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Names that are meant by others: those of other programs, and slips of the fingers."""
+"""Names of options in other programs, and misspelled names."""
 
 from collections.abc import Iterable
 
@@ -22,14 +22,14 @@ OPTION_ALIASES = {
     "system_prompt": "system",
     "temperature": "temp",
 }
-"""What llama.cpp, ollama and transformers call options of the same meaning, and ours."""
+"""From the names of options in llama.cpp, ollama and transformers to ours of the same meaning."""
 
 _ALIKE = 0.7
-"""From this ratio of `difflib` on a name is taken for a slip of another."""
+"""The smallest similarity (ratio of `difflib`) of a misspelled name."""
 
 
 def closest_match(name: str, known: Iterable[str]) -> str | None:
-    """The name that another is a slip of, if it is like enough."""
-    from difflib import get_close_matches  # most commands end without it
+    """The known name that is most similar to `name`; None if none is similar enough."""
+    from difflib import get_close_matches  # needed after an error alone
 
     return next(iter(get_close_matches(name, known, 1, _ALIKE)), None)

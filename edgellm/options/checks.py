@@ -1,7 +1,7 @@
-"""What the value of an option may be.
+"""Checks of option values.
 
-A check takes a value of any type and gives it back in its proper one, or raises ValueError saying what it
-wants.
+A check takes a value of any type and returns it in its proper type. It raises ValueError for an impossible value; the
+message says which values are possible.
 """
 
 import math
@@ -10,7 +10,7 @@ from numbers import Integral, Real
 
 
 def integer(low: int, high: float = math.inf) -> Callable[[object], int]:
-    """A whole number from `low` to `high`."""
+    """A check for a whole number from `low` to `high`."""
 
     def check(value: object) -> int:
         number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
@@ -22,7 +22,7 @@ def integer(low: int, high: float = math.inf) -> Callable[[object], int]:
 
 
 def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[object], float]:
-    """A finite number from `low` (itself excluded if `above`) to `high`."""
+    """A check for a finite number from `low` to `high`; `above` excludes `low` itself."""
 
     def check(value: object) -> float:
         number = _finite(value)
@@ -34,7 +34,7 @@ def number(low: float = -math.inf, high: float = math.inf, *, above: bool = Fals
 
 
 def _finite(value: object) -> float:
-    """A number as a float; NaN, which no range holds, for everything else."""
+    """A number as a float; NaN, which is in no range, for everything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -50,20 +50,20 @@ def _span(low: float, high: float) -> str:
 
 
 class OneOf:
-    """The check of an option that is one of the words `names`."""
+    """The check of an option whose value is one of `names`."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
 
     def __call__(self, value: object) -> str:
-        """The word. Raises ValueError if it is none of them."""
+        """The value. Raises ValueError if it is none of the names."""
         if not isinstance(value, str) or value not in self.names:
             raise ValueError(" or ".join(self.names))
         return value
 
 
 def one_of(*names: str) -> OneOf:
-    """One of these words."""
+    """A check for one of these names."""
     return OneOf(names)
 
 
@@ -82,7 +82,7 @@ def boolean(value: object) -> bool:
 
 
 def logprobs(value: object) -> bool | int:
-    """True, False or how many, at least 1; a bool stays one."""
+    """True, False, or a number of tokens from 1 on; a bool stays a bool."""
     try:
         return value if isinstance(value, bool) else integer(1)(value)
     except ValueError as error:
@@ -90,7 +90,7 @@ def logprobs(value: object) -> bool | int:
 
 
 def gpu_layers(value: object) -> int | str:
-    """A number of layers (as a number or in digits), `auto` or `all`."""
+    """A number of layers (as int or digits), `auto` or `all`."""
     if isinstance(value, str) and value in ("auto", "all"):
         return value
     digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10
@@ -101,7 +101,7 @@ def gpu_layers(value: object) -> int | str:
 
 
 def stop_strings(value: object) -> tuple[str, ...]:
-    """One stop string or several, none of them empty: an empty one would stop before the first token."""
+    """One stop string or several. None may be empty, because it would stop before the first token."""
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, list | tuple) or not all(isinstance(stop, str) and stop for stop in several):
         raise ValueError("one string or a list of strings, none of them empty")
@@ -109,7 +109,7 @@ def stop_strings(value: object) -> tuple[str, ...]:
 
 
 def logit_bias(value: object) -> dict[int, float]:
-    """Token id to what is added to its logit; -inf forbids the token."""
+    """A mapping of token ids to the numbers that are added to their logits; -inf forbids a token."""
     wanted = "a mapping of token ids to finite numbers or -inf"
     if not isinstance(value, Mapping):
         raise ValueError(wanted)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 _NO_MEMORY = "there is not enough memory: close other programs, or choose a smaller model or a smaller context"
 _TOO_MANY_OPEN = "too many files are open: close other programs, or raise the limit (ulimit -n)"
-_NO_THREAD = "this system lets us start no more threads: close other programs, or raise the limit (ulimit -u)"
-_NESTED = "something that was given is nested too deeply, or holds itself: look at its brackets and its values"
+_NO_THREAD = "the system allows no more threads: close other programs, or raise the limit (ulimit -u)"
+_NESTED = "an input is nested too deeply, or contains itself: check its brackets and values"
 
 _BY_TYPE = {MemoryError: _NO_MEMORY, RecursionError: _NESTED}
 _BY_ERRNO = {errno.ENOMEM: _NO_MEMORY, errno.EMFILE: _TOO_MANY_OPEN, errno.ENFILE: _TOO_MANY_OPEN}

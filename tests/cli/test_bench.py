@@ -82,14 +82,14 @@ def test_json(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     assert saved == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # the medians of all rounds, and of all reads
 
 
-def test_what_three_rounds_read_is_kept_and_no_less(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
+def test_bandwidth_is_kept_after_three_rounds_only(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     bench(*SHORT, "--rounds", 2)
     assert saved == []
     bench(*SHORT, "--rounds", 3)
     assert len(saved) == 1
 
 
-def test_rounds_beside_another_program_are_told_and_not_kept(
+def test_disturbed_rounds_are_reported_and_not_kept(
     bench: Bench, saved: list[tuple[int, dict[str, float]]], undisturbed: list[bool]
 ) -> None:
     said = "another program took the CPU in {} of 4 rounds; measure again without it"
@@ -119,7 +119,7 @@ def test_the_memory_is_held_from_the_first_round_to_the_last(bench: Bench, monke
 
 
 @pytest.mark.parametrize(("left_out", "name"), [("-p", "prefill"), ("-n", "decode")])
-def test_a_half_of_no_tokens_is_left_out(bench: Bench, left_out: str, name: str) -> None:
+def test_prefill_or_decode_of_no_tokens_is_left_out(bench: Bench, left_out: str, name: str) -> None:
     done = bench(*SHORT, left_out, 0, "--json")
     assert name not in json.loads(done.stdout)
     assert name not in bench(*SHORT, left_out, 0).stdout
@@ -168,7 +168,7 @@ class Recorder:
         pass
 
 
-def test_sides_take_turns_between_looks_at_what_limits_them(
+def test_both_programs_take_turns_between_measurements_of_the_machine(
     model_file: ModelFile, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -215,7 +215,7 @@ def test_sides_take_turns_between_looks_at_what_limits_them(
     assert [each for each in order if "writes" in each] == ["edgellm writes 40 after 0"] * 4
 
 
-def test_what_reads_as_fast_as_the_memory_is_read_has_an_mbu_of_1(
+def test_decoding_at_the_memory_bandwidth_has_an_mbu_of_1(
     bench: Bench, model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after = [4e9, 1e9, 2e9, 5e9, 3e9], [8e9, 1e9, 1e9, 2e9, 6e9]
@@ -243,7 +243,7 @@ def test_without_decoding_the_bandwidth_is_that_of_five_reads(bench: Bench, monk
     assert found["bandwidth"] == pytest.approx(5 / (1 / 4e9 + 1 / 1e9 + 1 / 2e9 + 1 / 5e9 + 1 / 3e9))
 
 
-def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_of_devices_is_summed_over_all_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     forward, calls, seen = NativeEngine.forward, list[object](), list[tuple[int, int]]()
 
     def counted(self: NativeEngine, segments: Any) -> Any:
@@ -270,7 +270,7 @@ def test_the_work_of_devices_is_that_of_all_steps(bench: Bench, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("complete", [0, 1])
-def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
+def test_ctrl_c_shows_only_complete_rounds(bench: Bench, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
     given = iter([1e9] * 2 * complete)
 
     def read() -> float:
@@ -285,7 +285,7 @@ def test_ctrl_c_shows_complete_rounds_alone(bench: Bench, monkeypatch: pytest.Mo
     assert (len(json.loads(done.stdout)["rounds"]["decode"]) if done.stdout else 0) == complete
 
 
-def test_ctrl_c_while_it_warms_up_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_it_warms_up_is_a_note(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def warming_up(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
@@ -299,7 +299,7 @@ def test_ctrl_c_while_it_warms_up_is_told(bench: Bench, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("p", "n", "options"), [(13, 2, "-p"), (12, 13, "-n"), (13, 13, "-p and -n")])
-def test_more_than_the_context_is_a_line(
+def test_more_tokens_than_the_context_are_an_error_of_one_line(
     p: int,
     n: int,
     options: str,
@@ -324,7 +324,7 @@ def test_more_than_the_context_is_a_line(
         ("", (512, 64)),
     ],
 )
-def test_what_nobody_chose_fits_the_context(bench: Bench, options: str, amounts: tuple[int, int]) -> None:
+def test_default_amounts_are_reduced_to_the_context(bench: Bench, options: str, amounts: tuple[int, int]) -> None:
     found = json.loads(bench(*options.split(), "--threads", 1, "--rounds", 1, "--json").stdout)
     assert (found["prompt_tokens"], found["tokens"]) == amounts
 
@@ -334,7 +334,7 @@ def test_more_than_an_empty_context(bench: Bench) -> None:
         bench("-p", 513)
 
 
-def test_no_amount_fits_behind_a_whole_context(bench: Bench) -> None:
+def test_no_amount_fits_after_a_full_context(bench: Bench) -> None:
     with pytest.raises(
         OptionError, match="option depth cannot be 512: give at most 511, as the model's context has 512 tokens"
     ):

@@ -82,7 +82,7 @@ def test_bash_completes_the_values_of_options(complete: Complete) -> None:
     assert complete("edgellm", "perplexity", "--against", "tiny") == ["tiny-model"]
 
 
-def test_bash_completes_for_rm_what_it_removes(complete: Complete, tmp_path: Path) -> None:
+def test_bash_completes_removable_names_for_rm(complete: Complete, tmp_path: Path) -> None:
     """What was pulled, by the names of models and of repositories; neither files nor models that lie elsewhere."""
     folder = tmp_path / "home" / "models" / "org" / "name-GGUF"
     folder.mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_bash_completes_for_rm_what_it_removes(complete: Complete, tmp_path: Pat
 
 
 @pytest.mark.parametrize("quote", ["", "'", '"'])
-def test_a_name_is_a_word_to_bash_and_no_command(complete: Complete, tmp_path: Path, quote: str) -> None:
+def test_a_completed_name_is_one_word_and_runs_no_command(complete: Complete, tmp_path: Path, quote: str) -> None:
     """What is completed is run as bash would: quoted as it was begun. What would break lines is not offered."""
     begun = quote.replace('"', r"\"")
     run = f"""for word in "${{COMPREPLY[@]}}"; do eval "set -- {begun}$word{begun}"; done"""

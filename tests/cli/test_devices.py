@@ -15,7 +15,7 @@ import pytest
         ("+ssse3,+avx2,+avx512f,+avx512bw,+avx512vl,+avx512vnni,+amx-tile,+amx-int8", ["AVX-512 VNNI", "AMX"]),
     ],
 )
-def test_what_the_cpu_has_that_kernels_use(features: str, told: list[str]) -> None:
+def test_the_cpu_features_that_kernels_use(features: str, told: list[str]) -> None:
     pretended = {**os.environ, "NUMBA_CPU_NAME": "sapphirerapids", "NUMBA_CPU_FEATURES": features}
     command = [sys.executable, "-m", "edgellm", "devices", "--json"]
     done = subprocess.run(command, env=pretended, capture_output=True, check=True)

@@ -53,13 +53,13 @@ def of_the_user(folder: Path, *arguments: str, **environment: str) -> subprocess
         (["chat", "--plain", "none"], "edgellm: there is no file and no model named none"),
     ],
 )
-def test_files_of_the_current_folder_are_no_part_of_it(tmp_path: Path, arguments: list[str], problem: str) -> None:
+def test_files_in_the_current_folder_shadow_no_package(tmp_path: Path, arguments: list[str], problem: str) -> None:
     done = of_the_user(tmp_path, "-m", "edgellm", *arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(problem) and done.stderr.count("\n") == 1
 
 
-def test_what_hides_a_part_of_it_is_named(tmp_path: Path) -> None:
+def test_a_file_that_shadows_a_package_is_named(tmp_path: Path) -> None:
     """Where a user may want it, on Python's path: nothing of it runs."""
     (tmp_path / "path").mkdir()
     mine = tmp_path / "path/converters.py"
@@ -72,7 +72,7 @@ def test_what_hides_a_part_of_it_is_named(tmp_path: Path) -> None:
     assert done.stderr.endswith(f"EdgeLLMError: {told}")
 
 
-def test_what_is_no_interrupt_is_told() -> None:
+def test_an_error_that_is_no_interrupt_is_reported() -> None:
     done = run("click", "RuntimeError('of its own')")
     assert done.returncode == 1
     assert "of its own" in done.stderr
@@ -80,7 +80,7 @@ def test_what_is_no_interrupt_is_told() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_what_stdout_does_not_take_is_told(tmp_path: Path, unbuffered: str) -> None:
+def test_an_error_of_stdout_is_reported(tmp_path: Path, unbuffered: str) -> None:
     """Unbuffered, Python itself would leave out what does not fit, without a word."""
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (1000, 1000)); from edgellm.entry import main; main()"
     command = [sys.executable, "-c", limit, "info", "builtin", "--tokens"]

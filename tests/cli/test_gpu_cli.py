@@ -141,7 +141,7 @@ def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (found["gpu"]["available"], found["decode"]) == (8_000_000_000, None)
     monkeypatch.setattr(choosing, "free_memory", lambda adapter: 10_000_000)
     text = CliRunner().invoke(plan, [path, "--gpu-layers", "1"]).stdout
-    assert "decode, expected  not told" in text
+    assert "decode, expected  not predicted" in text
     assert f"2 blocks on {name}" in text
     assert "of 10 MB that may be used: too little; choose fewer --gpu-layers" in text
     text = CliRunner().invoke(plan, [path, "--gpu-layers", "all", "--cpu-ffn"]).stdout

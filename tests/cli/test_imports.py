@@ -1,4 +1,4 @@
-"""What imports what: the floors of the design, and that nothing heavy is loaded before it is needed."""
+"""Imports: the contract of the layers, and that nothing heavy is imported before it is needed."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ from support import ROOT, TESTS
 from support.imports import HEAVY, loaded
 
 
-def test_a_lower_floor_never_imports_a_higher_one() -> None:
+def test_a_lower_layer_never_imports_a_higher_one() -> None:
     """The contract in pyproject.toml, over all modules, lazy imports too."""
     pytest.importorskip("importlinter", reason="needs import-linter")
     code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
@@ -61,13 +61,13 @@ def test_figures_can_be_shown_without_an_engine() -> None:
         ("edgellm.generate.generation", "edgellm.cli edgellm.model edgellm.chat tui converters"),
     ],
 )
-def test_a_module_brings_nothing_from_above(module: str, unknown: str) -> None:
+def test_a_module_imports_nothing_of_higher_layers(module: str, unknown: str) -> None:
     modules = loaded(f"import {module}")
     assert module in modules
     assert not modules & set(unknown.split())
 
 
-def test_a_start_brings_nothing_that_first_uses_need() -> None:
+def test_the_start_imports_nothing_that_is_used_later() -> None:
     modules = loaded("import edgellm.model; from kquants import jit; jit.fingerprint()")
     assert "kquants.jit" in modules
     slow = {"importlib.metadata", "email.message", "concurrent.futures", "statistics"}

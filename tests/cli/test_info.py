@@ -1,4 +1,4 @@
-"""`edgellm info` says what is in a file, counted by hand here, and its text is harmless to a terminal."""
+"""`edgellm info` describes a file, as counted by hand here, and its text is safe for a terminal."""
 
 import json
 import subprocess
@@ -184,13 +184,13 @@ def test_the_wrong_kind_of_value_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("window", "more"), [(1024, ", through a window of 1,024"), (0, "")])
-def test_a_window_is_told_beside_the_context(tmp_path: Path, window: int, more: str) -> None:
+def test_the_attention_window_is_shown_with_the_context(tmp_path: Path, window: int, more: str) -> None:
     path = str(write(tmp_path / "m.gguf", raw.u32_pair("llama.attention.sliding_window", window)))
     assert rows(output(path))["context"] == f"2,048 tokens{more}"
     assert json.loads(output(path, "--json"))["window"] == (window or None)
 
 
-def test_a_hint_of_another_kind_is_none(tmp_path: Path) -> None:
+def test_an_optional_value_of_another_type_is_ignored(tmp_path: Path) -> None:
     """A name or a licence that is a number keeps nobody from using the model, and `list` and `info` from telling."""
     arch = raw.string_pair("general.architecture", "llama")
     hints = ("name", "author", "license", "file_type")

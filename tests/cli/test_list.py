@@ -87,7 +87,7 @@ def test_no_models(machine: Machine) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such names cannot be written there")
-def test_hostile_names_do_no_harm_to_a_terminal(machine: Machine) -> None:
+def test_hostile_names_are_printed_safely(machine: Machine) -> None:
     machine.write("models/\x1b[2J\u202ex.gguf", model(1))
     machine.write("models/\x1b]0;y\x07.gguf", b"")
     shown = run().stdout

@@ -1,4 +1,4 @@
-"""The command that adds an optional package is one that works: for the very Python that runs edgellm."""
+"""The command that installs an optional package works for the Python that runs edgellm."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from support import ROOT
 
 
 @pytest.mark.parametrize("extra", ["gpu", "llama-cpp"])
-def test_the_command_names_what_the_project_asks_for(extra: str) -> None:
+def test_the_command_has_the_version_that_the_project_needs(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (wanted,) = project["optional-dependencies"][extra]
     package = re.split("[<>=]", wanted)[0]

@@ -87,7 +87,7 @@ def test_impossible_generation_options_are_refused_by_name_in_one_line(name: str
     assert name in message and "\n" not in message and len(message) < 200
 
 
-def test_an_impossible_value_cannot_be_made_by_any_road() -> None:
+def test_no_options_object_has_an_impossible_value() -> None:
     with pytest.raises(OptionError, match="threads cannot be 0: give a whole number, from 1 to 512"):
         LoadOptions(threads=0)
     with pytest.raises(OptionError, match="top_p"):
@@ -112,7 +112,7 @@ def test_gpu_layers_are_a_number_or_a_word(value: int | str) -> None:
     assert LoadOptions(gpu_layers=value).gpu_layers == value
 
 
-def test_values_come_out_in_their_proper_type() -> None:
+def test_values_are_converted_to_their_proper_type() -> None:
     options = GenerationOptions.from_kwargs(temp=1, top_k=np.int32(7), top_p=np.float32(0.5), stop="\n\n")
     assert type(options.temp) is float and type(options.top_k) is int and type(options.top_p) is float
     assert (options.top_k, options.top_p, options.stop) == (7, 0.5, ("\n\n",))
@@ -146,7 +146,7 @@ def test_none_means_not_given() -> None:
         LoadOptions(kv_type=None)  # type: ignore[arg-type]
 
 
-def test_the_file_lies_over_the_defaults_and_under_what_is_given() -> None:
+def test_file_defaults_override_the_defaults_but_not_given_values() -> None:
     defaults, notices = file_defaults({"general.sampling.temp": 0.6, "general.sampling.top_k": 20})
     options = GenerationOptions.from_kwargs(defaults, top_k=5)
     assert (options.temp, options.top_k, options.top_p, notices) == (0.6, 5, GenerationOptions().top_p, [])

@@ -1,4 +1,4 @@
-"""What the system or Python refuses, wherever that comes up, is one line and exit code 1."""
+"""Errors of the operating system and of Python are one line, and exit code 1."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def without_threads() -> None:
 
 
 CASES = [
-    (recurse, "nested too deeply, or holds itself"),
+    (recurse, "nested too deeply, or contains itself"),
     (without_memory, "not enough memory"),
     (with_too_many_files, "too many files are open"),
     (with_an_unmapped_library, "not enough memory"),
@@ -58,7 +58,7 @@ def test_one_line_says_what_to_do(
     assert err.count("\n") == 1
 
 
-def test_a_mistake_of_ours_is_no_such_thing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_code_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(arguments: object) -> None:
         raise RuntimeError("a mistake")
 
@@ -70,7 +70,7 @@ def test_a_mistake_of_ours_is_no_such_thing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where the limit is met depends on the system")
-def test_a_command_that_may_open_few_files() -> None:
+def test_a_low_limit_of_open_files() -> None:
     """No kernel can be read, and none compiled."""
     code = """
 import resource, sys

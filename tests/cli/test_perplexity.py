@@ -64,7 +64,7 @@ def test_json_is_what_python_gives(score: Score, model_file: ModelFile, text_fil
     assert json.loads(score("--json", "--against", reference).stdout) == names | against | asdict(both)
 
 
-def test_a_byte_order_mark_is_none_of_the_text(score: Score, text_file: Path) -> None:
+def test_a_byte_order_mark_is_no_part_of_the_text(score: Score, text_file: Path) -> None:
     plain = json.loads(score("--json").stdout)["perplexity"]
     text_file.write_bytes(BOM_UTF8 + text_file.read_bytes())
     assert json.loads(score("--json").stdout)["perplexity"] == plain
@@ -117,7 +117,7 @@ def test_lines(score: Score, model_file: ModelFile) -> None:
     assert [alone[0], alone[-1]] == [done.stdout.splitlines()[0], lines[8]]
 
 
-def test_a_terminal_without_the_sign(model_file: ModelFile, text_file: Path) -> None:
+def test_an_encoding_without_the_plus_minus_sign(model_file: ModelFile, text_file: Path) -> None:
     args = [sys.executable, "-m", "edgellm", "perplexity", str(model_file(**TINY)), str(text_file), "--ctx", "40"]
     env = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(args, capture_output=True, check=True, env=env)
@@ -125,7 +125,7 @@ def test_a_terminal_without_the_sign(model_file: ModelFile, text_file: Path) -> 
 
 
 @pytest.mark.parametrize("complete", [0, 2])
-def test_ctrl_c_shows_what_is_known(score: Score, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
+def test_ctrl_c_shows_the_figures_so_far(score: Score, monkeypatch: pytest.MonkeyPatch, complete: int) -> None:
     def interrupted(*args: Any) -> Iterator[Any]:
         windows = evaluate_windows(*args)
         for _ in range(complete):
@@ -170,7 +170,9 @@ def test_wrong_options(complaint: Complain, model_file: ModelFile, text_file: Pa
     assert "FILE" in complaint(2, path)
 
 
-def test_a_reference_that_is_none(complaint: Complain, model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+def test_a_reference_model_that_does_not_match(
+    complaint: Complain, model_file: ModelFile, text_file: Path, tmp_path: Path
+) -> None:
     path, other = model_file(**TINY), model_file(**TINY, vocab=321)
     said = complaint(1, path, text_file, "--ctx", 40, "--against", other)
     assert said.startswith(f"edgellm: {other}: has 321 tokens, but {path} has 320; ")

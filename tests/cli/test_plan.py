@@ -96,7 +96,7 @@ def test_what_options_change(path: Path) -> None:
     assert threads.scratch > small.scratch
 
 
-def test_kept_speeds_tell_what_to_expect(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_speeds_predict_the_decode_speed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "measure", no_measuring)
     save_profile(2, {MEMORY: 3e10, "F32": 4e10, "Q4_K": 5e10})
     found = json.loads(run(path, "--json", "--threads", 2, "--ctx", 256, "--gpu-layers", 0).stdout)
@@ -129,7 +129,7 @@ def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.Monkey
     assert (found[0]["bandwidth"], found[0]["arithmetic"]) == (1e10, pytest.approx(2e10))
 
 
-def test_memory_is_told_before_anything_is_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_shown_before_anything_is_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(threads: int, wanted: list[str], progress: Callable[[int, int], None]) -> Measurement:
         progress(0, 2)
         progress(2, 2)
@@ -149,24 +149,26 @@ def test_speeds_that_cannot_be_kept_are_a_note(path: Path, monkeypatch: pytest.M
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
     assert re.fullmatch(
-        r"edgellm: note: .*cannot be kept in .*, so every plan measures it anew; .*EDGELLM_HOME\n", result.stderr
+        r"edgellm: note: .*cannot be saved in .*, so every plan measures them again; .*EDGELLM_HOME\n", result.stderr
     )
 
 
-def test_speeds_beside_a_busy_program_are_told_but_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disturbed_speeds_are_shown_but_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "measure", lambda threads, wanted, progress: Measurement(SPEEDS, undisturbed=False))
     result = run(path, "--threads", 1)
     assert "10 GB/s with 1 thread" in result.stdout
-    assert re.fullmatch(r"edgellm: note: another program took the CPU .*; plan once more when .*\n", result.stderr)
+    assert re.fullmatch(
+        r"edgellm: note: another program took the CPU .*; run `edgellm plan` again when .*\n", result.stderr
+    )
     assert not load_profile(1)
 
 
-def test_without_speeds_memory_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_speeds_memory_is_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "measure", no_measuring)
     result = run(path, "--json")
     found = json.loads(result.stdout)
     assert (found["bandwidth"], found["arithmetic"], found["decode"], found["fits"]) == (None, None, None, True)
-    assert result.stderr == "edgellm: note: no speed can be told: too little memory; close other programs\n"
+    assert result.stderr == "edgellm: note: the speed cannot be predicted: too little memory; close other programs\n"
     assert "tokens/s" not in run(path).stdout
 
 
@@ -217,9 +219,7 @@ def test_a_context_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatc
         (("--gpu-layers", "some"), 2, "--gpu-layers cannot be"),
     ],
 )
-def test_what_cannot_be_planned_is_told_in_one_line(
-    path: Path, options: tuple[object, ...], code: int, words: str
-) -> None:
+def test_errors_of_plan_are_one_line(path: Path, options: tuple[object, ...], code: int, words: str) -> None:
     status, said = edgellm("plan", path, *options)
     assert status == code
     assert said.startswith("edgellm: ")

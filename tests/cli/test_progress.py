@@ -1,4 +1,4 @@
-"""What commands write alike on stderr."""
+"""Progress and warnings of commands on stderr."""
 
 import sys
 import warnings
@@ -16,7 +16,7 @@ def test_each_warning_is_a_line_once(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr() == ("", 2 * "edgellm: note: one\nedgellm: note: two\n")
 
 
-def test_after_compiling_the_line_tells_what_goes_on(
+def test_after_compiling_the_line_shows_the_current_work(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

@@ -49,7 +49,7 @@ def wait_for_a_part(machine: Machine, nbytes: int) -> Path:
     raise AssertionError("nothing comes")
 
 
-def test_a_model_comes_and_the_next_command_runs(machine: Machine, hub: Hub, model_file: ModelFile) -> None:
+def test_a_model_is_downloaded_and_the_next_command_runs(machine: Machine, hub: Hub, model_file: ModelFile) -> None:
     hub.add(NAME, README__md=b"text", Tiny_Q8_0__gguf=model_file(types="F32").read_bytes())
     code, out, err = edgellm("pull", NAME)
     path = machine.own / "models" / NAME / "Tiny_Q8_0.gguf"
@@ -66,7 +66,7 @@ def test_a_model_comes_and_the_next_command_runs(machine: Machine, hub: Hub, mod
     assert (code, err) == (0, "")
 
 
-def test_killed_at_any_moment_it_goes_on(machine: Machine, hub: Hub) -> None:
+def test_a_killed_pull_is_resumed(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [drips(20_000, 0.1)]
     process = start("pull", NAME)
@@ -82,7 +82,7 @@ def test_killed_at_any_moment_it_goes_on(machine: Machine, hub: Hub) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
-def test_ctrl_c_keeps_what_came(machine: Machine, hub: Hub) -> None:
+def test_ctrl_c_keeps_the_downloaded_bytes(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [drips(20_000, 0.1)]
     process = start("pull", NAME)
@@ -90,11 +90,11 @@ def test_ctrl_c_keeps_what_came(machine: Machine, hub: Hub) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "stopped; what has come is kept, and the same command goes on with it"
+    assert err.splitlines()[-1] == "stopped; the downloaded bytes are kept, and the same command resumes"
     assert FILE.startswith(part.read_bytes())
 
 
-def test_one_pull_of_the_same_at_a_time(machine: Machine, hub: Hub) -> None:
+def test_one_pull_of_a_model_at_a_time(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [drips(20_000, 0.1)]
     process = start("pull", NAME)
@@ -120,11 +120,11 @@ def test_errors_are_one_line(machine: Machine, hub: Hub) -> None:
     assert edgellm("pull", "org/none") == (
         1,
         "",
-        f"edgellm: org/none: there is no such thing on {hub.url} (404); check the name\n",
+        f"edgellm: org/none does not exist on {hub.url} (404); check the name\n",
     )
 
 
-def test_waiting_is_told(machine: Machine, hub: Hub) -> None:
+def test_waiting_is_shown(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [sends(b"", 429, Retry_After="3"), breaks_off(1000)]
     lines = run(NAME).stderr.splitlines()
@@ -133,16 +133,16 @@ def test_waiting_is_told(machine: Machine, hub: Hub) -> None:
     assert lines[2].endswith("; trying again in 2 s")
 
 
-def test_what_is_here_is_not_fetched(machine: Machine, hub: Hub) -> None:
+def test_a_model_that_is_here_is_not_downloaded(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     run(NAME)
     again = run(NAME)
-    assert "is here already, the same that the hub has" in again.stdout
+    assert "is here already, the same as on the hub" in again.stdout
     assert "next: edgellm generate m " in again.stdout
     assert len(hub.files_asked) == 1
 
 
-def test_what_is_in_the_cache_of_hugging_face_is_not_fetched(machine: Machine, hub: Hub) -> None:
+def test_a_model_in_the_hugging_face_cache_is_not_downloaded(machine: Machine, hub: Hub) -> None:
     import hashlib
 
     hub.add(NAME, m__gguf=FILE)
@@ -168,7 +168,7 @@ def test_the_network_may_be_forbidden(machine: Machine, hub: Hub, monkeypatch: p
     assert len(hub.asked) == asked
 
 
-def test_an_architecture_that_is_not_computed_is_told_first(machine: Machine, hub: Hub) -> None:
+def test_an_unsupported_architecture_is_noted_before_the_download(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.architecture = "mamba\x1b[2J"
     err = run(NAME).stderr
@@ -184,7 +184,7 @@ def test_a_repository_without_gguf_files(machine: Machine, hub: Hub) -> None:
         run(NAME)
 
 
-def test_files_that_are_not_pulled_are_told(machine: Machine, hub: Hub) -> None:
+def test_unsafe_file_names_are_explained(machine: Machine, hub: Hub) -> None:
     hub.repositories[NAME] = {"$(touch X).gguf": FILE, "a b-Q8_0.gguf": FILE, "m-Q2_K.gguf": FILE}
     with pytest.raises(EdgeLLMError, match=r"the file a b-Q8_0.gguf is not fetched: names here begin with .*by hand"):
         run(f"{NAME}:Q8_0")
@@ -214,8 +214,8 @@ def test_no_argument_shows_what_fits(machine: Machine, monkeypatch: pytest.Monke
     assert all("/" in row.removeprefix("✓").split()[0] for row in rows)
 
 
-def test_a_name_that_is_none() -> None:
-    with pytest.raises(OptionError, match=r"'?nonsense.* is no name of a repository; give ORG/NAME"):
+def test_an_invalid_repository_name() -> None:
+    with pytest.raises(OptionError, match=r"'?nonsense.* is not the name of a repository; give ORG/NAME"):
         run("nonsense")
 
 
@@ -250,7 +250,7 @@ def test_convert_from_the_hub(machine: Machine, hub: Hub, monkeypatch: pytest.Mo
     assert convert("--force", "--dry-run")[0] == 0
 
 
-def test_convert_takes_what_is_in_the_cache_of_hugging_face(machine: Machine, hub: Hub) -> None:
+def test_convert_uses_the_hugging_face_cache(machine: Machine, hub: Hub) -> None:
     checkpoint(machine, hub)
     folder = machine.hub / "models--org--name/snapshots" / COMMIT
     folder.mkdir(parents=True)

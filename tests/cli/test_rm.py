@@ -1,4 +1,4 @@
-"""`edgellm rm` removes what was pulled, and nothing else."""
+"""`edgellm rm` removes pulled files, and no others."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def test_it_asks_and_says_what_is_freed(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", ["m", "M", "org/name-GGUF:Q8_0", "org/name-GGUF/m-q8_0.gguf", NAME, "ORG/NAME-gguf"])
-def test_names_that_mean_it(name: str, machine: Machine) -> None:
+def test_names_of_a_removable_model(name: str, machine: Machine) -> None:
     pulled(machine, "m-Q8_0.gguf")
     if name.endswith(".gguf"):
         name = str(machine.own / "models" / name.replace("q8_0", "Q8_0"))
@@ -82,7 +82,7 @@ def test_several_at_once_and_one_named_twice(machine: Machine) -> None:
     assert [found.name for found in find_models()] == ["c-Q8_0"]
 
 
-def test_nothing_goes_if_one_name_is_wrong(machine: Machine) -> None:
+def test_nothing_is_removed_if_one_name_is_wrong(machine: Machine) -> None:
     pulled(machine, "a-Q8_0.gguf", "b-Q8_0.gguf")
     before = everything(machine)
     for wrong, told in (("none", "no model named none"), ("org", "may be any of a-Q8_0, b-Q8_0")):
@@ -91,7 +91,7 @@ def test_nothing_goes_if_one_name_is_wrong(machine: Machine) -> None:
     assert everything(machine) == before
 
 
-def test_what_is_on_its_way_and_checkpoints(machine: Machine) -> None:
+def test_unfinished_pulls_and_checkpoints(machine: Machine) -> None:
     files = {"m-Q8_0.gguf": FileRecord(1000, "sha256:1")}
     folder = incoming_folder(NAME, files)
     machine.write(folder / "m-Q8_0.gguf.part", b"GGUF" * 100)
@@ -104,7 +104,7 @@ def test_what_is_on_its_way_and_checkpoints(machine: Machine) -> None:
     assert not (machine.own / "models/.incoming").exists()
 
 
-def test_what_is_being_pulled_stays(machine: Machine) -> None:
+def test_a_running_pull_is_not_removed(machine: Machine) -> None:
     files = {"m-Q8_0.gguf": FileRecord(1000, "sha256:1")}
     folder = incoming_folder(NAME, files)
     part = machine.write(folder / "m-Q8_0.gguf.part", b"GGUF")
@@ -115,7 +115,7 @@ def test_what_is_being_pulled_stays(machine: Machine) -> None:
     assert run(NAME, "--yes").exit_code == 0
 
 
-def test_what_others_keep_is_refused_with_the_way_there(machine: Machine) -> None:
+def test_files_of_other_programs_are_refused_with_advice(machine: Machine) -> None:
     machine.write("models/mine.gguf", model(1))
     machine.write(machine.own / "models/put.gguf", model(2))
     machine.hugging_face("org/name", "a" * 40, "hugging.gguf", model(3))
@@ -144,7 +144,7 @@ def test_what_others_keep_is_refused_with_the_way_there(machine: Machine) -> Non
 
 
 @pytest.mark.parametrize("name", ["../../../mine.gguf", "/tmp/mine.gguf", "..\\mine.gguf"])
-def test_a_record_cannot_name_what_lies_elsewhere(name: str, machine: Machine) -> None:
+def test_a_record_cannot_name_files_outside_its_folder(name: str, machine: Machine) -> None:
     mine = machine.write(machine.own / "mine.gguf", model(1))
     pulled(machine, "m.gguf")
     record = machine.own / "models" / NAME / ".pulled.json"
@@ -154,7 +154,7 @@ def test_a_record_cannot_name_what_lies_elsewhere(name: str, machine: Machine) -
     assert mine.exists()
 
 
-def test_links_are_removed_and_not_what_they_lead_to(machine: Machine) -> None:
+def test_links_are_removed_but_not_their_targets(machine: Machine) -> None:
     (path,) = pulled(machine, "m.gguf")
     elsewhere = path.rename(machine.home / "elsewhere.gguf")
     path.symlink_to(elsewhere)
@@ -162,12 +162,12 @@ def test_links_are_removed_and_not_what_they_lead_to(machine: Machine) -> None:
     assert everything(machine) == {elsewhere}
 
 
-def test_no_answer_is_a_wrong_use(machine: Machine) -> None:
+def test_no_answer_is_wrong_usage(machine: Machine) -> None:
     (path,) = pulled(machine, "m.gguf")
     with pytest.raises(OptionError, match="give --yes"):
         run("m", answer="")
     command = [sys.executable, "-m", "edgellm", "rm", "m"]
     told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.splitlines()[-1].endswith("nobody answers here; give --yes")
+    assert told.stderr.splitlines()[-1].endswith("stdin has no answer; give --yes")
     assert resolve("m") == path

@@ -1,4 +1,4 @@
-"""What is written to a terminal does nothing to it; what a stream cannot write or read ends no command."""
+"""Text on a terminal is sanitized; characters that a stream cannot encode or decode are no error."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def opened() -> Iterator[tuple[streams.TerminalStream, Callable[[], str]]]:
 
 @given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=8)), max_size=4).map("".join), st.data())
 @settings(max_examples=50)
-def test_pieces_of_a_text_are_harmless_however_it_is_cut(text: str, data: st.DataObject) -> None:
+def test_text_in_any_pieces_is_sanitized(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     with opened() as (stream, come):
         for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
@@ -76,14 +76,14 @@ def test_pieces_of_a_text_are_harmless_however_it_is_cut(text: str, data: st.Dat
 
 
 @pytest.mark.parametrize("text", ["Grüße, 模型 🙂\tand\nmore", "नमस्ते\r\nשלום", "é́́"])
-def test_what_does_no_harm_is_shown_as_it_is(text: str) -> None:
+def test_safe_text_is_unchanged(text: str) -> None:
     with opened() as (stream, come):
         for character in text:
             stream.write(character)
         assert come().replace("\r\n", "\n") == text.replace("\r\n", "\n")
 
 
-def test_our_own_words_to_the_terminal_get_there() -> None:
+def test_control_sequences_of_our_own_are_written() -> None:
     with opened() as (stream, come):
         stream.write_control("\r\x1b[K")
         stream.write("\r\x1b[K")
@@ -112,7 +112,7 @@ def decoded(hostile: Path, *more: str) -> str:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-def test_decoded_tokens_are_harmless_in_every_encoding(hostile: Path, encoding: str) -> None:
+def test_decoded_tokens_are_sanitized_in_every_encoding(hostile: Path, encoding: str) -> None:
     shown = on_terminal(decoded(hostile), encoding, PYTHONIOENCODING=encoding)
     assert "zalgo" in shown and "title" in shown
     assert harmless(shown)
@@ -150,7 +150,7 @@ def test_arguments_in_errors(words: str, encoding: str, tmp_path: Path) -> None:
     assert told.count("\n") == 1
 
 
-def test_what_a_file_says_of_itself(tmp_path: Path) -> None:
+def test_metadata_is_sanitized(tmp_path: Path) -> None:
     """In a table no cell breaks its line."""
     models = tmp_path / "models"
     models.mkdir()
@@ -163,7 +163,7 @@ def test_what_a_file_says_of_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("encoding", "words"), [("cp1252", "list"), ("ascii", "pull"), ("ascii", "generate 模型 -n 2 -p →")]
 )
-def test_a_character_that_stdout_cannot_write_ends_nothing(encoding: str, words: str, tmp_path: Path) -> None:
+def test_a_character_that_stdout_cannot_encode_is_no_error(encoding: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     write_model(tmp_path / "models" / "模型.gguf", types="F32", layers=1)
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "EDGELLM_HOME": str(tmp_path)}
@@ -175,7 +175,7 @@ def test_a_character_that_stdout_cannot_write_ends_nothing(encoding: str, words:
     assert done.stdout
 
 
-def test_stdin_that_is_no_text_is_an_answer_too(tmp_path: Path) -> None:
+def test_undecodable_stdin_is_an_answer(tmp_path: Path) -> None:
     environment = {**os.environ, "EDGELLM_HOME": str(tmp_path)}
     folder = tmp_path / "models" / "org" / "name"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Wrong usage of the command line: one line says what may be, and which help to read."""
+"""Wrong usage of the command line: one line says what is possible, and which help to read."""
 
 import subprocess
 import sys
@@ -10,6 +10,7 @@ import pytest
 
 from edgellm import cli
 from edgellm.cli import aliases, unsupported
+from edgellm.cli.group import COMMANDS
 from edgellm.options import GenerationOptions, LoadOptions
 from edgellm.options.aliases import OPTION_ALIASES
 
@@ -53,7 +54,7 @@ def test_wrong_usage(wrong: str, refused: Refused) -> None:
         ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, at least 5, as two tokens"),
     ],
 )
-def test_a_number_that_cannot_be_is_told_what_may(given: str, told: str, refused: Refused) -> None:
+def test_an_impossible_number_is_answered_with_the_range(given: str, told: str, refused: Refused) -> None:
     assert refused(*given.split()).startswith(f"edgellm: {told}")
 
 
@@ -75,7 +76,7 @@ def test_wrong_usage_names_the_help_to_read(words: str, named: str, refused: Ref
         ("help nix", "'nix'. (see"),
     ],
 )
-def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -> None:
+def test_an_unknown_command(name: str, advice: str, refused: Refused) -> None:
     said = refused(*name.split())
     assert said.startswith("edgellm: No such command '") and advice in said and "\x1b" not in said
 
@@ -86,7 +87,7 @@ def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -
         ("run m.gguf", "edgellm has no `run`: `edgellm chat MODEL` talks"),
         ("serve", "edgellm has no `serve`: `edgellm generate MODEL`"),
         ("ps", "edgellm has no `ps`: "),
-        ("m.gguf", "a command goes before the model: edgellm chat m.gguf"),
+        ("m.gguf", "the command comes before the model: edgellm chat m.gguf"),
         ("generate m.gguf -p x --threds 2", "No such option '--threds'. Did you mean '--threads'?"),
         ("generate m.gguf -p x --thread 2", "No such option '--thread'. Did you mean '--threads'?"),
         ("generate m.gguf -p x --mirostat 2", "No such option '--mirostat'. (see"),
@@ -94,7 +95,7 @@ def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -
         ("cp a b", "edgellm has no `cp`: a model is a file"),
         ("version", "edgellm has no `version`: `edgellm --version`"),
         ("embed m.gguf", "edgellm has no `embed`: edgellm makes no embeddings"),
-        ("-m m.gguf", "a command goes before the model: edgellm chat MODEL"),
+        ("-m m.gguf", "the command comes before the model: edgellm chat MODEL"),
         ("-hf org/name", "edgellm has no `-hf`: `edgellm pull REPO`"),
         ("generate -hf org/name -p x", "edgellm has no `-hf`: `edgellm pull REPO`"),
         ("generate m.gguf -p x -ctk q8_0", "edgellm has no `-ctk`: --kv-type TYPE"),
@@ -103,8 +104,8 @@ def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -
         ("generate m.gguf -np 2", "edgellm has no `-np`: one command writes one reply"),
         ("bench m.gguf -np 2", "edgellm has no `-np`: --parallel N"),
         ("bench m.gguf -r 2", "edgellm has no `-r`: --rounds N"),
-        ("generate m.gguf --format json", "edgellm has no `--format`: the form of a reply cannot be forced; ask"),
-        ("chat m.gguf --grammar g", "edgellm has no `--grammar`: the form of a reply cannot be forced"),
+        ("generate m.gguf --format json", "edgellm has no `--format`: the format of a reply cannot be forced; ask"),
+        ("chat m.gguf --grammar g", "edgellm has no `--grammar`: the format of a reply cannot be forced"),
         ("tokenize m.gguf -p x", "edgellm has no `-p`: the text comes on stdin"),
         ("quantize a b q4_k_m", "q4_k_m is a type: give it with --type q4_k_m"),
         ("quantize a b Q8_0 4", "Q8_0 is a type: give it with --type Q8_0"),
@@ -115,7 +116,9 @@ def test_a_command_that_there_is_not(name: str, advice: str, refused: Refused) -
         ("generate m.gguf -p x -qnx 3", "No such option '-qnx'. (see"),
     ],
 )
-def test_the_words_of_other_programs_are_answered_with_ours(words: str, told: str, refused: Refused) -> None:
+def test_commands_and_options_of_other_programs_are_answered_with_advice(
+    words: str, told: str, refused: Refused
+) -> None:
     assert refused(*words.split()).startswith(f"edgellm: {told}")
 
 
@@ -149,7 +152,7 @@ def test_options_of_other_programs_with_the_same_meaning(command: str, theirs: s
 
 
 @pytest.mark.parametrize("words", ["-n -1", "--max-tokens=-1", "-c 0", "--ctx 0", "--seed -1", "-s -1", ""])
-def test_the_default_of_llama_cpp_is_as_good_as_no_option(words: str) -> None:
+def test_the_default_value_of_llama_cpp_counts_as_not_given(words: str) -> None:
     command = cli.cli.get_command(click.Context(cli.cli), "generate")
     assert command
     arguments = aliases.translate_arguments(command, ["m.gguf", *words.split()])
@@ -165,23 +168,23 @@ def test_no_option_of_llama_cpp_is_read_as_letters(refused: Refused) -> None:
         assert said.count("\n") == 1
 
 
-def test_advice_names_options_that_there_are() -> None:
+def test_advice_names_existing_options() -> None:
     group = cli.cli
-    commands = [group.get_command(click.Context(group), name) for name in cli.COMMANDS]
+    commands = [group.get_command(click.Context(group), name) for name in COMMANDS]
     known = {name for command in commands if command for option in command.params for name in option.opts}
     for texts in unsupported.UNSUPPORTED_OPTIONS.values():
         for said in texts:
             assert {word.strip(".,;`") for word in said.split() if word.startswith("--")} <= known
 
 
-def test_every_name_of_others_stands_for_one_of_ours() -> None:
+def test_every_alias_means_an_option_of_ours() -> None:
     known = {option.name for kind in (LoadOptions, GenerationOptions) for option in fields(kind)}
     assert set(OPTION_ALIASES.values()) <= known | {"system", "template"}
     assert not known & set(OPTION_ALIASES)
 
 
 @pytest.mark.parametrize(("words", "told"), [("show builtin", "architecture"), ("ls", "builtin"), ("-V", "edgellm 0")])
-def test_other_words_for_the_same(
+def test_aliases_of_commands(
     words: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["edgellm", *words.split()])

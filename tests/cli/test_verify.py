@@ -1,4 +1,4 @@
-"""`edgellm verify` finds what contradicts itself and where weights are not finite, and nothing in whole files."""
+"""`edgellm verify` finds contradictions and weights that are NaN or Inf, and no problem in valid files."""
 
 import json
 import struct
@@ -71,7 +71,7 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize("whole", WHOLE)
-def test_whole_files_have_no_problems(tmp_path: Path, whole: raw.RawGGUF) -> None:
+def test_valid_files_have_no_problems(tmp_path: Path, whole: raw.RawGGUF) -> None:
     assert problems(whole.write(tmp_path / "m.gguf")) == []
 
 
@@ -86,7 +86,7 @@ def test_a_block_number_of_thousands_of_digits_is_no_block(tmp_path: Path) -> No
     assert problems(model(blocks=("0", "1", "9" * 5000)).write(tmp_path / "m.gguf")) == []
 
 
-def test_shared_files_are_whole(shared: Path) -> None:
+def test_shared_files_are_valid(shared: Path) -> None:
     paths = sorted(shared.rglob("*.gguf"))
     assert len(paths) >= 6
     assert {path.name: problems(path) for path in paths} == {path.name: [] for path in paths}
@@ -108,7 +108,7 @@ FLOATS = {
 
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_not_finite_floats_are_found_where_they_are(tmp_path: Path, name: str, bad: float) -> None:
+def test_nonfinite_floats_are_located(tmp_path: Path, name: str, bad: float) -> None:
     kind = NAMED_TYPES[name]
     pack: Callable[[float], bytes] = FLOATS[name]
     values = [0.0, -1.0, 3e4, 1e-7] * 200
@@ -124,7 +124,7 @@ SCALED = [kind for kind in GGML_TYPES.values() if kind.scales and kind.name != "
 
 
 @pytest.mark.parametrize("kind", SCALED, ids=lambda kind: kind.name)
-def test_not_finite_scales_are_found_where_they_are(tmp_path: Path, kind: GGMLType) -> None:
+def test_nonfinite_scales_are_located(tmp_path: Path, kind: GGMLType) -> None:
     columns = 2 * kind.block
     # All other bytes at 0xFF: whatever is no scale must not be taken for one.
     blocks = np.full((40, kind.nbytes), 0xFF, np.uint8)
@@ -164,7 +164,7 @@ def test_damage_beyond_the_first_slab_is_found(tmp_path: Path) -> None:
         assert find_nonfinite(tensor) == (1, 2, tensor.offset + tensor.nbytes - 4)
 
 
-def test_integers_and_types_without_float16_scales_have_nothing_to_look_at(tmp_path: Path) -> None:
+def test_integers_and_types_without_float16_scales_are_not_checked(tmp_path: Path) -> None:
     for number in (26, 39):
         kind = GGML_TYPES[number]
         with one_tensor(tmp_path / "m.gguf", kind, b"\xff" * kind.nbytes * 4, kind.block) as file:

@@ -86,7 +86,7 @@ def test_tensors_are_read_only_views_with_reversed_dimensions(tmp_path: Path) ->
         assert file.nbytes == path.stat().st_size
 
 
-def test_the_alignment_of_the_file_is_obeyed(tmp_path: Path) -> None:
+def test_the_alignment_of_the_file_is_used(tmp_path: Path) -> None:
     pairs = (raw.u32_pair("general.alignment", 4096),)
     tensors = (raw.f32_tensor("a", (1,), 0, [1.0]), raw.f32_tensor("b", (1,), 4096, [2.0]))
     model = raw.RawGGUF(pairs=pairs, tensors=tensors, alignment=4096)
@@ -210,7 +210,7 @@ def test_block_sizes_agree_with_the_gguf_package() -> None:
     assert ours == theirs
 
 
-def test_printable_text_is_one_harmless_line() -> None:
+def test_printable_text_is_one_safe_line() -> None:
     assert printable("a\n\x1b[31m\u202eb\ud800") == r"a\n\x1b[31m\u202eb\ud800"
     assert printable("日本 naïve") == "日本 naïve"
     assert len(printable("x" * 1000)) == 80
@@ -220,5 +220,5 @@ def test_printable_text_is_one_harmless_line() -> None:
     ("nbytes", "words"),
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (999_999, "1 MB"), (1.234e9, "1.23 GB"), (2**64, "18.4 EB")],
 )
-def test_sizes_are_said_as_people_say_them(nbytes: float, words: str) -> None:
+def test_sizes_have_decimal_units(nbytes: float, words: str) -> None:
     assert size(nbytes) == words

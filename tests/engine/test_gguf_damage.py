@@ -60,11 +60,11 @@ def error_of_bytes(folder: Path, content: bytes) -> str:
         (b"GGUF" + struct.pack("<IQQ", 4, 0, 0), "version 4"),
     ],
 )
-def test_what_is_no_gguf_file_is_called_by_its_name(tmp_path: Path, content: bytes, words: str) -> None:
+def test_other_file_formats_are_recognized(tmp_path: Path, content: bytes, words: str) -> None:
     assert words in error_of_bytes(tmp_path, content)
 
 
-def test_places_that_are_no_files(tmp_path: Path) -> None:
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
     assert "directory" in error_of(tmp_path)
     assert "no such file" in error_of(tmp_path / "gone.gguf")
     assert "cannot be opened" in error_of(tmp_path / ("x" * 300))
@@ -165,7 +165,7 @@ def test_nested_arrays_share_one_budget(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["n_pairs", "n_tensors"])
 @pytest.mark.parametrize("lie", [100, 70_000, 2**32, HUGE])
-def test_counts_that_lie(tmp_path: Path, field: str, lie: int) -> None:
+def test_wrong_counts(tmp_path: Path, field: str, lie: int) -> None:
     model = replace(raw.RawGGUF(), **{field: lie})
     assert "it can hold" in error_of_bytes(tmp_path, model.build())
 
@@ -212,7 +212,7 @@ def test_a_cut_off_file_says_how_much_is_missing(tmp_path: Path) -> None:
     assert "download the file again" in message
 
 
-def test_every_prefix_of_a_file_is_refused_and_the_whole_is_not(tmp_path: Path) -> None:
+def test_every_shorter_prefix_of_a_file_is_refused(tmp_path: Path) -> None:
     pairs = (ARCH, raw.strings_pair("texts", ["a", "bc"]), nested(2), raw.u32_pair("n", 1))
     content = raw.RawGGUF(pairs=pairs, tensors=(raw.f32_tensor("w", (3,), 0, [1, 2, 3]),)).build()
     for length in range(len(content)):

@@ -1,4 +1,4 @@
-"""Whatever is in a file: it opens and all of it can be looked at, or one clear error says why not."""
+"""Random damage to files: a file opens and all of it can be read, or one clear error says why not."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -67,14 +67,14 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
     assert error_of(paths[0]).startswith(f"{paths[2]}: is cut off: it ends 4 bytes before the end of tensor t2")
 
 
-def test_a_renamed_part_is_told_its_name(tmp_path: Path) -> None:
+def test_the_error_of_a_renamed_part_has_its_name(tmp_path: Path) -> None:
     renamed = write_parts(tmp_path)[1].rename(tmp_path / "model.gguf")
     assert "is part 2 of 3" in error_of(renamed)
     assert "-00002-of-00003.gguf" in error_of(renamed)
 
 
 @pytest.mark.parametrize("padding", [0, 28])
-def test_parts_that_were_joined_are_told(tmp_path: Path, padding: int) -> None:
+def test_joined_parts_are_recognized(tmp_path: Path, padding: int) -> None:
     parts = write_parts(tmp_path)
     content = bytes(padding).join(path.read_bytes() for path in parts)
     for name in ("joined.gguf", "joined-00001-of-00003.gguf"):

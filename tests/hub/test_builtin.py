@@ -1,4 +1,4 @@
-"""The model that comes with edgellm: where it is from, what it knows, and that its name always means it."""
+"""The built-in model: how it is made, what it knows, and that its name always means it."""
 
 import json
 import runpy

@@ -1,4 +1,4 @@
-"""`convert ORG/NAME` fetches what the converter reads, all of it and nothing else."""
+"""`convert ORG/NAME` downloads the files that the converter reads, and no others."""
 
 import ast
 import errno
@@ -61,7 +61,7 @@ def fetched(hub: Hub) -> list[str]:
     return [asked.path.partition(f"{COMMIT}/")[2] for asked in hub.files_asked]
 
 
-def test_no_room_for_a_small_file_is_told(
+def test_no_room_for_a_small_file_is_an_error(
     made: Path, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(part: PartialFile, chunk: bytes) -> None:
@@ -69,11 +69,11 @@ def test_no_room_for_a_small_file_is_told(
 
     serve(hub, made)
     monkeypatch.setattr(PartialFile, "write", full)
-    with pytest.raises(EdgeLLMError, match=r"among the temporary files \(No space left on device\); make room there"):
+    with pytest.raises(EdgeLLMError, match=r"to the folder of temporary files \(No space left on device\)"):
         fetch()
 
 
-def test_all_that_is_read_comes_and_nothing_else(made: Path, machine: Machine, hub: Hub) -> None:
+def test_the_files_that_are_read_are_downloaded_and_no_others(made: Path, machine: Machine, hub: Hub) -> None:
     wanted = {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
     for name in ("model-decoy.safetensors", "pytorch_model.bin", "training_log.txt", "vocab.json", "sub/config.json"):
         machine.write(made / name, b"not read")
@@ -96,7 +96,7 @@ def test_all_that_is_read_comes_and_nothing_else(made: Path, machine: Machine, h
     assert len(hub.files_asked) == asked
 
 
-def test_the_list_is_that_of_the_readers(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_needed_files_are_those_that_the_converter_reads(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: set[str] = set()
     read: Callable[[Path, str], bytes | None] = files.read
 
@@ -118,7 +118,7 @@ def test_the_list_is_that_of_the_readers(made: Path, monkeypatch: pytest.MonkeyP
     assert looked_up <= set(required_files(looked_up, contents.__getitem__))
 
 
-def test_a_file_that_a_reader_names_is_fetched() -> None:
+def test_a_file_that_the_converter_names_is_downloaded() -> None:
     """Of those that are looked up under few conditions, too."""
     named: set[str] = set()
     for path in (ROOT / "converters").rglob("*.py"):
@@ -128,7 +128,7 @@ def test_a_file_that_a_reader_names_is_fetched() -> None:
     assert named - {"params.json", "tekken.json"} == SMALL_FILES  # of these two, a message tells that they are there
 
 
-def test_a_pull_that_is_interrupted_goes_on(made: Path, machine: Machine, hub: Hub) -> None:
+def test_an_interrupted_download_is_resumed(made: Path, machine: Machine, hub: Hub) -> None:
     serve(hub, made)
     hub.faults = [*[breaks_off(1 << 30)] * 8, sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -153,7 +153,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("index", BROKEN)
-def test_an_index_that_is_none_is_refused_before_any_weight(index: str, made: Path, machine: Machine, hub: Hub) -> None:
+def test_an_invalid_index_is_refused_before_any_weight(index: str, made: Path, machine: Machine, hub: Hub) -> None:
     content, told = BROKEN[index]
     serve(hub, made)
     hub.repositories[NAME] |= {INDEX: content, "$(x).safetensors": b"1"}
@@ -167,12 +167,12 @@ def test_an_index_that_is_none_is_refused_before_any_weight(index: str, made: Pa
 def test_an_index_of_impossible_size_is_not_fetched(made: Path, machine: Machine, hub: Hub) -> None:
     serve(hub, made)
     hub.lies[INDEX] = {"size": (1 << 26) + 1}
-    with pytest.raises(EdgeLLMError, match=f"{INDEX}: has 67.1 MB, too many for such a file"):
+    with pytest.raises(EdgeLLMError, match=f"{INDEX}: has 67.1 MB, too much for this kind of file"):
         fetch()
     assert fetched(hub) == ["config.json"]
 
 
-def test_an_index_of_which_the_cache_has_a_part_is_fetched(made: Path, machine: Machine, hub: Hub) -> None:
+def test_an_index_that_is_incomplete_in_the_cache_is_downloaded(made: Path, machine: Machine, hub: Hub) -> None:
     serve(hub, made)
     snapshot = machine.hub / "models--someone--Tiny-Chat/snapshots" / COMMIT
     shutil.copytree(made, snapshot)
@@ -206,7 +206,7 @@ def test_a_repository_without_a_tokenizer_is_refused_before_any_weight(made: Pat
         (b"{", "config.json: is no valid JSON"),
     ],
 )
-def test_what_cannot_be_converted_is_refused_before_any_weight(
+def test_an_unsupported_checkpoint_is_refused_before_any_weight(
     made: Path, machine: Machine, hub: Hub, config: bytes, said: str
 ) -> None:
     (made / "config.json").write_bytes(config)
@@ -227,7 +227,7 @@ def test_a_cache_that_lacks_more_than_the_card_is_not_used(
     assert fetch() == machine.own / "models" / NAME
 
 
-def test_a_card_that_the_cache_lacks_is_no_reason_to_fetch_weights(made: Path, machine: Machine, hub: Hub) -> None:
+def test_a_cache_without_the_model_card_is_used(made: Path, machine: Machine, hub: Hub) -> None:
     serve(hub, made)
     snapshot = machine.hub / "models--someone--Tiny-Chat/snapshots" / COMMIT
     shutil.copytree(made, snapshot)
@@ -242,7 +242,7 @@ def test_a_card_that_the_cache_lacks_is_no_reason_to_fetch_weights(made: Path, m
     assert fetch() == machine.own / "models" / NAME
 
 
-def test_published_shards_of_odd_names(shared: Path, machine: Machine, hub: Hub) -> None:
+def test_published_shards_with_unusual_names(shared: Path, machine: Machine, hub: Hub) -> None:
     if not (shared / "field").is_dir():
         pytest.skip("needs checkpoints of shared/field")
     serve(hub, shared / "field/odd-shard-name")

@@ -1,4 +1,4 @@
-"""Files that belong together come together, and only where there is room; what lies there is not lost."""
+"""The files of a model are installed together, and only if there is room; other files are not overwritten."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def split_model() -> dict[str, bytes]:
     return files
 
 
-def test_all_parts_come_before_any_has_its_name(machine: Machine, hub: Hub) -> None:
+def test_parts_are_moved_to_their_place_when_all_are_complete(machine: Machine, hub: Hub) -> None:
     hub.repositories[NAME] = parts = split_model()
     hub.faults = [breaks_off(10**9), breaks_off(1000), sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -50,7 +50,7 @@ def test_all_parts_come_before_any_has_its_name(machine: Machine, hub: Hub) -> N
     assert [asked.range for asked in hub.files_asked] == [None, None, "bytes=1000-", "bytes=1000-", None]
 
 
-def test_parts_that_a_newer_commit_has_too_are_taken_over(machine: Machine, hub: Hub) -> None:
+def test_unchanged_parts_of_an_older_commit_are_reused(machine: Machine, hub: Hub) -> None:
     hub.repositories[NAME] = parts = split_model()
     hub.faults = [breaks_off(10**9), breaks_off(1000), sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -85,11 +85,11 @@ def test_a_kill_between_the_moves_of_parts(machine: Machine, hub: Hub, monkeypat
     assert len(hub.files_asked) == len(parts)
 
 
-def test_disk_space_comes_first(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_space_is_checked_first(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.add(NAME, m__gguf=FILE)
     usage = hub_usage(100_000)
     monkeypatch.setattr("edgellm.hub.download.shutil.disk_usage", usage)
-    with pytest.raises(EdgeLLMError, match=r"200 kB are to come, but 100 kB are free in .*own/models; make room"):
+    with pytest.raises(EdgeLLMError, match=r"200 kB are missing, but 100 kB are free in .*own/models; make room"):
         pull()
     assert hub.files_asked == []
     assert find_models() == []
@@ -99,7 +99,9 @@ def hub_usage(free: int) -> Callable[[object], object]:
     return lambda path: SimpleNamespace(free=free)
 
 
-def test_what_came_counts_as_space(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloaded_bytes_are_subtracted_from_the_needed_space(
+    machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000), sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -112,7 +114,7 @@ def test_a_file_that_is_broken_on_the_hub_is_not_kept(machine: Machine, hub: Hub
     hub.add(NAME, m__gguf=FILE[:-100])
     with pytest.raises(
         EdgeLLMError,
-        match=r"m.gguf of org/name-GGUF came as the hub has it, but is not whole: .*; nothing of it was kept",
+        match=r"m.gguf of org/name-GGUF has the hash that the hub lists, but is damaged: .*; nothing of it was kept",
     ):
         pull()
     assert find_models() == []
@@ -127,17 +129,17 @@ def test_unfinished_downloads_are_listed_as_such(machine: Machine, hub: Hub) -> 
     (found,) = find_models()
     assert (found.name, found.source, found.bytes) == (NAME, "edgellm", 100_000)
     assert found.problem
-    assert "50% of 200 kB have come; `edgellm pull org/name-GGUF:Q8_0` goes on" in found.problem
+    assert "50% of 200 kB are downloaded; `edgellm pull org/name-GGUF:Q8_0` resumes" in found.problem
 
 
-def test_a_file_that_was_deleted_by_hand_comes_again(machine: Machine, hub: Hub) -> None:
+def test_a_file_that_was_deleted_by_hand_is_downloaded_again(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     pull().unlink()
     assert find_models() == []
     assert pull().read_bytes() == FILE
 
 
-def test_two_models_of_a_repository_lie_side_by_side(machine: Machine, hub: Hub) -> None:
+def test_two_models_of_a_repository_can_be_pulled(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m_Q8_0__gguf=FILE, m_Q2_K__gguf=model(9).build())
     for quant in ("Q8_0", "Q2_K", "Q8_0"):
         pull(quant)
@@ -145,7 +147,7 @@ def test_two_models_of_a_repository_lie_side_by_side(machine: Machine, hub: Hub)
     assert len(hub.files_asked) == 2
 
 
-def test_a_redirect_in_a_circle(machine: Machine, hub: Hub) -> None:
+def test_a_redirect_to_itself(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.cdn = hub.url
     with pytest.raises(EdgeLLMError, match="redirects"):

@@ -1,4 +1,4 @@
-"""A hub that means harm: whatever it sends, and however slowly, the end comes soon and takes little memory."""
+"""A hostile hub: whatever it sends, and however slowly, the request ends soon and takes little memory."""
 
 import tracemalloc
 import zlib
@@ -39,11 +39,11 @@ def leads_on(to: str) -> Fault:
 
 
 BODIES: dict[str, tuple[Fault, str]] = {
-    "packed": (sends(PACKED, Content_Encoding="gzip"), "comes compressed"),
-    "packed twice": (sends(PACKED, Content_Encoding="gzip, gzip"), "comes compressed"),
+    "packed": (sends(PACKED, Content_Encoding="gzip"), "is compressed"),
+    "packed twice": (sends(PACKED, Content_Encoding="gzip, gzip"), "is compressed"),
     "endless": (streams(ZEROS, 2000), "has more than 4.19 MB; check HF_ENDPOINT"),
     "endless JSON": (streams(b'{"a": 1},' * 100_000, 2000, begin=b"["), "has more than 4.19 MB; check HF_ENDPOINT"),
-    "an endless page of an error": (streams(ZEROS, 2000, status=404), "there is no such thing"),
+    "an endless page of an error": (streams(ZEROS, 2000, status=404), "does not exist"),
     "an endless page of a passing error": (streams(ZEROS, 2000, status=500), "answers 500"),
     "a packed page of an error": (sends(PACKED, 401, Content_Encoding="gzip"), "check the name"),
     "an endless redirect": (streams(ZEROS, 2000, status=302, Location="/api/models/a/b"), "more than 10 redirects"),
@@ -51,10 +51,10 @@ BODIES: dict[str, tuple[Fault, str]] = {
         sends(PACKED, 302, Content_Encoding="gzip", Location="/api/models/a/b"),
         "more than 10 redirects",
     ),
-    "a redirect to a file": (leads_on("file:///etc/passwd"), "leads to no address"),
-    "a redirect to nothing": (leads_on("http://[::bad"), "leads to no address"),
-    "a redirect with control characters": (leads_on("x\x1b]0;y://"), "leads to no address"),
-    "a redirect without a location": (sends(b"", 302), "leads to no address [(]302[)]"),
+    "a redirect to a file": (leads_on("file:///etc/passwd"), "redirects to an invalid address"),
+    "a redirect to nothing": (leads_on("http://[::bad"), "redirects to an invalid address"),
+    "a redirect with control characters": (leads_on("x\x1b]0;y://"), "redirects to an invalid address"),
+    "a redirect without a location": (sends(b"", 302), "redirects to an invalid address [(]302[)]"),
 }
 
 
@@ -85,7 +85,7 @@ def counts_down(handler: Handler, content: bytes) -> None:
     handler.reply(307, b"", {"Location": f"/api/models/a/b?n={len(handler.hub.asked)}"})
 
 
-def test_redirects_are_counted(machine: Machine, hub: Hub) -> None:
+def test_redirects_are_limited(machine: Machine, hub: Hub) -> None:
     hub.lists = counts_down
     with pytest.raises(EdgeLLMError, match="more than 10 redirects"):
         ours.Hub().repository("a/b")
@@ -136,7 +136,7 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
     assert 1 <= len(hub.files_asked) <= 6
 
 
-def test_a_file_that_comes_in_crumbs(machine: Machine, hub: Hub) -> None:
+def test_a_file_of_which_each_attempt_brings_a_few_bytes(machine: Machine, hub: Hub) -> None:
     """Each attempt brings some bytes, so that none is in vain; but it would be thousands."""
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(10)] * 1000
@@ -145,7 +145,7 @@ def test_a_file_that_comes_in_crumbs(machine: Machine, hub: Hub) -> None:
     assert len(hub.files_asked) == 6
 
 
-def test_a_file_that_begins_anew_for_ever(machine: Machine, hub: Hub) -> None:
+def test_a_file_that_starts_over_for_ever(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000), sends(b"", 416)] * 500
     with pytest.raises(EdgeLLMError):

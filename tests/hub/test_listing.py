@@ -1,4 +1,4 @@
-"""What a hub says of a repository is trusted in nothing, and what it refuses is one line."""
+"""The listing of a repository is not trusted, and errors of a hub are one line."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ __all__ = ["hub", "machine"]
         {"lfs": {"sha256": "0" * 64, "size": "5", "pointerSize": 1}},
     ],
 )
-def test_a_listing_is_trusted_in_nothing(lie: dict[str, object], machine: Machine, hub: Hub) -> None:
+def test_a_listing_is_not_trusted(lie: dict[str, object], machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.lies["m.gguf"] = lie
     assert ours.Hub().repository(NAME).files == ()
@@ -56,12 +56,12 @@ def test_any_answer_is_a_repository_or_one_line(about: object, more: object) -> 
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_answer(body: bytes) -> None:
+def test_invalid_listings(body: bytes) -> None:
     with pytest.raises(EdgeLLMError, match="names no repository and commit"):
         parse_listing(body, "org/name")
 
 
-def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
+def test_too_many_requests(machine: Machine, hub: Hub) -> None:
     waits: list[float] = []
 
     class Patient(ours.DownloadObserver):
@@ -85,13 +85,13 @@ def test_more_requests_than_the_hub_likes(machine: Machine, hub: Hub) -> None:
             {"X-Error-Code": "RepoNotFound"},
             "is not on http.*, or is private .401.; check the name, or give a token",
         ),
-        (404, {"X-Error-Code": "RepoNotFound"}, "no such thing on http"),
+        (404, {"X-Error-Code": "RepoNotFound"}, "does not exist on http"),
         (403, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
         (403, {}, "refuses it .403."),
         (500, {}, "answers 500"),
     ],
 )
-def test_a_repository_that_is_refused(
+def test_error_statuses_of_a_repository(
     status: int, headers: dict[str, str], told: str, machine: Machine, hub: Hub
 ) -> None:
     hub.status, hub.headers = status, headers
@@ -112,7 +112,7 @@ def test_a_gated_repository_with_a_token(machine: Machine, hub: Hub, monkeypatch
 @pytest.mark.parametrize(
     "answer", [PAGE, b"[]", b'{"id": "a/b"}', b'{"id": "../..", "sha": "x"}', b'{"siblings": 3}', b"[" * 200_000]
 )
-def test_an_answer_that_is_none(answer: bytes, machine: Machine, hub: Hub) -> None:
+def test_a_response_that_is_no_http(answer: bytes, machine: Machine, hub: Hub) -> None:
     hub.answer = answer
     with pytest.raises(EdgeLLMError) as refused:
         pull()
@@ -132,22 +132,22 @@ def test_no_hub_there(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatc
         *("http://x\x1b[2J/", "http://x\x9b2J/", "http://\u202ex", "http://x\udcff", "http://x\ny", "\x07"),
     ],
 )
-def test_an_endpoint_that_is_no_address(
-    endpoint: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_endpoint(endpoint: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     with pytest.raises(EdgeLLMError) as refused:
         pull()
-    assert str(refused.value).startswith("HF_ENDPOINT is no address of a hub: ")
+    assert str(refused.value).startswith("HF_ENDPOINT is not the address of a hub: ")
     assert str(refused.value).isprintable()
     assert hub.asked == []
 
 
-def test_an_endpoint_is_shown_without_what_must_not_be_seen(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_is_shown_without_password_and_control_characters(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "https://me:secret@example.com/\u202emirror/")
-    assert str(ours.Hub().address) == "https://example.com/%E2%80%AEmirror"
+    assert str(ours.Hub().endpoint) == "https://example.com/%E2%80%AEmirror"
     monkeypatch.setenv("HF_ENDPOINT", " ")
-    assert str(ours.Hub().address) == "https://huggingface.co"
+    assert str(ours.Hub().endpoint) == "https://huggingface.co"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_endpoint_is_shown_without_what_must_not_be_seen(machine: Machine, mo
         ("SSL_CERT_FILE", "/none", "the network cannot be used as the environment says .*; check HTTPS_PROXY"),
     ],
 )
-def test_an_environment_that_makes_no_sense_is_one_line(
+def test_an_invalid_environment_is_an_error_of_one_line(
     variable: str, value: str, told: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -169,7 +169,7 @@ def test_an_environment_that_makes_no_sense_is_one_line(
     assert str(refused.value).isprintable()
 
 
-def test_the_library_finds_an_environment_that_makes_no_sense(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_environment_of_huggingface_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "soon")
     code = "import edgellm.cli, sys; sys.argv = ['edgellm', 'pull', 'a/b']; sys.exit(edgellm.cli.run())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

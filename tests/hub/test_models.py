@@ -1,4 +1,4 @@
-"""Models on this machine: all are found, once, under names that lead back to them, and nothing there does harm."""
+"""Models on this machine: each is found once, under a name that resolves to it; hostile files and folders are safe."""
 
 import os
 from pathlib import Path
@@ -38,13 +38,13 @@ def test_all_stores_in_order(machine: Machine) -> None:
     assert [resolve(f.name).absolute() for f in found] == paths
 
 
-def test_what_is_said_of_a_file(machine: Machine) -> None:
+def test_the_facts_about_a_file(machine: Machine) -> None:
     path = machine.write("models/a.gguf", model(8, file_type=15))
     wanted = LocalModel("a", "./models", str(path), path.stat().st_size, "Q4_K_M", "llama", 2048)
     assert find_models() == [wanted]
 
 
-def test_a_mix_that_is_no_number_is_not_said(machine: Machine) -> None:
+def test_a_file_type_that_is_no_number_is_ignored(machine: Machine) -> None:
     whole = model(8)
     machine.write(
         "models/a.gguf", raw.RawGGUF((*whole.pairs, raw.string_pair("general.file_type", "15")), whole.tensors)
@@ -95,7 +95,7 @@ def test_split_models_are_listed_once(machine: Machine) -> None:
     assert "m-00002-of-00003.gguf" in lacking.problem
 
 
-def test_what_is_wrong_with_a_file_is_said(machine: Machine) -> None:
+def test_the_problem_of_a_file(machine: Machine) -> None:
     whole = model(64).build()
     bad = {"cut": whole[:-9], "empty": b"", "page": b"<!doctype html>", "nameless": raw.RawGGUF(pairs=()).build()}
     for name, content in bad.items():
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_a_file_is_said(machine: Machine) -> None:
     assert found["good"].problem is None
 
 
-def test_loops_of_links(machine: Machine) -> None:
+def test_cycles_of_links(machine: Machine) -> None:
     path = machine.write("models/sub/m.gguf", model(1))
     (machine.here / "models/sub/up").symlink_to("..", target_is_directory=True)
     (machine.here / "models/sub/self.gguf").symlink_to("self.gguf")
@@ -168,7 +168,7 @@ def test_folders_that_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
-def test_what_is_no_file_does_not_block(machine: Machine) -> None:
+def test_special_files_do_not_block(machine: Machine) -> None:
     (machine.here / "models").mkdir()
     os.mkfifo(machine.here / "models/pipe.gguf")
     folder = machine.ollama / "manifests/registry.ollama.ai/library/pipe"

@@ -1,4 +1,4 @@
-"""Names of models: what is typed leads to the file that is meant, from any folder, or to one line that helps."""
+"""Names of models: a typed name resolves to its file, from any folder, or to an error with advice."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def test_names_of_ollama(machine: Machine) -> None:
     assert names() == ["hf.co/org/repo:Q4_K_M", "someone/tuned:v1"]
 
 
-def test_a_name_that_two_have_is_made_longer(machine: Machine) -> None:
+def test_an_ambiguous_name_is_made_longer(machine: Machine) -> None:
     here = machine.write("models/m.gguf", model(1))
     below = machine.write("models/sub/M.gguf", model(2))
     hub = machine.hugging_face("org/repo", "abc", "m.gguf", model(3))
@@ -41,7 +41,7 @@ def test_a_name_may_be_short_and_in_either_case(machine: Machine) -> None:
     assert "any of Qwen3-1.7B-Q4_K_M, Qwen3-1.7B:" in refusal("qw")
 
 
-def test_an_exact_name_goes_before_another_case(machine: Machine) -> None:
+def test_an_exact_name_has_priority_over_another_case(machine: Machine) -> None:
     upper, lower = (machine.write(f"models/{n}/x{n}.gguf", model(i)) for i, n in ((1, "AB"), (2, "C")))
     lower_case = machine.write("models/xab.gguf", model(3))
     assert resolve("xAB").absolute() == upper
@@ -49,7 +49,7 @@ def test_an_exact_name_goes_before_another_case(machine: Machine) -> None:
     assert resolve("XC").absolute() == lower
 
 
-def test_the_nearest_names_are_told(machine: Machine) -> None:
+def test_the_most_similar_names_are_suggested(machine: Machine) -> None:
     for i, name in enumerate(("smollm2-135m", "qwen3-1.7b", "llama-3.2-1b")):
         machine.write(f"models/{name}.gguf", model(i + 1))
     message = refusal("qwen2-1.7b")
@@ -61,11 +61,11 @@ def test_the_nearest_names_are_told(machine: Machine) -> None:
     assert "\x1b" not in refusal("\x1b[2J")
 
 
-def test_an_empty_name_is_none(machine: Machine) -> None:
+def test_an_empty_name_is_an_error(machine: Machine) -> None:
     assert refusal("") == "the name of the model is empty; give a path, or a name that `edgellm list` shows"
 
 
-def test_a_path_goes_before_a_name(machine: Machine) -> None:
+def test_a_path_has_priority_over_a_name(machine: Machine) -> None:
     machine.write("models/m.gguf", model(1))
     path = machine.write("m", model(2))
     assert resolve("m").absolute() == path
@@ -87,7 +87,7 @@ def test_a_folder_does_not_hide_a_model_of_its_name(machine: Machine) -> None:
     assert resolve("./Qwen3-0.6B") == Path("./Qwen3-0.6B")
 
 
-def test_a_model_is_remembered_by_its_path(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_canonical_name_is_the_path(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [machine.write(f"{folder}/m.gguf", model(i + 1)) for i, folder in enumerate(("models", "models/b", "c"))]
     assert [canonical_name(path) for path in paths] == [os.path.realpath(path) for path in paths]
     (machine.here / "link").symlink_to("models", target_is_directory=True)
@@ -110,7 +110,7 @@ def test_all_parts_of_a_model_are_that_model(machine: Machine) -> None:
     assert display_name(Path("elsewhere.gguf")) == "elsewhere.gguf"
 
 
-def test_names_with_control_characters_are_refused_harmlessly(machine: Machine) -> None:
+def test_names_with_control_characters_are_refused_safely(machine: Machine) -> None:
     if sys.platform == "win32":
         pytest.skip("such names cannot be written here")
     for i, end in enumerate(("a", "b")):

@@ -1,4 +1,4 @@
-"""Which file of a repository is meant, and what names mean."""
+"""Which GGUF file of a repository a reference selects."""
 
 import shlex
 
@@ -40,7 +40,7 @@ def chosen(found: Repository, wanted: str = "", memory: int = 1000) -> list[str]
         ("a/b:x.gguf", Reference("a/b", "x.gguf")),
     ],
 )
-def test_what_people_type(text: str, wanted: Reference) -> None:
+def test_references(text: str, wanted: Reference) -> None:
     assert parse_reference(text) == wanted
 
 
@@ -51,12 +51,12 @@ def test_what_people_type(text: str, wanted: Reference) -> None:
         *("-a/b", "a/-b", "_a/b"),
     ],
 )
-def test_what_is_no_repository(text: str) -> None:
+def test_invalid_references(text: str) -> None:
     assert parse_reference(text) is None
 
 
 @given(st.text(max_size=12) | st.text(alphabet="aZ0é ._-+=@,/~$()`'\"*?[]{}<>|&;!#%^\\\n", max_size=12))
-def test_pulled_names_are_one_word_of_any_shell(name: str) -> None:
+def test_names_of_pulled_files_are_one_word_in_any_shell(name: str) -> None:
     """By two rules of others: what `shlex` need not quote, and what bash prints without quotes."""
     if is_safe(name):
         assert all(part[0].isalnum() for part in name.split("/"))
@@ -77,7 +77,7 @@ def test_pulled_names_are_one_word_of_any_shell(name: str) -> None:
         *((f"z{c}z.gguf", False) for c in " $`'\"*?[]{}<>|&;!#%^()\\\n\t~:\x1b\u202e\u200d"),
     ],
 )
-def test_which_names_are_pulled(name: str, safe: bool) -> None:
+def test_safe_and_unsafe_names(name: str, safe: bool) -> None:
     assert is_safe(name) is safe
 
 
@@ -107,13 +107,13 @@ def test_the_quantization_in_a_name(name: str, wanted: str) -> None:
     assert quant_in_name(name) == wanted
 
 
-def test_the_usual_one_unless_another_is_asked_for() -> None:
+def test_q4_k_m_is_the_default() -> None:
     assert chosen(qwen()) == ["qwen2.5-1.5b-instruct-q4_k_m.gguf"]
     for wanted in ("Q8_0", "q8_0", "qwen2.5-1.5b-instruct-q8_0.gguf", "INSTRUCT-Q8_0", "q8"):
         assert chosen(qwen(), wanted) == ["qwen2.5-1.5b-instruct-q8_0.gguf"]
 
 
-def test_without_the_usual_one_the_largest_that_fits() -> None:
+def test_without_q4_k_m_the_largest_that_fits() -> None:
     sizes = {"m-Q2_K.gguf": 2, "m-Q5_K_M.gguf": 5, "m-Q8_0.gguf": 8, "m-F16.gguf": 16, "m-IQ1_S.gguf": 1}
     wanted = {7: "m-Q5_K_M.gguf", 8: "m-Q8_0.gguf", 99: "m-Q8_0.gguf", 0: "m-Q2_K.gguf"}
     assert {memory: chosen(repository(sizes), memory=memory)[0] for memory in wanted} == wanted
@@ -127,7 +127,7 @@ def test_an_exact_quantization_comes_before_a_part_of_one() -> None:
     assert chosen(found, "Q4_K_XL") == ["m-UD-Q4_K_XL.gguf"]
 
 
-def test_several_or_none_are_one_line_that_lists_them() -> None:
+def test_several_matches_or_none_are_an_error_that_lists_the_models() -> None:
     two = repository({"small-Q4_K_M.gguf": 2_000_000, "large-Q4_K_M.gguf": 3_000_000})
     with pytest.raises(EdgeLLMError, match=r"^org/name may be any of small-Q4_K_M \(2 MB\), large-Q4_K_M \(3 MB\); "):
         chosen(two)
@@ -137,7 +137,7 @@ def test_several_or_none_are_one_line_that_lists_them() -> None:
         chosen(qwen(), "Q3_K")
 
 
-def test_split_models_are_one_and_need_all_parts() -> None:
+def test_a_split_model_is_one_choice_and_needs_all_parts() -> None:
     parts = {f"Q8_0/m-Q8_0-0000{n}-of-00003.gguf": n for n in (3, 1, 2)}
     assert chosen(repository(parts | {"m-Q2_K.gguf": 1}), "Q8_0") == sorted(parts)
     del parts["Q8_0/m-Q8_0-00002-of-00003.gguf"]
@@ -155,16 +155,16 @@ def test_split_models_are_one_and_need_all_parts() -> None:
     assert chosen(repository(parts | {"a-Q8_0.gguf": 1}), "Q8_0") == ["a-Q8_0.gguf"]
 
 
-def test_parts_listed_twice_are_not_those_that_are_missing() -> None:
+def test_a_part_that_is_listed_twice_replaces_no_missing_part() -> None:
     files = [RemoteFile("m-00001-of-00002.gguf", n, "sha256:" + "0" * 64) for n in (1, 2)]
     with pytest.raises(EdgeLLMError, match=r"lacks m-00002-of-00002\.gguf"):
         chosen(Repository("org/name", "0" * 40, tuple(files)))
 
 
-def test_a_model_split_and_in_one_file_is_one() -> None:
+def test_a_model_that_is_split_and_in_one_file_is_one_choice() -> None:
     parts = {f"m-q4_k_m-0000{n}-of-00002.gguf": 2 for n in (1, 2)}
     assert chosen(repository(parts | {"m-q4_k_m.gguf": 4})) == ["m-q4_k_m.gguf"]
 
 
-def test_what_is_no_language_model_is_none() -> None:
+def test_other_gguf_files_are_no_choices() -> None:
     assert chosen(repository({"mmproj-F16.gguf": 1, "x-Q4_K_M.gguf": 2, "imatrix.gguf": 3})) == ["x-Q4_K_M.gguf"]

@@ -1,4 +1,4 @@
-"""Where models lie: in the folders that other programs use, by their own rules, whatever is in them."""
+"""Where models are: in the folders of other programs, found by their rules, whatever is in them."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def names() -> list[str]:
     return [found.name for found in find_models()]
 
 
-def test_environment_says_where_stores_are(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_of_stores(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     other = machine.home.parent / "elsewhere"
     machine.hub, machine.ollama = other / "hub", other / "ollama"
     machine.hugging_face("org/repo", "abc", "hub.gguf", model(1))
@@ -47,7 +47,7 @@ ENVIRONMENTS: list[dict[str, str]] = [
 ]
 
 
-def test_the_cache_of_hugging_face_is_where_its_library_has_it(
+def test_the_hugging_face_cache_is_where_its_library_finds_it(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
@@ -84,7 +84,7 @@ def test_folders_of_our_own_may_have_variables(machine: Machine, monkeypatch: py
         assert home.cache_folder() == machine.home / "own"
 
 
-def test_lm_studio_is_where_its_pointer_says(machine: Machine) -> None:
+def test_the_pointer_file_of_lm_studio(machine: Machine) -> None:
     path = machine.write(machine.home / "elsewhere/models/someone/repo/studio.gguf", model(1))
     usual = machine.write(machine.home / ".lmstudio/models/someone/repo/usual.gguf", model(2))
     pointer = machine.home / ".lmstudio-home-pointer"
@@ -115,7 +115,7 @@ def test_hugging_face_revisions(machine: Machine) -> None:
     "digest",
     ["sha256:../../../../secret", "sha256:" + "a" * 63, "sha256:" + "A" * 64, "md5:" + "a" * 64, "", "a" * 64 + "\n"],
 )
-def test_manifests_cannot_point_out_of_the_store(machine: Machine, digest: str) -> None:
+def test_manifests_cannot_point_outside_the_store(machine: Machine, digest: str) -> None:
     machine.write(machine.home / "secret", model(1))
     machine.write(machine.ollama / "secret", model(1))
     manifest = machine.manifest("registry.ollama.ai/library/evil/latest", digest)
@@ -147,7 +147,7 @@ def test_hostile_manifests_are_only_bad_models(machine: Machine, content: bytes)
 
 
 @pytest.mark.parametrize("layers", [b"[]", b"[1, null]", b'[{"mediaType": 3}]'])
-def test_manifests_without_a_model_are_none(machine: Machine, layers: bytes) -> None:
+def test_manifests_without_a_model_are_skipped(machine: Machine, layers: bytes) -> None:
     machine.write(machine.ollama / "manifests/registry.ollama.ai/library/cloud/latest", b'{"layers": ' + layers + b"}")
     (machine.ollama / "manifests/registry.ollama.ai/library/cloud/folder").mkdir()
     assert find_models() == []

@@ -1,4 +1,4 @@
-"""Files come whole, or not at all, from a hub that fails in every way that networks do."""
+"""Files are downloaded completely, or not at all, from a hub that fails in every way that networks do."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def names_of_whole() -> list[str]:
     return [found.name for found in find_models() if not found.problem]
 
 
-def test_a_file_comes_and_is_listed(machine: Machine, hub: Hub) -> None:
+def test_a_downloaded_file_is_listed(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m_Q8_0__gguf=FILE)
     path = pull()
     assert path == machine.own / "models/org/name-GGUF/m_Q8_0.gguf"
@@ -45,14 +45,14 @@ RECOVERS: dict[str, list[Fault]] = {
 
 
 @pytest.mark.parametrize("fault", RECOVERS)
-def test_what_may_pass_is_waited_for(fault: str, machine: Machine, hub: Hub) -> None:
+def test_transient_failures_are_retried(fault: str, machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = list(RECOVERS[fault])
     assert pull().read_bytes() == FILE
     assert not hub.faults
 
 
-def test_what_came_is_not_asked_for_again(machine: Machine, hub: Hub) -> None:
+def test_downloaded_bytes_are_not_requested_again(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(70_000), breaks_off(60_000)]
     pull()
@@ -61,15 +61,15 @@ def test_what_came_is_not_asked_for_again(machine: Machine, hub: Hub) -> None:
 
 REFUSED: dict[str, tuple[Fault, str]] = {
     "a page": (sends(PAGE, Content_Type="text/html; charset=utf-8"), "comes as a web page"),
-    "a wrong length": (sends(FILE[:5000]), "by the listing, but 5 kB come"),
-    "more than there is": (sends_without_length(FILE + b"x"), "but more come"),
-    "a wrong hash": (sends(FILE[:-1] + b"\x01"), "their hash is another"),
+    "a wrong length": (sends(FILE[:5000]), "in the listing, but the server sends 5 kB"),
+    "more than there is": (sends_without_length(FILE + b"x"), "but the server sends more"),
+    "a wrong hash": (sends(FILE[:-1] + b"\x01"), "have another hash than the hub lists"),
     "a range of another file": (
         sends(FILE[10:], 206, Content_Range=f"bytes 10-{len(FILE) - 1}/{len(FILE)}"),
         "another range comes",
     ),
     "a range of no numbers": (sends(FILE, 206, Content_Range=f"bytes 0-1/{'9' * 5000}"), "another range comes"),
-    "not found": (sends(b"", 404, X_Error_Code="EntryNotFound"), "no such thing .* [(]404[)]"),
+    "not found": (sends(b"", 404, X_Error_Code="EntryNotFound"), "does not exist .* [(]404[)]"),
     "gated": (sends(b"", 403, X_Error_Code="GatedRepo"), "is gated: ask for access at http://.*/org/name-GGUF, "),
     "unauthorized": (sends(b"", 401), "or is private [(]401[)]; "),
     "forbidden": (sends(b"", 403), "refuses it [(]403[)]; check what your token"),
@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-def test_what_will_not_pass_is_one_line(fault: str, machine: Machine, hub: Hub) -> None:
+def test_permanent_failures_are_one_line(fault: str, machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     answer, told = REFUSED[fault]
     hub.faults = [answer]
@@ -90,7 +90,7 @@ def test_what_will_not_pass_is_one_line(fault: str, machine: Machine, hub: Hub) 
 
 
 @pytest.mark.parametrize("fault", ["a page", "a wrong length", "a range of another file", "not found"])
-def test_a_refusal_leaves_what_came_before(fault: str, machine: Machine, hub: Hub) -> None:
+def test_a_permanent_failure_keeps_the_downloaded_bytes(fault: str, machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(70_000), REFUSED[fault][0]]
     with pytest.raises(EdgeLLMError):
@@ -110,7 +110,7 @@ def test_a_hub_that_always_fails_is_given_up(machine: Machine, hub: Hub) -> None
     assert partial(machine).read_bytes() == FILE[:1000]
 
 
-def test_kept_bytes_that_are_damaged_come_again(machine: Machine, hub: Hub) -> None:
+def test_damaged_partial_files_are_downloaded_again(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(70_000), sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -121,7 +121,7 @@ def test_kept_bytes_that_are_damaged_come_again(machine: Machine, hub: Hub) -> N
 
 
 @pytest.mark.parametrize("kept", [FILE, FILE + b"and more"], ids=["all", "too much"])
-def test_kept_bytes_may_be_all_or_too_many(kept: bytes, machine: Machine, hub: Hub) -> None:
+def test_a_partial_file_may_be_complete_or_too_long(kept: bytes, machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(70_000), sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -131,7 +131,7 @@ def test_kept_bytes_may_be_all_or_too_many(kept: bytes, machine: Machine, hub: H
     assert len(hub.files_asked) == (2 if kept == FILE else 3)
 
 
-def test_bytes_of_an_older_file_are_not_gone_on_with(machine: Machine, hub: Hub) -> None:
+def test_a_partial_file_of_an_older_version_is_not_resumed(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(70_000), sends(b"", 404)]
     with pytest.raises(EdgeLLMError):
@@ -170,7 +170,7 @@ def test_the_token_does_not_go_to_another_host(machine: Machine, hub: Hub, monke
     assert [asked.token for asked in cdn.asked] == [None]
 
 
-def test_a_file_is_gone_on_with_at_another_host(machine: Machine, hub: Hub) -> None:
+def test_a_download_is_resumed_after_a_redirect_to_another_host(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     with serving(Hub(hub.repositories, [breaks_off(70_000)])) as cdn:
         hub.cdn = cdn.url

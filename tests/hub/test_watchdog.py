@@ -1,4 +1,4 @@
-"""What a watchdog calls slow, by a clock of its own: each wait is a minute, in which so many bytes come."""
+"""Which connections the watchdog shuts down. The clock is simulated: each wait is a minute, in which bytes arrive."""
 
 from threading import Event
 

@@ -171,11 +171,11 @@ def test_closing_stops_the_pull(machine: Machine, hub: Hub) -> None:
     ("fault", "words"),
     [
         ("gated", "is gated: ask for access at"),
-        ("missing", "there is no such thing on"),
-        ("hash", "their hash is another; they were removed"),
+        ("missing", "does not exist on"),
+        ("hash", "have another hash than the hub lists; they were removed"),
         ("offline", "HF_HUB_OFFLINE forbids the network"),
         ("network", "failed"),
-        ("nonsense", "is no name of a repository; give ORG/NAME"),
+        ("nonsense", "is not the name of a repository; give ORG/NAME"),
     ],
 )
 def test_what_goes_wrong_is_a_line(
@@ -210,7 +210,7 @@ def test_a_full_disk_is_told(machine: Machine, hub: Hub, monkeypatch: pytest.Mon
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)
         await until(pilot, lambda: app.picker.query_one(PullStatus).pull is None)
-        assert "200 kB are to come, but 1 kB are free" in app.pulling
+        assert "200 kB are missing, but 1 kB are free" in app.pulling
 
     play(script)
 

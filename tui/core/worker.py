@@ -286,7 +286,7 @@ def _failed(name: str, error: Exception, kept: bool = False) -> ModelFailed:
 def error_line(error: Exception) -> str:
     """An error in one line: ours say what to do; of others, which kind it was."""
     if isinstance(error, PromptError):
-        return error.said(_WORDS)
+        return error.message_with(_WORDS)
     if isinstance(error, EdgeLLMError):
         return str(error)
     logging.getLogger(__name__).error("unexpected", exc_info=error)

@@ -1,0 +1,66 @@
+"""What `edgellm generate` writes: tokens or JSON to stdout, notes to stderr."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from edgellm.fmt import printable
+from edgellm.terminal.streams import write
+
+if TYPE_CHECKING:
+    from edgellm.generate.generation import Generation
+    from edgellm.generate.results import Token
+    from edgellm.model import Model
+
+
+class GenerateOutput(NamedTuple):
+    """The format of the output, and how its parts are written."""
+
+    as_json: bool
+    jsonl: bool
+    quiet: bool
+    raw: bool
+
+    def token(self, token: "Token") -> None:
+        """Write a token to stdout."""
+        if self.jsonl:
+            fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
+            if token.top_logprobs:
+                fields["top_logprobs"] = list(map(asdict, token.top_logprobs))
+            click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
+        elif not self.as_json:
+            write(token.text, self.raw)
+
+    def end(self, generation: "Generation", chat: bool) -> None:
+        """Write what follows the tokens: the JSON object, or the end of the last line."""
+        if self.as_json:
+            reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
+            click.echo(json.dumps(reply | {"chat": chat}))
+        elif not self.jsonl and generation.text and not generation.text.endswith("\n"):
+            write("\n")
+
+    def say(self, *lines: object) -> None:
+        """Write lines to stderr."""
+        for line in () if self.quiet else lines:
+            click.echo(line, err=True)
+
+
+def template_notes(model: "Model", text: str) -> Iterator[str]:
+    """A note if the prompt seems to be in a chat template already."""
+    found = [control for control in model.tokenizer.control_texts if len(control) > 1 and control in text]
+    if found:
+        what = f"{printable(found[0])}, which is plain text in a message"
+        yield f"edgellm: note: the prompt has {what}; --raw --special reads it as a token"
+
+
+def notes(generation: "Generation", ctx: int, limit: int | None, chat: bool) -> Iterator[str]:
+    """Notes about a generation that has ended."""
+    if generation.finish_reason == "length" and len(generation.tokens) != limit:
+        advice = "; --overflow window lets a reply go on" if chat else ""
+        yield f"edgellm: note: the context of {ctx:,} tokens is full{advice}"
+    if generation.dropped_tokens:
+        left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
+        yield f"edgellm: note: {left_out} and were dropped"
