@@ -1,4 +1,4 @@
-"""The vocabulary of a tokenizer.json of byte-level BPE, as `tokenizer.ggml.model` = "gpt2" has it."""
+"""The vocabulary of a byte-level BPE tokenizer.json, for `tokenizer.ggml.model` = "gpt2"."""
 
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
@@ -10,12 +10,12 @@ from edgellm.text.bpe import BYTE_OF
 
 
 def is_byte_level(tokenizer: JsonObject) -> bool:
-    """Whether a tokenizer.json spells bytes with letters, as GPT-2 does."""
+    """Whether a tokenizer.json is byte-level BPE, which spells bytes with letters, as GPT-2 does."""
     return any(step.text("type") == "ByteLevel" for step in steps(tokenizer, "pre_tokenizer", "pretokenizers"))
 
 
 def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
-    """The tokens, types and merges; `settings` are the files that complete tokenizer.json."""
+    """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json."""
     model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
     if model.get("byte_fallback", bool):
         model.fail("byte_fallback", "is true, but the pre-tokenizer spells bytes already")
@@ -39,12 +39,12 @@ def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | No
 
 
 def _spelled(part: str) -> str:
-    """A half of a merge; a space in it is spelled as GPT-2 spells the byte, since one stands between the halves."""
+    """One side of a merge, with spaces spelled as GPT-2's letter: GGUF separates the two sides by a space."""
     return part.replace(" ", "Ġ")
 
 
 def _decoded(text: str) -> str:
-    """What the decoder makes of an added token: the bytes that its letters spell, if they are text."""
+    """The text of an added token: the bytes that its letters spell if those are UTF-8, else the letters."""
     try:
         return bytes(BYTE_OF[letter] for letter in text).decode()
     except (KeyError, UnicodeDecodeError):

@@ -1,9 +1,8 @@
 """The vocabulary of a tokenizer.json made from a SentencePiece model, as Llama 2 and Mistral publish it.
 
-It merges as SentencePiece does, with a mark for the space and bytes for what it has no letters for, but it lists
-merges where `tokenizer.ggml.model` = "llama" wants scores. The order of the merges is that of the scores they were
-made from, so scores are made from it again; llama.cpp's converter gives all tokens the same one, and its readers
-then merge from left to right.
+It merges as SentencePiece does, with a mark for the space and byte fallback, but lists merges where
+`tokenizer.ggml.model` = "llama" needs scores. The merges have the order of the original scores, so scores are derived
+from it. llama.cpp's converter gives all tokens the same score, and its readers then merge from left to right.
 """
 
 from typing import Any
@@ -24,7 +23,7 @@ _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
 
 def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
-    """The tokens, scores and types. Raises UnsupportedModelError for a tokenizer of another kind."""
+    """Tokens, scores and types as metadata. Raises UnsupportedModelError for a tokenizer of another kind."""
     model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
     kind = model.text("type")
     if kind not in ("BPE", None) or not model.get("byte_fallback", bool):
@@ -46,7 +45,7 @@ def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | Non
 
 
 def space_prefix(tokenizer: JsonObject) -> bool:
-    """Whether a space goes before a text. Raises UnsupportedModelError for steps other than SentencePiece's own."""
+    """Whether a space is put before a text. Raises UnsupportedModelError for steps that SentencePiece does not have."""
     normalizers = [without_nulls(step.entries) for step in steps(tokenizer, "normalizer", "normalizers")]
     cuts = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
     if not cuts and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
@@ -58,7 +57,7 @@ def space_prefix(tokenizer: JsonObject) -> bool:
 
 
 def _scored(ids: dict[str, int], pairs: list[list[str]]) -> dict[int, VocabToken]:
-    """The model's tokens: what is merged first scores highest; tokens that no merge makes come last."""
+    """The model's tokens: the first merge gets the highest score; tokens that no merge makes get the lowest."""
     made = dict.fromkeys(left + right for left, right in pairs)
     order = {text: rank for rank, text in enumerate((*made, *(text for text in ids if text not in made)))}
     pieces = {i: VocabToken(text, score=-float(order[text])) for text, i in ids.items()}
