@@ -1,4 +1,4 @@
-"""What the rows of the panel say."""
+"""The values in the panel."""
 
 from edgellm.fmt import printable, size
 from edgellm.generate.stats import Live
@@ -18,14 +18,14 @@ _MARKS = {
     Phase.DECODE: ("▼", "$text-primary"),
 }
 POLICIES = {"stop": "stop", "drop": "drop oldest", "window": "sliding window"}
-"""What is done where a conversation outgrows the context, in words."""
+"""The names of the overflow policies on the screen."""
 
-_NOTHING: dict[str, MetricValue] = {entry.name: TextValue() for entries in SECTIONS.values() for entry in entries}
+_NOTHING: dict[str, MetricValue] = {metric.name: TextValue() for metrics in SECTIONS.values() for metric in metrics}
 _NOTHING |= {"progress": BarValue(), "around": TextValue(""), "spark": SparklineValue()}
 
 
 def metric_values(reading: Activity, memory: Memory | None) -> dict[str, MetricValue]:
-    """What each row says, by the names of the entries."""
+    """The value of each row, by the name of its metric."""
     known = _NOTHING | _of_model(reading) | _of_machine(memory)
     if reading.live is not None:
         known |= _of_prompt(reading.live, reading.phase) | _of_reply(reading.live)
@@ -33,15 +33,15 @@ def metric_values(reading: Activity, memory: Memory | None) -> dict[str, MetricV
 
 
 def state(reading: Activity) -> TextValue:
-    """What the model does, in a word after a sign."""
+    """What the model does: a symbol and a word."""
     mark, style = _MARKS[reading.phase]
     return TextValue(f"{mark} {reading.phase.value}", style)
 
 
 def prompt_read(live: Live) -> tuple[int, int]:
-    """How many tokens of the prompt the model has by now, the reused ones included, and how many there are.
+    """Tokens of the prompt read so far, with the reused ones, and all of them.
 
-    When the context has slid, these are of what is read again in the middle of the reply.
+    After the context has slid, both count the tokens that are read again in the middle of the reply.
     """
     prompt, cached = live.stats.prompt_tokens, live.stats.cached_tokens
     if live.prefill_total > prompt - cached:
@@ -50,7 +50,7 @@ def prompt_read(live: Live) -> tuple[int, int]:
 
 
 def ttft(live: Live, phase: Phase) -> TextValue:
-    """The time to the first token; until it comes, the time that has gone by."""
+    """The time to the first token; until it comes, the time so far."""
     if live.stats.ttft_s is None and phase in (Phase.PREFILL, Phase.DECODE):
         return TextValue(seconds(live.elapsed_s), "$text-accent")
     return TextValue(seconds(live.stats.ttft_s))

@@ -13,7 +13,7 @@ from tui.instruments.status_text import status
 
 
 class StatusLine(Widget):
-    """One line: what the model is doing now; the narrower it is, the less it says."""
+    """One line about what the model does now; a narrow one has fewer segments."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
 
@@ -24,7 +24,7 @@ class StatusLine(Widget):
         self._line: Words = ()
 
     def show(self, reading: Activity, memory: Memory | None) -> None:
-        """Say how it is now."""
+        """Show the current values."""
         self._shown = reading, memory
         line = status(reading, memory, self.content_size.width)
         if line != self._line:
@@ -32,9 +32,9 @@ class StatusLine(Widget):
             self.refresh()
 
     def on_resize(self) -> None:
-        """Another width has room for other parts."""
+        """Show the segments that fit now."""
         self.show(*self._shown)
 
     def render(self) -> Content:
-        """The line as it was made last."""
+        """The last line."""
         return Content.assemble(*self._line)

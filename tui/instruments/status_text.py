@@ -1,4 +1,4 @@
-"""The status line: what it says in each phase, and what matters most there."""
+"""The text of the status line: its segments, and their priority in each phase."""
 
 from collections.abc import Sequence
 
@@ -24,11 +24,11 @@ _ORDER = {
     Phase.PREFILL: f"phase progress left ttft context dropped progress dropped {_FULL} model model {_REST}",
     Phase.DECODE: f"phase speed context dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
 }
-"""What is important in each phase, as `fit_segments` reads it: named again, a part takes its next longer form."""
+"""The priority of segments in each phase, as the `order` of `fit_segments`."""
 
 
 def status(reading: Activity, memory: Memory | None, width: int) -> Words:
-    """The status line, exactly `width` columns where anything fits at all."""
+    """The status line, exactly `width` columns wide if any segment fits."""
     chosen = fit_segments(_forms(reading, memory), _ORDER[reading.phase].split(), width)
     return join(chosen, _LEFT, _RIGHT, width)
 
@@ -64,7 +64,7 @@ def _of_model(reading: Activity) -> SegmentForms:
 
 def _dropped(reading: Activity) -> Sequence[Words]:
     count = f"dropped {reading.dropped_tokens:,}"
-    policy = "" if reading.overflow == "stop" else f" ({POLICIES[reading.overflow]})"  # it was another one then
+    policy = "" if reading.overflow == "stop" else f" ({POLICIES[reading.overflow]})"  # the policy was another one then
     said = count, f"{count}{policy}", f"context full: {count} tokens{policy}"
     return [((text, "$text-warning"),) for text in said]
 
@@ -93,7 +93,7 @@ def _of_reply(live: Live, now: Phase) -> SegmentForms:
         "itl": [(("p50 ", _QUIET), (p50, ""), (" p95 ", _QUIET), (p95, ""), (" ms", _QUIET))],
         "mbu": [(("MBU ", _QUIET), (ratio(stats.mbu).rjust(4), ""))],
     }
-    if stats.mbu is None and now is Phase.READY:  # else it keeps its place for what is to come
+    if stats.mbu is None and now is Phase.READY:  # during a reply it keeps its place
         del forms["mbu"]
     if stats.cached_tokens:
         forms["reused"] = [((part_of(stats.cached_tokens, stats.prompt_tokens), ""), (" reused", _QUIET))]
