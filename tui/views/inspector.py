@@ -25,7 +25,7 @@ _WAITING = "asking the model; during a reply, this waits for its end"
 class InspectorScreen(View):
     """Warnings first, then the prompt: as text, or token by token."""
 
-    HEADING = "PromptTokens"
+    HEADING = "Prompt"
     CSS_PATH: ClassVar = ["view.tcss", "inspector.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("inspector.turn", "t", "turn", "Text or tokens", "The prompt as text, or token by token"),

@@ -23,7 +23,7 @@ PLACES = {
     "Models": ("tui.models.screen:ModelsScreen", "tui.models.filter:Filter"),
     "Views": ("tui.views.view:View",),
     "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice_field:ChoiceField"),
-    "PromptTokens": ("tui.views.inspector:InspectorScreen",),
+    "Prompt": ("tui.views.inspector:InspectorScreen",),
     "Log": ("tui.views.log:LogScreen",),
 }
 """Headings of the help screen, and the classes whose own bindings are listed under them."""
