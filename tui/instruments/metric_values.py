@@ -24,18 +24,18 @@ _NOTHING: dict[str, MetricValue] = {metric.name: TextValue() for metrics in SECT
 _NOTHING |= {"progress": BarValue(), "around": TextValue(""), "spark": SparklineValue()}
 
 
-def metric_values(reading: Activity, memory: Memory | None) -> dict[str, MetricValue]:
+def metric_values(activity: Activity, memory: Memory | None) -> dict[str, MetricValue]:
     """The value of each row, by the name of its metric."""
-    known = _NOTHING | _of_model(reading) | _of_machine(memory)
-    if reading.live is not None:
-        known |= _of_prompt(reading.live, reading.phase) | _of_reply(reading.live)
+    known = _NOTHING | _of_model(activity) | _of_machine(memory)
+    if activity.live is not None:
+        known |= _of_prompt(activity.live, activity.phase) | _of_reply(activity.live)
     return known
 
 
-def state(reading: Activity) -> TextValue:
+def state(activity: Activity) -> TextValue:
     """What the model does: a symbol and a word."""
-    mark, style = _MARKS[reading.phase]
-    return TextValue(f"{mark} {reading.phase.value}", style)
+    mark, style = _MARKS[activity.phase]
+    return TextValue(f"{mark} {activity.phase.value}", style)
 
 
 def prompt_read(live: Live) -> tuple[int, int]:
@@ -56,25 +56,25 @@ def ttft(live: Live, phase: Phase) -> TextValue:
     return TextValue(seconds(live.stats.ttft_s))
 
 
-def _phase_or_progress(reading: Activity) -> TextValue:
-    now = state(reading)
-    if reading.phase is not Phase.LOADING or not reading.progress:
+def _phase_or_progress(activity: Activity) -> TextValue:
+    now = state(activity)
+    if activity.phase is not Phase.LOADING or not activity.progress:
         return now
-    return TextValue(f"{now.text[0]} {printable(reading.progress, 28)}", now.style)
+    return TextValue(f"{now.text[0]} {printable(activity.progress, 28)}", now.style)
 
 
-def _of_model(reading: Activity) -> dict[str, MetricValue]:
-    used, dropped = reading.used, reading.dropped_tokens
-    filled = share(used, reading.context)
+def _of_model(activity: Activity) -> dict[str, MetricValue]:
+    used, dropped = activity.used, activity.dropped_tokens
+    filled = share(used, activity.context)
     return {
-        "model": TextValue(display_name(reading.model, 30), "bold"),
-        "phase": _phase_or_progress(reading),
+        "model": TextValue(display_name(activity.model, 30), "bold"),
+        "phase": _phase_or_progress(activity),
         "gauge": BarValue(filled, level(filled)),
-        "context": TextValue(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),
-        "overflow": TextValue(POLICIES[reading.overflow]),
+        "context": TextValue(f"{part_of(used, activity.context)} {filled:4.0%}" if activity.context else UNKNOWN),
+        "overflow": TextValue(POLICIES[activity.overflow]),
         "dropped": TextValue(f"{dropped:,} tokens", "$text-warning") if dropped else TextValue(),
-        "threads": TextValue(f"{reading.threads}" if reading.threads else UNKNOWN),
-        "gpu": TextValue(part_of(reading.gpu_blocks, reading.blocks) if reading.blocks else UNKNOWN),
+        "threads": TextValue(f"{activity.threads}" if activity.threads else UNKNOWN),
+        "gpu": TextValue(part_of(activity.gpu_blocks, activity.blocks) if activity.blocks else UNKNOWN),
     }
 
 

@@ -36,9 +36,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric("around", "", "The prompt around the first token that differs from the cache."),
     ),
     "Reply": (
-        Metric(
-            "spark", "", "The time of each of the last tokens: a level line is steady, a peak a slow token."
-        ),
+        Metric("spark", "", "The time of each of the last tokens: a level line is steady, a peak a slow token."),
         Metric("now", "now", "Tokens written per second, over the last tokens."),
         Metric("mean", "mean", "Tokens written per second, over the whole reply."),
         Metric("itl", "ITL p50 / p95", "Inter-token latency: half of the tokens took at most p50, 95 % at most p95."),

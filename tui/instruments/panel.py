@@ -37,7 +37,7 @@ class Panel(VerticalScroll):
         """Leave out the blank lines between sections on a short screen."""
         self.set_class(self.size.height < _FULL_HEIGHT, "-short")
 
-    def show(self, reading: Activity, memory: Memory | None) -> None:
+    def show(self, activity: Activity, memory: Memory | None) -> None:
         """Show the current values."""
-        for name, value in metric_values(reading, memory).items():
+        for name, value in metric_values(activity, memory).items():
             self._rows[name].show(value)

@@ -9,7 +9,7 @@ from tui.core.activity import Activity
 from tui.core.memory import Memory
 from tui.instruments.metrics import glossary
 from tui.instruments.numbers import Words
-from tui.instruments.status_text import status
+from tui.instruments.status_text import status_text
 
 
 class StatusLine(Widget):
@@ -23,10 +23,10 @@ class StatusLine(Widget):
         self._shown: tuple[Activity, Memory | None] = (Activity(), None)
         self._line: Words = ()
 
-    def show(self, reading: Activity, memory: Memory | None) -> None:
+    def show(self, activity: Activity, memory: Memory | None) -> None:
         """Show the current values."""
-        self._shown = reading, memory
-        line = status(reading, memory, self.content_size.width)
+        self._shown = activity, memory
+        line = status_text(activity, memory, self.content_size.width)
         if line != self._line:
             self._line = line
             self.refresh()
