@@ -38,9 +38,9 @@ class Conversion:
     threads: int
     read: FileStamps = field(repr=False)
 
-    def plan(self, compiling: Progress | None = None) -> ConversionPlan:
+    def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
-        converter = RowConverter(self.tensors, compiling)
+        converter = RowConverter(self.tensors, compile_progress)
         tensors = tensor_reports(self.tensors, [None] * len(self.tensors))
         memory, seconds = (
             estimate_memory(self.tensors, self.threads),
@@ -48,13 +48,13 @@ class Conversion:
         )
         return ConversionPlan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
 
-    def run(self, progress: Progress | None = None, compiling: Progress | None = None) -> Report:
+    def run(self, progress: Progress | None = None, compile_progress: Progress | None = None) -> Report:
         """Write the target file, which appears only when it is complete.
 
-        `progress` is called with (weights written, all weights), `compiling` with (kernels compiled, all kernels).
+        `progress` is called with (weights written, all weights), `compile_progress` with (kernels compiled, all).
         Raises EdgeLLMError when a source cannot be read, a weight cannot be encoded, or the file cannot be written.
         """
-        converter = RowConverter(self.tensors, compiling)
+        converter = RowConverter(self.tensors, compile_progress)
         since = monotonic()
         with atomic_output(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
@@ -71,12 +71,12 @@ def prepare(
     *,
     target: Path,
     read: Sequence[Path],
-    runs: str | None,
+    source_name: str | None,
     threads: int | None,
 ) -> Conversion:
     """A conversion that writes `tensors` with the metadata `pairs` to `target`; `read` are the files it reads.
 
-    Unless `runs` is None, edgellm must be able to open the new file; `runs` names the source in error messages.
+    Unless `source_name` is None, edgellm must be able to open the new file; errors then name that source.
 
     Raises OptionError for an invalid number of threads, UnsupportedModelError for a row that is too long,
     ModelFileError if edgellm could not open the new file, EdgeLLMError if the disk has too little space.
@@ -84,8 +84,8 @@ def prepare(
     _check_rows(tensors)
     layout = layout_file(with_file_type(pairs, mix), tensors)
     check_disk_space(target, layout.nbytes)
-    if runs is not None:
-        check_loadable(layout, tensors, target, runs)
+    if source_name is not None:
+        check_loadable(layout, tensors, target, source_name)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
     return Conversion(target, layout, tensors, count, FileStamps(read))
 

@@ -69,8 +69,8 @@ def prepare_quantize(
         _check_floats(file, tensors, requantize)
         _warn_if_unchanged(file, tensors)
         pairs, read = raw_pairs(file.path), file.paths
-        runs = printable(str(file.path), 400) if is_loadable(file) else None
-    return prepare(pairs, tensors, mix, target=target, read=read, runs=runs, threads=threads)
+        source_name = printable(str(file.path), 400) if is_loadable(file) else None
+    return prepare(pairs, tensors, mix, target=target, read=read, source_name=source_name, threads=threads)
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:

@@ -20,11 +20,11 @@ from kquants.ggml import NAMED_TYPES
 class RowConverter:
     """Dequantizes and encodes rows with the kernels that `tensors` need, compiled for this CPU.
 
-    `compiling` is called while they compile. Raises UnsupportedModelError for a tensor in a type that cannot be
+    `compile_progress` is called while they compile. Raises UnsupportedModelError for a tensor in a type that cannot be
     dequantized, EdgeLLMError if the kernels cannot be compiled.
     """
 
-    def __init__(self, tensors: Sequence[PlannedTensor], compiling: jit.Progress | None) -> None:
+    def __init__(self, tensors: Sequence[PlannedTensor], compile_progress: jit.Progress | None) -> None:
         self._folder = cache_folder()
         changed = [tensor for tensor in tensors if not is_copied(tensor)]
         for source in (tensor.source for tensor in changed):
@@ -34,7 +34,7 @@ class RowConverter:
         names = {f"dequantize_{tensor.source.type.lower()}" for tensor in changed}
         names |= {kernel_of(tensor.type) for tensor in changed}
         try:
-            jit.load(names, self._folder, compiling)
+            jit.load(names, self._folder, compile_progress)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be compiled: {error}") from None
 

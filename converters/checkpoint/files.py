@@ -41,7 +41,7 @@ def read(folder: Path, name: str) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             fail(path, "is not a regular file; download it again")
         if status.st_size > _MOST_BYTES:
-            fail(path, f"has {size(status.st_size)}, too many for such a file; download it again")
+            fail(path, f"has {size(status.st_size)}, too large for this file; download it again")
         content = path.read_bytes()
     except FileNotFoundError:
         if path.is_symlink():

@@ -66,7 +66,7 @@ class AddedTokens:
         # The tokenizers library gives a new token this id and ignores the one in the file.
         self._next = len(ids)
         self._size = size
-        for entry in tokenizer.parts("added_tokens"):
+        for entry in tokenizer.children("added_tokens"):
             self._add(entry, entry.required("id", int))
 
     def complete(self, settings: JsonObject) -> None:
@@ -96,7 +96,7 @@ class AddedTokens:
 
 def decoder_entries(settings: JsonObject) -> Iterator[tuple[int, JsonObject]]:
     """Ids and tokens in `added_tokens_decoder` of tokenizer_config.json."""
-    for key, entry in settings.objects("added_tokens_decoder"):
+    for key, entry in settings.child_objects("added_tokens_decoder"):
         if not re.fullmatch("[0-9]{1,9}", key):
             settings.fail(f"added_tokens_decoder.{key}", "is no token's id")
         yield int(key), entry

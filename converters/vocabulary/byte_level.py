@@ -16,7 +16,7 @@ def is_byte_level(tokenizer: JsonObject) -> bool:
 
 def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
     """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json."""
-    model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
+    model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
     if model.get("byte_fallback", bool):
         model.fail("byte_fallback", "is true, but the pre-tokenizer spells bytes already")
     name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None)
@@ -25,13 +25,13 @@ def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | No
     added = AddedTokens(ids, tokenizer, size)
     for document in settings:
         added.complete(document)
-    pieces = {i: VocabToken(text) for text, i in ids.items()}
+    tokens = {i: VocabToken(text) for text, i in ids.items()}
     for i, token in added.by_id.items():
-        pieces[i] = added_token(token.text if token.normalized else _decoded(token.text), token.special)
+        tokens[i] = added_token(token.text if token.normalized else _decoded(token.text), token.special)
     return {
         "tokenizer.ggml.model": MetadataValue("str", "gpt2"),
         "tokenizer.ggml.pre": MetadataValue("str", name),
-        **token_arrays(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=False),
+        **token_arrays(tokens, max(tokens) + 1 if size is None else size, tokenizer.where, scored=False),
         "tokenizer.ggml.merges": MetadataValue(
             "str", [_spelled(left) + " " + _spelled(right) for left, right in pairs]
         ),

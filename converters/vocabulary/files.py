@@ -57,21 +57,21 @@ class JsonObject:
         """The text `key`."""
         return self.get(key, str)
 
-    def part(self, key: str) -> "JsonObject | None":
+    def child(self, key: str) -> "JsonObject | None":
         """The object `key`."""
         entries = self.get(key, dict)
         return None if entries is None else JsonObject(self.where, entries, f"{self._inside}{printable(key)}.")
 
-    def parts(self, key: str) -> Iterator["JsonObject"]:
+    def children(self, key: str) -> Iterator["JsonObject"]:
         """The objects in the list `key`, none if it is absent."""
         for i, entries in enumerate(self.get(key, list) or ()):
             if not isinstance(entries, dict):
                 self.fail(f"{key}[{i}]", f"is {_name(type(entries))} instead of {_name(dict)}")
             yield JsonObject(self.where, entries, f"{self._inside}{printable(key)}[{i}].")
 
-    def objects(self, key: str) -> Iterator[tuple[str, "JsonObject"]]:
+    def child_objects(self, key: str) -> Iterator[tuple[str, "JsonObject"]]:
         """Keys and values of the object `key`, whose values are objects."""
-        table = self.part(key)
+        table = self.child(key)
         for name, entries in table.entries.items() if table else ():
             if table and not isinstance(entries, dict):
                 table.fail(name, f"is {_name(type(entries))} instead of {_name(dict)}")

@@ -24,7 +24,7 @@ _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
 def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
     """Tokens, scores and types as metadata. Raises UnsupportedModelError for a tokenizer of another kind."""
-    model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
+    model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
     kind = model.text("type")
     if kind not in ("BPE", None) or not model.get("byte_fallback", bool):
         raise _other(
@@ -35,33 +35,37 @@ def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | Non
     added = AddedTokens(ids, tokenizer, size)
     for document in settings:
         added.complete(document)
-    pieces = _scored(ids, merges(model, ids))
-    pieces |= {i: added_token(token.text, token.special) for i, token in added.by_id.items()}
+    tokens = _scored(ids, merges(model, ids))
+    tokens |= {i: added_token(token.text, token.special) for i, token in added.by_id.items()}
     return {
         "tokenizer.ggml.model": MetadataValue("str", "llama"),
         "tokenizer.ggml.pre": MetadataValue("str", "default"),
-        **token_arrays(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=True),
+        **token_arrays(tokens, max(tokens) + 1 if size is None else size, tokenizer.where, scored=True),
     }
 
 
 def space_prefix(tokenizer: JsonObject) -> bool:
     """Whether a space is put before a text. Raises UnsupportedModelError for steps that SentencePiece does not have."""
     normalizers = [without_nulls(step.entries) for step in steps(tokenizer, "normalizer", "normalizers")]
-    cuts = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
-    if not cuts and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
+    pre_tokenizers = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
+    if not pre_tokenizers and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
         return bool(normalizers[0] == _PREPEND)
-    if not normalizers and len(cuts) == 1 and (cuts[0].get("type"), cuts[0].get("replacement")) == ("Metaspace", SPACE):
-        older = "always" if cuts[0].get("add_prefix_space", True) else "never"
-        return bool(cuts[0].get("prepend_scheme", older) != "never")
-    raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(cuts)}")
+    if (
+        not normalizers
+        and len(pre_tokenizers) == 1
+        and (pre_tokenizers[0].get("type"), pre_tokenizers[0].get("replacement")) == ("Metaspace", SPACE)
+    ):
+        older = "always" if pre_tokenizers[0].get("add_prefix_space", True) else "never"
+        return bool(pre_tokenizers[0].get("prepend_scheme", older) != "never")
+    raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(pre_tokenizers)}")
 
 
 def _scored(ids: dict[str, int], pairs: list[list[str]]) -> dict[int, VocabToken]:
     """The model's tokens: the first merge gets the highest score; tokens that no merge makes get the lowest."""
     made = dict.fromkeys(left + right for left, right in pairs)
     order = {text: rank for rank, text in enumerate((*made, *(text for text in ids if text not in made)))}
-    pieces = {i: VocabToken(text, score=-float(order[text])) for text, i in ids.items()}
-    return pieces | {i: VocabToken(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
+    tokens = {i: VocabToken(text, score=-float(order[text])) for text, i in ids.items()}
+    return tokens | {i: VocabToken(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
 
 
 def _shown(found: list[Any]) -> str:

@@ -38,10 +38,10 @@ def first_token(tokenizer: JsonObject) -> str | None:
 
 
 def _processors(tokenizer: JsonObject) -> list[JsonObject]:
-    top = tokenizer.part("post_processor")
+    top = tokenizer.child("post_processor")
     if not top:
         return []
-    return list(top.parts("processors")) if top.text("type") == "Sequence" else [top]
+    return list(top.children("processors")) if top.text("type") == "Sequence" else [top]
 
 
 def _template(processor: JsonObject, tokens: dict[str, Any], roles: list[str], adds: dict[str, bool]) -> None:
@@ -87,7 +87,7 @@ def _between(pair: list[tuple[str | None, str | None]], first: str | None, last:
 def _ids(processor: JsonObject, key: str) -> list[tuple[str | None, str | None]]:
     """The items of a template: (special token, None) or (None, text), where the text is "A" or "B"."""
     items = []
-    for item in processor.parts(key):
-        token, text = item.part("SpecialToken"), item.part("Sequence")
+    for item in processor.children(key):
+        token, text = item.child("SpecialToken"), item.child("Sequence")
         items.append((token.text("id") if token else None, text.text("id") if text else None))
     return items

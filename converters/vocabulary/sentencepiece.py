@@ -47,7 +47,7 @@ def sentencepiece(
 
 def check_same_ids(model: ModelProto, tokenizer: JsonObject, where: str) -> None:
     """Raise ModelFileError if tokenizer.json, the file that transformers reads, gives a token another id."""
-    part = tokenizer.part("model")
+    part = tokenizer.child("model")
     vocab = part.entries.get("vocab") if part else None
     if not isinstance(vocab, dict):
         return
@@ -60,7 +60,7 @@ def check_same_ids(model: ModelProto, tokenizer: JsonObject, where: str) -> None
 def _listed(tokenizer: JsonObject | None) -> dict[int, VocabToken]:
     """The added tokens of tokenizer.json by id."""
     pieces = {}
-    for entry in tokenizer.parts("added_tokens") if tokenizer else ():
+    for entry in tokenizer.children("added_tokens") if tokenizer else ():
         i, text = entry.required("id", int), entry.text("content")
         if i < 0 or not text:
             entry.fail("id", "is no id of a token with a text")

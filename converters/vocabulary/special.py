@@ -58,7 +58,7 @@ def special_tokens(
 
 def _by_text(tokenizer: JsonObject, tokens: Mapping[str, Any], roles: list[str]) -> dict[str, int]:
     ids: dict[str, int] = {}
-    for entry in tokenizer.parts("added_tokens"):
+    for entry in tokenizer.children("added_tokens"):
         ids.setdefault(entry.text("content") or "", entry.required("id", int))
     return {role: ids[text] for role in roles if (text := content(tokens.get(role))) in ids}
 

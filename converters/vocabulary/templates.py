@@ -35,7 +35,7 @@ def _named(document: JsonObject) -> dict[str, str]:
     if not isinstance(document.entries.get("chat_template"), list):
         text = document.text("chat_template")
         return {} if text is None else {"default": text}
-    choices = ((entry.text("name"), entry.text("template")) for entry in document.parts("chat_template"))
+    choices = ((entry.text("name"), entry.text("template")) for entry in document.children("chat_template"))
     return {name: text for name, text in choices if name and text is not None}
 
 

@@ -41,17 +41,17 @@ def looks_special(text: str) -> bool:
     return text in _LIKE_SPECIAL or any(text.startswith(a) and text.endswith(b) for a, b in _LIKE_SPECIAL_ENDS)
 
 
-def token_arrays(pieces: Mapping[int, VocabToken], size: int, where: str, *, scored: bool) -> dict[str, MetadataValue]:
+def token_arrays(tokens: Mapping[int, VocabToken], size: int, where: str, *, scored: bool) -> dict[str, MetadataValue]:
     """The arrays for `size` tokens; an id without a token gets an unused `[PAD…]`.
 
     Raises ModelFileError if a token's id is `size` or more, or if `size` is larger than in any model.
     """
     if size > _MOST_TOKENS:
         raise ModelFileError(f"{where}: a vocabulary of {size} tokens is beyond reason; get the checkpoint again")
-    if pieces and max(pieces) >= size:
+    if tokens and max(tokens) >= size:
         text = "config.json's vocab_size leaves no room for it; the two files belong to different models"
-        raise ModelFileError(f"{where}: it has a token {max(pieces)}, but {size} tokens are wanted: {text}")
-    rows = [pieces.get(i) or VocabToken(f"[PAD{i}]", UNUSED, UNUSED_SCORE) for i in range(size)]
+        raise ModelFileError(f"{where}: it has a token {max(tokens)}, but {size} tokens are wanted: {text}")
+    rows = [tokens.get(i) or VocabToken(f"[PAD{i}]", UNUSED, UNUSED_SCORE) for i in range(size)]
     made = {"tokenizer.ggml.tokens": MetadataValue("str", [row.text for row in rows])}
     if scored:
         made["tokenizer.ggml.scores"] = MetadataValue("f32", [row.score for row in rows])

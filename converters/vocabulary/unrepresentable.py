@@ -35,14 +35,14 @@ def _of_json(tokenizer: JsonObject | None, composes: bool) -> Iterator[str]:
     for kind in (step.text("type") for step in steps(tokenizer, "normalizer", "normalizers")):
         if kind in _FORMS and not (kind == "NFC" and composes):
             yield f"normalizes text to Unicode {kind}, such as é written as one character"
-    cuts = steps(tokenizer, "pre_tokenizer", "pretokenizers")
-    if any(step.entries.get("prepend_scheme") == "first" for step in cuts):
+    pre_tokenizers = steps(tokenizer, "pre_tokenizer", "pretokenizers")
+    if any(step.entries.get("prepend_scheme") == "first" for step in pre_tokenizers):
         yield "puts a space before the first text only, not after each control token (prepend_scheme: first)"
 
 
 def _of_added(tokenizer: JsonObject | None, settings: JsonObject | None) -> Iterator[str]:
     """Added tokens that match depending on the text beside them."""
-    entries = list(tokenizer.parts("added_tokens")) if tokenizer else []
+    entries = list(tokenizer.children("added_tokens")) if tokenizer else []
     entries += [entry for _, entry in decoder_entries(settings)] if settings else []
     for option in _BESIDE:
         texts = dict.fromkeys(entry.text("content") or "" for entry in entries if entry.entries.get(option) is True)
