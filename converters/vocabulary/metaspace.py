@@ -50,13 +50,10 @@ def space_prefix(tokenizer: JsonObject) -> bool:
     pre_tokenizers = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
     if not pre_tokenizers and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
         return bool(normalizers[0] == _PREPEND)
-    if (
-        not normalizers
-        and len(pre_tokenizers) == 1
-        and (pre_tokenizers[0].get("type"), pre_tokenizers[0].get("replacement")) == ("Metaspace", SPACE)
-    ):
-        older = "always" if pre_tokenizers[0].get("add_prefix_space", True) else "never"
-        return bool(pre_tokenizers[0].get("prepend_scheme", older) != "never")
+    step = pre_tokenizers[0] if len(pre_tokenizers) == 1 and not normalizers else {}
+    if (step.get("type"), step.get("replacement")) == ("Metaspace", SPACE):
+        older = "always" if step.get("add_prefix_space", True) else "never"
+        return bool(step.get("prepend_scheme", older) != "never")
     raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(pre_tokenizers)}")
 
 
