@@ -22,26 +22,26 @@ class Editor(TextArea):
         Binding("alt+d", "delete_word_right", show=False),
     ]
 
-    def __init__(self, take_long: Callable[[str], None]) -> None:
-        """`take_long` is called with a pasted text too long to be shown, before keys that follow it are handled."""
+    def __init__(self, attach_long: Callable[[str], None]) -> None:
+        """`attach_long` is called with a pasted text too long to be shown, before keys that follow it are handled."""
         super().__init__(highlight_cursor_line=False)
-        self._take_long = take_long
+        self._attach_long = attach_long
         self.menu_open = False
         self.before_binding: Callable[[], None] = lambda: None
-        self.after_put: Callable[[], None] = lambda: None
+        self.after_set_text: Callable[[], None] = lambda: None
 
     @property
     def cursor(self) -> int:
         """The number of characters before the cursor."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
-    def put(self, text: str, *, at_end: bool = True) -> None:
+    def set_text(self, text: str, *, at_end: bool = True) -> None:
         """Replace the text and clear the undo history. The cursor goes to the end, or to that of the first line."""
         self.load_text(text)
         self.move_cursor(self.document.end if at_end else (0, len(self.document[0])))
-        self.after_put()
+        self.after_set_text()
 
-    def put_here(self, text: str, instead_of: int = 0) -> None:
+    def insert_text(self, text: str, instead_of: int = 0) -> None:
         """Insert a text in place of the selection, or of the `instead_of` characters before the cursor."""
         selection = self.selection
         if instead_of:
@@ -71,7 +71,7 @@ class Editor(TextArea):
         """Insert joining characters, which Textual ignores, and run bindings of the input box at once."""
         character = event.character or ""
         if len(character) == 1 and unicodedata.category(character) == "Cf":
-            self.put_here(character)
+            self.insert_text(character)
         elif event.is_printable or not await self._run_binding(event.key):
             return
         event.stop()
@@ -102,6 +102,6 @@ class Editor(TextArea):
     def _insert(self, pasted: str) -> None:
         text = harmless(pasted)
         if is_long(text):
-            self._take_long(text)
+            self._attach_long(text)
         elif text:
-            self.put_here(text)
+            self.insert_text(text)

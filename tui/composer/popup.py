@@ -68,7 +68,7 @@ class Popup(OptionList, can_focus=False):
 
     def take(self, completion: CompletionItem, after: str = "") -> None:
         """Insert a completion, followed by `after`."""
-        self._editor.put_here(completion.text + after, len(self._word))
+        self._editor.insert_text(completion.text + after, len(self._word))
         self.look_up()
 
     def _show(self, completions: Sequence[CompletionItem], selected: int | None) -> None:
