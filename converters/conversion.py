@@ -1,4 +1,4 @@
-"""A conversion, completely checked and ready to run: what is read, what it becomes, and where it goes."""
+"""A checked conversion, ready to run: source tensors, their new types, and the target file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from edgellm.options.checks import integer
 from edgellm.system.machine import default_threads
 
 _MOST_COLUMNS = 1 << 18
-"""Weights of a row at most: tensors are cut into rows, and each thread has a whole one in memory."""
+"""Largest number of weights in a row: each thread holds at least one row in memory."""
 
 _MOST_THREADS = 512
 _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
@@ -30,7 +30,7 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 
 @dataclass(frozen=True)
 class Conversion:
-    """Made by `converters.prepare_convert` and `converters.prepare_quantize`."""
+    """Created by `converters.prepare_convert` and `converters.prepare_quantize`. `read` are the source files."""
 
     target: Path
     layout: GGUFLayout = field(repr=False)
@@ -38,9 +38,9 @@ class Conversion:
     threads: int
     read: FileStamps = field(repr=False)
 
-    def plan(self, compiling: Progress | None = None) -> ConversionPlan:
-        """What `run` would do. Nothing is written, and no weight read; the encoders are tried on noise."""
-        converter = RowConverter(self.tensors, compiling)
+    def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
+        """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
+        converter = RowConverter(self.tensors, compile_progress)
         tensors = tensor_reports(self.tensors, [None] * len(self.tensors))
         memory, seconds = (
             estimate_memory(self.tensors, self.threads),
@@ -48,13 +48,13 @@ class Conversion:
         )
         return ConversionPlan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
 
-    def run(self, progress: Progress | None = None, compiling: Progress | None = None) -> Report:
-        """Write the file, which appears under its name whole or not at all.
+    def run(self, progress: Progress | None = None, compile_progress: Progress | None = None) -> Report:
+        """Write the target file, which appears only when it is complete.
 
-        `progress` is called with weights, `compiling` with kernels while they are compiled for the first time.
-        Raises EdgeLLMError for what cannot be read, encoded or written.
+        `progress` is called with (weights written, all weights), `compile_progress` with (kernels compiled, all).
+        Raises EdgeLLMError when a source cannot be read, a weight cannot be encoded, or the file cannot be written.
         """
-        converter = RowConverter(self.tensors, compiling)
+        converter = RowConverter(self.tensors, compile_progress)
         since = monotonic()
         with atomic_output(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
@@ -71,21 +71,21 @@ def prepare(
     *,
     target: Path,
     read: Sequence[Path],
-    runs: str | None,
+    source_name: str | None,
     threads: int | None,
 ) -> Conversion:
-    """A job that writes `tensors` with `pairs` as its metadata to `target`; `read` are the files it reads meanwhile.
+    """A conversion that writes `tensors` with the metadata `pairs` to `target`; `read` are the files it reads.
 
-    `runs` names what the file is made of, where edgellm must be able to open the new one.
+    Unless `source_name` is None, edgellm must be able to open the new file; errors then name that source.
 
-    Raises OptionError for a number of threads that is none, UnsupportedModelError for a row that is too long,
-    ModelFileError for a file that edgellm would not open, and EdgeLLMError where the disk has no room.
+    Raises OptionError for an invalid number of threads, UnsupportedModelError for a row that is too long,
+    ModelFileError if edgellm could not open the new file, EdgeLLMError if the disk has too little space.
     """
     _check_rows(tensors)
     layout = layout_file(with_file_type(pairs, mix), tensors)
     check_disk_space(target, layout.nbytes)
-    if runs is not None:
-        check_loadable(layout, tensors, target, runs)
+    if source_name is not None:
+        check_loadable(layout, tensors, target, source_name)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
     return Conversion(target, layout, tensors, count, FileStamps(read))
 
@@ -105,7 +105,7 @@ def _check_rows(tensors: Sequence[PlannedTensor]) -> None:
 
 
 def with_file_type(pairs: EncodedMetadata, mix: str) -> dict[str, bytes]:
-    """Metadata that says which recipe the file is made by, where it has such keys or else at its end."""
+    """`pairs` with `general.file_type` and `general.quantization_version`, replaced in place or appended."""
     return {
         **pairs,
         "general.file_type": encode_value(MetadataValue("u32", QUANT_MIXES[mix].file_type)),

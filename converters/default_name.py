@@ -12,10 +12,10 @@ _TYPE = re.compile(f"[-_.]({_TYPES})$", re.IGNORECASE)
 
 
 def file_name(model: str, mix: str) -> str:
-    """`MODEL-TYPE.gguf`; `model` may be empty. The type that ends the name of another file gives way."""
+    """`MODEL-TYPE.gguf`; a type at the end of `model`, which may be empty, is replaced."""
     return f"{_TYPE.sub('', _PART.sub('', model)) or 'model'}-{mix}.gguf"
 
 
 def model_name_of_file(path: Path, asked: str) -> str:
-    """What the model in a GGUF file is called: as the file, or as it was asked for where that has another suffix."""
+    """The name of the model in a GGUF file: the file's stem, or the name it was asked by if the suffix differs."""
     return path.stem if path.suffix.lower() == ".gguf" else asked.rpartition("/")[2].replace(":", "-")

@@ -1,4 +1,4 @@
-"""What a conversion will take, before it is done."""
+"""Estimates of a conversion's memory and time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ _COLUMNS = 1 << 12
 
 
 def estimate_memory(tensors: Sequence[PlannedTensor], threads: int) -> int:
-    """Bytes: what this process has now, and for each thread a chunk as it is read, as float32, and as it is written."""
+    """Bytes: this process now, and for each thread one chunk as read, as float32 and as written."""
     chunk = max((max(CHUNK_WEIGHTS, tensor.source.columns) for tensor in tensors), default=0)
     return int(psutil.Process().memory_info().rss) + threads * chunk * 3 * 4
 
 
 def estimate_seconds(converter: RowConverter, tensors: Sequence[PlannedTensor], threads: int) -> float:
-    """Seconds to encode all tensors, from a chunk of noise for each type; reading and writing go on meanwhile."""
+    """Seconds to encode all tensors, measured on a chunk of noise per type; reading and writing overlap with it."""
     weights: Counter[str] = Counter()
     encoded = [tensor for tensor in tensors if not is_copied(tensor)]
     example = {tensor.type.name: tensor for tensor in encoded}
@@ -31,7 +31,7 @@ def estimate_seconds(converter: RowConverter, tensors: Sequence[PlannedTensor], 
 
 
 def _seconds_per_weight(converter: RowConverter, tensor: PlannedTensor) -> float:
-    """The better of two trials: the first one finds nothing in the cache."""
+    """The better of two trials: the first one runs with cold caches."""
     noise = np.random.default_rng(0).standard_normal((CHUNK_WEIGHTS // _COLUMNS, _COLUMNS), np.float32)
     tries = []
     for _ in range(2):

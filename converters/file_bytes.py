@@ -1,4 +1,4 @@
-"""Bytes of large files, read without keeping any: what makes conversion need little memory."""
+"""Reading parts of large files without keeping them, so that a conversion needs little memory."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from edgellm.fmt import printable
 
 
 def read_bytes(path: Path, offset: int, nbytes: int) -> NDArray[np.uint8]:
-    """Bytes offset … offset + nbytes - 1 of a file, in an array of their own. Any thread may call it.
+    """Bytes offset … offset + nbytes - 1 of a file, in a new array. Thread-safe. Raises ModelFileError.
 
-    Read, not mapped: pages of a map count as memory of the process, and where a disk fails or another program cuts
-    the file short, reading tells at once. Of pieces as small as a core's cache, reading costs 0.16 s/GB of what the
-    system has in memory, and a map 0.09. Raises ModelFileError.
+    The file is read, not mapped: mapped pages count as memory of the process, and a failing disk or a truncated file
+    ends a process that touches a map, while reading raises an error. In chunks as small as a core's cache, from the
+    page cache, reading takes 0.16 s/GB and a map 0.09.
     """
     data = np.empty(nbytes, np.uint8)
     name = printable(str(path), 400)

@@ -1,4 +1,4 @@
-"""Files that are read for minutes: are they, at the end, still those that were checked at the beginning?"""
+"""Detecting that source files change during a conversion."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,13 +8,13 @@ from edgellm.fmt import printable
 
 
 class FileStamps:
-    """Some files as they are now. A weight file that is replaced meanwhile would be mixed with what took its place."""
+    """Identity, size and modification time of files, taken on construction. A conversion reads them for minutes."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
 
     def check(self) -> None:
-        """Raise ModelFileError if one was changed or replaced since."""
+        """Raise ModelFileError if a file was changed or replaced since."""
         for path, state in self._states.items():
             if _state(path) != state:
                 name = printable(str(path), 400)

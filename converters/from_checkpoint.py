@@ -58,16 +58,16 @@ def convert(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report | ConversionPlan:
-    """Write the checkpoint `source` to the GGUF file `out` by the recipe `type`, as `edgellm convert` does.
+    """Convert the checkpoint `source` to the GGUF file `out` with the quantization mix `type`, as `edgellm convert`.
 
-    `source` is a folder, or ORG/NAME on Hugging Face, which is fetched first and kept. `tensor_types` are exceptions
-    such as "ffn_down=Q6_K"; `force` replaces a file that is there; with `dry_run` nothing is written, and the plan is
-    given; `progress` is called with (weights done, all weights).
+    `source` is a folder, or ORG/NAME on Hugging Face, which is downloaded first and kept. `tensor_types` are
+    exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file; `dry_run` writes nothing and returns the
+    plan; `progress` is called with (weights written, all weights).
 
     Raises:
-        OptionError: an option has an impossible value.
-        ModelFileError: `source` is no whole checkpoint, contradicts itself, or has NaN or Inf.
-        UnsupportedModelError: this version cannot convert such a model.
+        OptionError: an option has an invalid value.
+        ModelFileError: `source` is an incomplete or inconsistent checkpoint, or has NaN or Inf.
+        UnsupportedModelError: this version cannot convert the model.
         EdgeLLMError: `out` cannot be written.
     """
     folder, replace = local_folder(source), force or dry_run
@@ -84,10 +84,10 @@ def prepare_convert(
     force: bool = False,
     threads: int | None = None,
 ) -> Conversion:
-    """Check everything that `convert` needs, and read no weight; arguments and errors are those of `convert`."""
+    """Check everything that `convert` needs, reading no weights; arguments and errors are those of `convert`."""
     mix, overrides = mix_name(type), [parse_override(given) for given in tensor_types]
     checkpoint = Checkpoint.open(_folder(source))
-    # GGUF files may lie beside the checkpoint's own, and be replaced.
+    # GGUF files in the checkpoint's folder may be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
     target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
@@ -96,7 +96,7 @@ def prepare_convert(
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     name = printable(str(checkpoint.path), 400)
-    return prepare(pairs, tensors, mix, target=target, read=checkpoint.weights, runs=name, threads=threads)
+    return prepare(pairs, tensors, mix, target=target, read=checkpoint.weights, source_name=name, threads=threads)
 
 
 def _folder(source: str | os.PathLike[str]) -> Path:

@@ -30,16 +30,16 @@ def quantize(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write the GGUF file `source`, all its parts, to the one file `out` by the recipe `type`; metadata is kept.
+    """Write the GGUF file `source`, with all its parts, to the file `out` with the quantization mix `type`.
 
-    `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces a file that is there; `requantize` allows
-    quantized tensors to be quantized again, with a warning. Another tells that a file has all its types already,
-    unless it is one of several parts. `progress` is called with (weights done, all weights).
+    Metadata is kept. `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file;
+    `requantize` allows quantized tensors to be quantized again, with a warning. A file in one part whose tensors all
+    have the requested types already causes a warning, too. `progress` is called with (weights written, all weights).
 
     Raises:
-        OptionError: an option has an impossible value.
-        ModelFileError: `source` is no whole GGUF file, or has NaN or Inf.
-        UnsupportedModelError: this version cannot quantize this model, or should not.
+        OptionError: an option has an invalid value.
+        ModelFileError: `source` is an incomplete GGUF file, or has NaN or Inf.
+        UnsupportedModelError: this version cannot quantize the model, or `requantize` is missing.
         EdgeLLMError: `out` cannot be written.
     """
     conversion = prepare_quantize(
@@ -58,7 +58,7 @@ def prepare_quantize(
     requantize: bool = False,
     threads: int | None = None,
 ) -> Conversion:
-    """Check everything that `quantize` needs, and read no weight; arguments and errors are those of `quantize`."""
+    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
     mix, overrides = mix_name(type), [parse_override(given) for given in tensor_types]
     sigbus.install()
     with GGUFFile.open(Path(source)) as file:
@@ -69,12 +69,12 @@ def prepare_quantize(
         _check_floats(file, tensors, requantize)
         _warn_if_unchanged(file, tensors)
         pairs, read = raw_pairs(file.path), file.paths
-        runs = printable(str(file.path), 400) if is_loadable(file) else None
-    return prepare(pairs, tensors, mix, target=target, read=read, runs=runs, threads=threads)
+        source_name = printable(str(file.path), 400) if is_loadable(file) else None
+    return prepare(pairs, tensors, mix, target=target, read=read, source_name=source_name, threads=threads)
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
-    """What was quantized once has lost what the new type could keep: only on request, and with a warning."""
+    """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
     again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
     if not again:
         return
@@ -87,7 +87,7 @@ def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: 
 
 
 def _warn_if_unchanged(file: GGUFFile, tensors: Sequence[PlannedTensor]) -> None:
-    """Warn where nothing changes but the name; parts that become one were given for that."""
+    """Warn if the new file would hold the same weights; joining several parts is a reason to write it."""
     if len(file.paths) == 1 and all(t.source.type == t.type.name for t in tensors):
         same = "every tensor has the type asked for already; the new file holds the same weights"
         warnings.warn(f"{printable(str(file.path), 400)}: {same}", EdgeLLMWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""A GGUF file as what is converted: its tensors as sources, its metadata bit for bit."""
+"""A GGUF file as the source of a conversion: its tensors, and its metadata bit for bit."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ _OF_ONE_PART = {"split.no", "split.count", "split.tensors.count"}
 
 
 def gguf_sources(file: GGUFFile) -> list[Source]:
-    """The tensors of a file, all its parts included, in its order."""
+    """The tensors of a file and all its parts, in the order of the file."""
     return [Source(tensor.name, tensor.shape, tensor.type.name, _rows_of(tensor)) for tensor in file.tensors.values()]
 
 
@@ -31,7 +31,7 @@ def _rows_of(tensor: Tensor) -> RowReader:
 
 
 def raw_pairs(path: Path) -> dict[str, bytes]:
-    """Each key of a file that opens, with the kind and value as they lie in it; not those that split it in parts.
+    """The encoded type and value of each metadata key; the keys that describe the split into parts are left out.
 
     Raises ModelFileError.
     """

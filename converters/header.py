@@ -1,4 +1,4 @@
-"""The header of a GGUF file: metadata and tensor table, and where each tensor's bytes go.
+"""The header of a GGUF file (metadata and tensor table), and the offset of each tensor.
 
 Layout of version 3 (ggml/docs/gguf.md), all integers little-endian:
 
@@ -9,7 +9,7 @@ Layout of version 3 (ggml/docs/gguf.md), all integers little-endian:
 
 A string is its length as u64 and its bytes; an array is its items' kind u32, their number u64, and the items.
 
-Written here, not by the `gguf` package: that one cannot keep the values of another file bit for bit.
+The `gguf` package cannot copy the metadata of another file bit for bit, so this module writes the header itself.
 """
 
 import struct
@@ -22,7 +22,7 @@ import numpy as np
 from converters.tensors import Metadata, MetadataValue, PlannedTensor
 
 EncodedMetadata = Mapping[str, bytes]
-"""Keys in the order in which they are written, each with its kind and value as they lie in the file."""
+"""Metadata in the order of the file: each key with the encoded bytes of its type and value."""
 
 _VERSION, _DEFAULT_ALIGNMENT = 3, 32
 _STRING, _ARRAY = 8, 9
@@ -39,7 +39,7 @@ _DTYPES = {
 
 
 class GGUFLayout(NamedTuple):
-    """A file before its weights: the header without its padding, each tensor's offset, the length of the file."""
+    """The header without padding, the byte offset of each tensor, and the length of the file in bytes."""
 
     header: bytes
     offsets: list[int]
@@ -47,12 +47,12 @@ class GGUFLayout(NamedTuple):
 
 
 def encode_pairs(metadata: Metadata) -> dict[str, bytes]:
-    """Metadata as it lies in the file. Raises KeyError for an unknown kind, OverflowError where a number is too big."""
+    """Encode metadata. Raises KeyError for an unknown kind, OverflowError for a number too large for its kind."""
     return {key: encode_value(value) for key, value in metadata.items()}
 
 
 def encode_value(value: MetadataValue) -> bytes:
-    """The kind of a value, and the value; lists, tuples and numpy arrays are arrays of the kind."""
+    """The type and the value as bytes; lists, tuples and numpy arrays become arrays of the kind."""
     number = _KINDS[value.kind]
     if not isinstance(value.value, list | tuple | np.ndarray):
         return struct.pack("<I", number) + _items(value.kind, [value.value])
@@ -72,7 +72,7 @@ def _string(text: str | bytes) -> bytes:
 
 
 def layout_file(pairs: EncodedMetadata, tensors: Sequence[PlannedTensor]) -> GGUFLayout:
-    """Where everything goes, the tensors in the order given, at the alignment that the metadata asks for."""
+    """Lay out header and tensors, in the given order, at the alignment that the metadata sets."""
     alignment = _alignment(pairs)
     spans = [_padded(tensor.nbytes, alignment) for tensor in tensors]
     starts = [0, *accumulate(spans)][:-1]

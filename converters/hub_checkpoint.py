@@ -1,4 +1,4 @@
-"""Checkpoints that lie on a hub."""
+"""Checkpoints on a hub."""
 
 import os
 
@@ -7,16 +7,16 @@ from edgellm.hub.reference import parse_reference
 
 
 def hub_repository(source: str | os.PathLike[str]) -> str | None:
-    """The repository, ORG/NAME, that is meant by `source`; None if that is no such name, or is here."""
+    """The repository ORG/NAME that `source` names; None for other names and for an existing path."""
     meant = parse_reference(source) if isinstance(source, str) else None
     return None if meant is None or meant.selector or os.path.lexists(source) else meant.repository
 
 
 def local_folder(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The folder of a checkpoint, fetched without a word if it is meant by its repository. Raises EdgeLLMError."""
+    """The folder of a checkpoint; a repository is downloaded silently. Raises EdgeLLMError."""
     repository = hub_repository(source)
     if repository is None:
         return source
-    from edgellm.hub import DownloadObserver, fetch_checkpoint  # brings the hub's client
+    from edgellm.hub import DownloadObserver, fetch_checkpoint  # imports the HTTP client
 
     return fetch_checkpoint(repository, DownloadObserver(), required_files)

@@ -1,4 +1,4 @@
-"""Whether edgellm opens a file that is about to be written, by the very checks with which it will open it."""
+"""Checking that edgellm can open the new file, by the same checks as when it opens it."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _ADVICE = re.compile(r"; get another conversion.*")
 
 
 def is_loadable(file: GGUFFile) -> bool:
-    """Whether edgellm computes a file. It quantizes others, too, for llama.cpp."""
+    """Whether edgellm can run the model in a file. Other files can be quantized, too, for use with llama.cpp."""
     try:
         describe(file)
         Tokenizer(file)
@@ -28,7 +28,7 @@ def is_loadable(file: GGUFFile) -> bool:
 
 
 def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> None:
-    """Raise ModelFileError or UnsupportedModelError, about `source`, for what edgellm would refuse to open."""
+    """Raise ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the new file."""
     known = {t.source.name: t.source.rows(0, t.source.row_count).reshape(-1) for t in tensors if _is_known(t)}
     try:
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:

@@ -1,8 +1,8 @@
-"""The file that a conversion writes: it appears under its name whole, or not at all.
+"""Atomic output: the target file appears complete or not at all.
 
-All is written to `.NAME.edgellm-part` beside the target, which takes the target's name once it is on the disk. Who
-writes it holds a lock on it, which ends with the process: what a killed run left is taken over by the next one, and
-what belongs to a run that is still going is left alone.
+The data goes to `.NAME.edgellm-part` beside the target, which is renamed once it is synced to the disk. The writer
+holds a lock on it, which ends with its process: the next run reuses the file of a killed run, and raises an error if
+another process is writing it.
 """
 
 import os
@@ -22,7 +22,7 @@ else:
 
 
 class OutputFile:
-    """A file being written, by any thread, at any offset. Its methods raise EdgeLLMError, on a full disk for one."""
+    """A file that any thread may write, at any offset. Methods raise EdgeLLMError, for example on a full disk."""
 
     def __init__(self, handle: int, target: Path) -> None:
         self._handle, self._target = handle, target
@@ -36,7 +36,7 @@ class OutputFile:
                 data, offset = data[written:], offset + written
 
     def sync(self) -> None:
-        """Wait until the disk has all that was written. Meanwhile other threads can go on writing."""
+        """Wait until everything written is on the disk. Other threads can go on writing meanwhile."""
         with wrap_os_errors(self._target):
             os.fsync(self._handle)
 
@@ -49,15 +49,15 @@ class OutputFile:
 
 
 def temporary_path(target: Path) -> Path:
-    """The file beside `target` that is written first."""
+    """The temporary file beside `target`."""
     return target.with_name(f".{target.name}.edgellm-part")
 
 
 @contextmanager
 def atomic_output(target: Path, nbytes: int) -> Iterator[OutputFile]:
-    """A new file of `nbytes` bytes, which takes `target`'s place at the end of the block; on any error it is removed.
+    """A new file of `nbytes` bytes, which replaces `target` at the end of the block; an exception removes it.
 
-    Raises EdgeLLMError where it cannot be written, or another process is writing it.
+    Raises EdgeLLMError if the file cannot be written, or another process is writing it.
     """
     temporary = temporary_path(target)
     with wrap_os_errors(target):
@@ -73,7 +73,7 @@ def atomic_output(target: Path, nbytes: int) -> Iterator[OutputFile]:
 
 
 def _keep(handle: int, temporary: Path, target: Path) -> None:
-    """Give the file its name once the disk has it, still locked, so that nobody takes it over before."""
+    """Sync the file and give it the target's name while it is still locked, so that no other process reuses it."""
     os.fsync(handle)
     if sys.platform == "win32":
         os.close(handle)  # Windows renames no open file
@@ -82,8 +82,8 @@ def _keep(handle: int, temporary: Path, target: Path) -> None:
 
 
 def _discard(handle: int, temporary: Path) -> None:
-    """Close the file, and remove it unless it has the target's name by now."""
-    if sys.platform == "win32":  # which removes no open file: not this one, nor another run's
+    """Close the file, and remove it unless it was renamed to the target."""
+    if sys.platform == "win32":  # Windows removes no open file, so the file of another run is safe
         with suppress(OSError):
             os.close(handle)
         with suppress(OSError):
@@ -97,7 +97,7 @@ def _discard(handle: int, temporary: Path) -> None:
 
 
 def _open_locked(temporary: Path, target: Path) -> int:
-    """The temporary file: empty, and ours alone."""
+    """Open the temporary file, empty and locked."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     while True:
         handle = os.open(temporary, flags, 0o666)
@@ -108,11 +108,11 @@ def _open_locked(temporary: Path, target: Path) -> int:
         if _is_at(temporary, handle):
             os.ftruncate(handle, 0)
             return handle
-        os.close(handle)  # while we waited, its owner gave it the target's name, or removed it
+        os.close(handle)  # its owner renamed or removed it before we got the lock
 
 
 def _lock(handle: int) -> bool:
-    """Whether this process may write the file; the lock ends when the file is closed, or the process killed."""
+    """Try to lock the file; return whether it worked. The lock ends when the file is closed or the process ends."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -120,13 +120,13 @@ def _lock(handle: int) -> bool:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError:  # a file system without locks: then nobody has one
+    except OSError:  # a file system without locks: no other process holds one either
         pass
     return True
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """Whether the open file still has that name."""
+    """Whether `path` is still the open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(handle))
     except OSError:
@@ -134,11 +134,11 @@ def _is_at(path: Path, handle: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk, too, where the system can."""
+    """Sync the folder, so that the new name is on the disk, where the system supports it."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:
-            with suppress(OSError):  # some file systems of networks have no such thing
+            with suppress(OSError):  # some network file systems cannot
                 os.fsync(handle)
         finally:
             os.close(handle)
@@ -146,7 +146,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def wrap_os_errors(target: Path) -> Iterator[None]:
-    """Turn an error of the system into one that names the file and says what to do."""
+    """Turn OSError into an EdgeLLMError that names the file and says what to do."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a conversion will do, and what one has done."""
+"""The plan of a conversion, and its report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from converters.tensors import PlannedTensor
 
 
 class TensorReport(NamedTuple):
-    """A tensor: its shape as numpy has it, the types it had and has, and its bytes in the new file.
+    """A tensor in the new file: shape in numpy order, source and new type, weights, bytes.
 
-    `error` is the root mean square of the errors over that of the weights, None in a plan; `note` says why it does
-    not have the type that the recipe asks for.
+    `error` is the RMS error relative to the RMS of the weights, None in a plan; `note` gives the reason if the type
+    differs from the one in the quantization mix.
     """
 
     name: str
@@ -27,7 +27,7 @@ class TensorReport(NamedTuple):
 
 @dataclass(frozen=True)
 class ConversionSummary:
-    """A file that was written, or would be: `nbytes` are all of its bytes."""
+    """The file that was written, or would be: its path, its size in bytes, its tensors."""
 
     path: Path
     nbytes: int
@@ -35,23 +35,23 @@ class ConversionSummary:
 
     @property
     def weights(self) -> int:
-        """Weights of all tensors."""
+        """Number of weights in all tensors."""
         return sum(tensor.weights for tensor in self.tensors)
 
     @property
     def bits_per_weight(self) -> float:
-        """Of the tensors' bytes; the metadata does not count."""
+        """Bits per weight over all tensors, without metadata."""
         return 8 * sum(tensor.nbytes for tensor in self.tensors) / max(1, self.weights)
 
     @property
     def notes(self) -> list[TensorReport]:
-        """Tensors that did not get what the recipe asks for."""
+        """Tensors whose type differs from the one in the quantization mix."""
         return [tensor for tensor in self.tensors if tensor.note]
 
 
 @dataclass(frozen=True)
 class ConversionPlan(ConversionSummary):
-    """What a conversion would do: `memory` is the most bytes it takes, `seconds` what it computes for."""
+    """What a conversion would do: estimated peak memory in bytes, and seconds of computing with `threads`."""
 
     memory: int
     seconds: float
@@ -60,18 +60,18 @@ class ConversionPlan(ConversionSummary):
 
 @dataclass(frozen=True)
 class Report(ConversionSummary):
-    """What a conversion has done, in how many seconds."""
+    """What a conversion did; `seconds` is its duration."""
 
     seconds: float
 
     def worst(self, n: int) -> list[TensorReport]:
-        """The n tensors with the largest errors, the largest first; exact ones are left out."""
+        """The n tensors with the largest errors, largest first, without exact ones."""
         lossy = [tensor for tensor in self.tensors if tensor.error]
         return sorted(lossy, key=lambda tensor: tensor.error or 0.0, reverse=True)[:n]
 
 
 def tensor_reports(tensors: Sequence[PlannedTensor], errors: Sequence[float | None]) -> list[TensorReport]:
-    """Planned tensors as they are reported, with the relative error of each, or None."""
+    """A report for each tensor, with its relative error or None."""
     return [
         TensorReport(s.name, s.shape, s.type, t.type.name, s.row_count * s.columns, t.nbytes, t.note, error)
         for t, error in zip(tensors, errors, strict=True)

@@ -1,4 +1,4 @@
-"""Which files of a checkpoint a conversion reads, known before they are here."""
+"""Which files of a remote checkpoint a conversion reads, decided before they are downloaded."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ SMALL_FILES = frozenset(
         "tokenizer_config.json",
     }
 )
-"""What is read beside the weights, where it is there."""
+"""The files that are read besides the weights, if they exist."""
 
 _TEMPLATES = "additional_chat_templates"
 _TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model"})
@@ -33,11 +33,10 @@ _CONFIG = "config.json"
 
 
 def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
-    """The files that a conversion reads, out of the names of all, with `/` after folders; the weights come last.
+    """Select the files that a conversion reads from the paths `names`; the weights come last, [] if there are none.
 
-    `read` gives the content of a small file: shards are those that the index lists, whatever their names. None may be
-    there. Without weights the list is empty. Raises ModelFileError where it is not known which files hold the weights;
-    it and UnsupportedModelError for what would be refused when all had come.
+    `read` returns the content of a small file: the index lists the shards. Raises ModelFileError if the files with
+    the weights cannot be told, and ModelFileError or UnsupportedModelError for a checkpoint that `convert` refuses.
     """
     all_names = set(names)
     weights = weights_or_index(name for name in all_names if "/" not in name)
@@ -51,7 +50,7 @@ def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[s
 
 
 def _check(names: set[str], read: Callable[[str], bytes]) -> None:
-    """What can be known of a model before its weights are here: its tokenizer, its architecture, its types."""
+    """Check what needs no weights: the tokenizer, the architecture, the types."""
     if not _TOKENIZERS & names:
         raise ModelFileError("there is no tokenizer.json and no tokenizer.model; choose another repository")
     if _CONFIG in names:

@@ -1,4 +1,4 @@
-"""A chunk's bytes from the type they have to the type they get, through float32."""
+"""Conversion of rows from one type to another, through float32."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -18,12 +18,13 @@ from kquants.ggml import NAMED_TYPES
 
 
 class RowConverter:
-    """The kernels that some tensors need, compiled for this CPU; `compiling` is called meanwhile.
+    """Dequantizes and encodes rows with the kernels that `tensors` need, compiled for this CPU.
 
-    Raises UnsupportedModelError for a tensor that cannot be read, EdgeLLMError where kernels cannot be made.
+    `compile_progress` is called while they compile. Raises UnsupportedModelError for a tensor in a type that cannot be
+    dequantized, EdgeLLMError if the kernels cannot be compiled.
     """
 
-    def __init__(self, tensors: Sequence[PlannedTensor], compiling: jit.Progress | None) -> None:
+    def __init__(self, tensors: Sequence[PlannedTensor], compile_progress: jit.Progress | None) -> None:
         self._folder = cache_folder()
         changed = [tensor for tensor in tensors if not is_copied(tensor)]
         for source in (tensor.source for tensor in changed):
@@ -33,14 +34,14 @@ class RowConverter:
         names = {f"dequantize_{tensor.source.type.lower()}" for tensor in changed}
         names |= {kernel_of(tensor.type) for tensor in changed}
         try:
-            jit.load(names, self._folder, compiling)
+            jit.load(names, self._folder, compile_progress)
         except jit.KernelError as error:
-            raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
+            raise EdgeLLMError(f"the kernels for this CPU could not be compiled: {error}") from None
 
     def convert(self, tensor: PlannedTensor, first: int, data: NDArray[np.uint8]) -> Encoded:
-        """Rows of a tensor, uint8 [rows, row_bytes], of which `data` begins at row `first`.
+        """Convert `data`, uint8 [rows, row_bytes], which holds the rows of a tensor from row `first` on.
 
-        Raises ModelFileError for NaN, Inf and what is too large for the new type.
+        Raises ModelFileError for NaN, Inf, and weights too large for the new type.
         """
         if is_copied(tensor):
             _check_finite(tensor, first, data)
@@ -49,7 +50,7 @@ class RowConverter:
         return self.encode(tensor, first, weights.reshape(len(data), tensor.source.columns))
 
     def encode(self, tensor: PlannedTensor, first: int, weights: NDArray[np.float32]) -> Encoded:
-        """Rows of a tensor from row `first` on, float32 [rows, columns]; raises as `convert` does."""
+        """Encode `weights`, float32 [rows, columns], the rows of a tensor from row `first` on; raises as `convert`."""
         try:
             return encode(tensor.type, weights, self._folder)
         except NotEncodableError as error:
@@ -57,12 +58,12 @@ class RowConverter:
 
 
 def is_copied(tensor: PlannedTensor) -> bool:
-    """Whether the blocks of a tensor stay as they are."""
+    """Whether a tensor keeps its type, so that its bytes are copied."""
     return tensor.source.type == tensor.type.name
 
 
 def _check_finite(tensor: PlannedTensor, first: int, data: NDArray[np.uint8]) -> None:
-    """Refuse NaN and Inf in floats that are copied, as the encoders do; quantized blocks are not searched."""
+    """Refuse NaN and Inf in copied floats, as the encoders do; quantized blocks are not checked."""
     if tensor.type.name not in FLOAT_FORMATS:
         return
     unsigned, exponent = FLOATS[tensor.type.name]

@@ -1,7 +1,7 @@
-"""The one pass over the weights: read rows, encode them, write them where they belong.
+"""The single pass over the weights: read rows, convert them, write them at their offsets.
 
-Tensors are cut by rows into chunks so small that one stays in a core's cache from reading to writing. All threads
-take chunks from one list, in the order of the file: a large tensor keeps them all busy, and so do several small ones.
+Tensors are split by rows into chunks that stay in a core's cache from reading to writing. All threads take chunks
+from one iterator in the order of the file, so that large tensors and many small ones keep all of them busy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,17 +15,17 @@ from converters.tensors import PlannedTensor
 from converters.threads import parallel_for
 
 CHUNK_WEIGHTS = 1 << 17
-"""Weights of a chunk: 0.5 MB as float32, and with what it is read from and becomes just in a cache of 1 MB."""
+"""Weights in a chunk: 0.5 MB as float32; with its source and encoded bytes it just fits a cache of 1 MB."""
 
 _SYNC_BYTES = 64 << 20
-"""Bytes between two waits for the disk: so it works all the while, and the last wait is short."""
+"""Bytes written between two syncs, so that the disk is never idle and the last sync is short."""
 
 Progress = Callable[[int, int], None]
-"""Called with (done, of how many): weights, or kernels that are compiled."""
+"""Called with (done, total): weights written, or kernels compiled."""
 
 
 class Chunk(NamedTuple):
-    """Rows `first` … `last` - 1 of tensor `number`, which begins at byte `start` of the file."""
+    """Rows `first` … `last` - 1 of tensor `number`, whose data begins at byte `start` of the file."""
 
     number: int
     tensor: PlannedTensor
@@ -44,19 +44,19 @@ class _ChunkDone(NamedTuple):
 
 @dataclass
 class ErrorSums:
-    """What encoding did to a tensor: sums over its weights, of their squared errors and of their squares."""
+    """Sums over the weights of a tensor: `error` of squared errors, `squares` of squared weights."""
 
     error: float = 0.0
     squares: float = 0.0
 
     @property
     def relative(self) -> float:
-        """Root mean square of the errors over that of the weights."""
+        """RMS error relative to the RMS of the weights."""
         return sqrt(self.error / self.squares) if self.squares else 0.0
 
 
 def row_chunks(tensors: Sequence[PlannedTensor], offsets: Sequence[int]) -> Iterator[Chunk]:
-    """All rows of all tensors, in the order of the file."""
+    """The chunks of all tensors, in the order of the file."""
     for number, (tensor, start) in enumerate(zip(tensors, offsets, strict=True)):
         rows, step = tensor.source.row_count, max(1, CHUNK_WEIGHTS // tensor.source.columns)
         for first in range(0, rows, step):
@@ -64,7 +64,7 @@ def row_chunks(tensors: Sequence[PlannedTensor], offsets: Sequence[int]) -> Iter
 
 
 class WeightStream:
-    """A pass over tensors that begin at `offsets` of `output`; `progress` is called as they are written."""
+    """Converts tensors and writes them to `output`; `progress` is called after each chunk."""
 
     def __init__(self, converter: RowConverter, output: OutputFile, progress: Progress | None) -> None:
         self._converter, self._output, self._progress = converter, output, progress or (lambda done, total: None)
@@ -72,14 +72,17 @@ class WeightStream:
         self._weights = self._all_weights = self._unsynced = 0
 
     def run(self, tensors: Sequence[PlannedTensor], offsets: Sequence[int], threads: int) -> list[ErrorSums]:
-        """Convert all tensors; their losses. Raises EdgeLLMError for what cannot be read, encoded or written."""
+        """Convert all tensors, to be written at `offsets`; return the errors of each.
+
+        Raises EdgeLLMError when a source cannot be read, a weight cannot be encoded, or the file cannot be written.
+        """
         self._losses = [ErrorSums() for _ in tensors]
         self._all_weights = sum(t.source.row_count * t.source.columns for t in tensors)
         parallel_for(self._convert, row_chunks(tensors, offsets), threads, self._count)
         return self._losses
 
     def _convert(self, chunk: Chunk) -> _ChunkDone:
-        """In one of the threads."""
+        """Convert a chunk, in a worker thread."""
         source, kind = chunk.tensor.source, chunk.tensor.type
         encoded = self._converter.convert(chunk.tensor, chunk.first, source.rows(chunk.first, chunk.last))
         row_bytes = kind.row_bytes(source.columns)
@@ -88,7 +91,7 @@ class WeightStream:
         return _ChunkDone(chunk.number, weights, encoded.data.nbytes, encoded.error, encoded.squares)
 
     def _count(self, done: _ChunkDone) -> None:
-        """In the calling thread, which has nothing else to do but wait for the disk."""
+        """Add up the results, and sync now and then, in the calling thread."""
         loss = self._losses[done.number]
         loss.error += done.error
         loss.squares += done.squares

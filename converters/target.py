@@ -1,4 +1,4 @@
-"""Where the new file goes: everything about that place that can be checked before the first weight is read."""
+"""Checks of the target path and its disk, made before any weight is read."""
 
 import os
 import shutil
@@ -11,10 +11,10 @@ from edgellm.fmt import printable, size
 
 
 def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:
-    """The file to write, behind any symbolic link.
+    """The path of the file to write, symbolic links resolved.
 
-    `sources` are the files that are read, which it may not be. Raises OptionError without a name, and EdgeLLMError for
-    a place where no file can be written, or where one is already, unless `force` allows to replace it.
+    Raises OptionError for an empty name. Raises EdgeLLMError if no file can be written there, if it is one of the
+    `sources`, or if it exists and `force` is False.
     """
     if not os.fspath(given):
         raise OptionError("the new file has an empty name; give one")
@@ -30,7 +30,7 @@ def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, forc
 def _resolved(given: str | os.PathLike[str], name: str) -> Path:
     try:
         return Path(given).resolve()
-    except (RuntimeError, ValueError):  # a loop of links, a NUL
+    except (RuntimeError, ValueError):  # a loop of links, or a NUL character
         raise EdgeLLMError(f"{name}: is no path to a file; choose another name") from None
 
 
@@ -56,7 +56,7 @@ def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: boo
 
 
 def check_disk_space(target: Path, nbytes: int) -> None:
-    """Raise EdgeLLMError where the disk has not `nbytes` free; what a killed run left is as good as free."""
+    """Raise EdgeLLMError if the disk has less than `nbytes` free; the space of a killed run's file counts as free."""
     with wrap_os_errors(target):
         free = shutil.disk_usage(target.parent).free + _taken(temporary_path(target))
     if nbytes > free:
@@ -67,7 +67,7 @@ def check_disk_space(target: Path, nbytes: int) -> None:
 
 
 def _taken(path: Path) -> int:
-    """Bytes of the disk that a file takes: fewer than it is long, where it has not been written to."""
+    """Bytes that a file occupies on the disk; a sparse file occupies less than its length."""
     try:
         return 512 * getattr(path.lstat(), "st_blocks", 0)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a conversion is made of: tensors to read, and what each becomes in the GGUF file."""
+"""Tensors to read, the type each gets in the GGUF file, and metadata values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from kquants.ggml import GGMLType
 
 RowReader = Callable[[int, int], NDArray[np.uint8]]
-"""`rows(first, last)`: bytes uint8 [last - first, row_bytes] of rows first … last - 1. Any thread may call it.
+"""`rows(first, last)`: bytes uint8 [last - first, row_bytes] of rows first … last - 1. Thread-safe.
 
-Raises EdgeLLMError where they cannot be read.
+Raises EdgeLLMError if they cannot be read.
 """
 
 
@@ -21,8 +21,8 @@ Raises EdgeLLMError where they cannot be read.
 class Source:
     """A tensor to read.
 
-    `name` is its GGUF name; `shape` in numpy order, outermost first; `type` names the format of the bytes that
-    `rows` gives, one of `kquants.FORMATS`. All dimensions but the last count as rows.
+    `name` is its GGUF name; `shape` is in numpy order, outermost first; `type` names the format of the bytes that
+    `rows` returns, one of `kquants.FORMATS`. All dimensions but the last count as rows.
     """
 
     name: str
@@ -32,18 +32,18 @@ class Source:
 
     @property
     def columns(self) -> int:
-        """Weights of a row."""
+        """Weights in a row."""
         return self.shape[-1]
 
     @property
     def row_count(self) -> int:
-        """Rows, over all dimensions but the last."""
+        """Number of rows: the product of all dimensions but the last."""
         return prod(self.shape[:-1])
 
 
 @dataclass(frozen=True)
 class PlannedTensor:
-    """A tensor and the type it gets; `note` says why, where that is not what the recipe asks for."""
+    """A tensor and its new type; `note` gives the reason if that differs from the type in the quantization mix."""
 
     source: Source
     type: GGMLType

@@ -1,4 +1,4 @@
-"""Work shared by threads: each takes the next item when it is done with one."""
+"""Dynamic work sharing among threads: each takes the next item when it has finished one."""
 
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
@@ -16,10 +16,10 @@ class _Raised(NamedTuple):
 
 
 def parallel_for(do: Callable[[T], R], work: Iterable[T], threads: int, take: Callable[[R], None]) -> None:
-    """`do(item)` for each item in `threads` threads; `take(result)` here, in the order in which they are done.
+    """Call `do(item)` for each item in `threads` threads, and `take(result)` in this one, in order of completion.
 
-    The first exception of any thread, and KeyboardInterrupt, is raised once no thread works any more. Raises
-    EdgeLLMError where so many threads cannot be had.
+    The first exception of any thread, or KeyboardInterrupt, is raised after all threads have ended. Raises
+    EdgeLLMError if the system cannot start that many threads.
     """
     items, taking, stopped = iter(work), Lock(), Event()
     done: SimpleQueue[R | _Raised | None] = SimpleQueue()
@@ -32,7 +32,7 @@ def parallel_for(do: Callable[[T], R], work: Iterable[T], threads: int, take: Ca
         try:
             while (item := take_next()) is not None:
                 done.put(do(item))
-        except BaseException as error:  # whatever it is, it is raised in the calling thread
+        except BaseException as error:  # raised again in the calling thread
             stopped.set()
             done.put(_Raised(error))
         done.put(None)
@@ -51,7 +51,7 @@ def parallel_for(do: Callable[[T], R], work: Iterable[T], threads: int, take: Ca
 def _start(run: Callable[[], None], threads: int, started: list[Thread]) -> None:
     for number in range(threads):
         thread = Thread(target=run, name=f"converter-{number}", daemon=True)
-        started.append(thread)  # before it starts: it is waited for wherever an interrupt comes
+        started.append(thread)  # before it starts, so that an interrupt at any point still joins it
         try:
             thread.start()
         except RuntimeError as error:
@@ -59,7 +59,7 @@ def _start(run: Callable[[], None], threads: int, started: list[Thread]) -> None
 
 
 def _take_all(done: "SimpleQueue[R | _Raised | None]", threads: int, take: Callable[[R], None]) -> None:
-    """Results until all threads have ended."""
+    """Pass on results until all threads have ended."""
     while threads:
         result = done.get()
         if isinstance(result, _Raised):

@@ -43,7 +43,7 @@ class ChatApp(NoticingApp):
             "app.palette",
             "ctrl+p",
             "command_palette",
-            "PaletteCommands",
+            "Palette",
             "Everything one can do, found by typing",
             priority=True,
         ),

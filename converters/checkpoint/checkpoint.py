@@ -1,4 +1,4 @@
-"""A checkpoint folder, whole: its configuration, its tensors, its small files."""
+"""A checkpoint: its configuration, its tensors, its small files."""
 
 import os
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _MOST_TENSORS = 1 << 17
 
 
 class Checkpoint:
-    """A checkpoint as stored; `Checkpoint.open(folder)`.
+    """A checkpoint folder, opened by `Checkpoint.open(folder)`.
 
-    `config` is what config.json holds, `tensors` are by their Hugging Face names, `weights` the files they are in. The
-    scales of FP8 weights are not among the tensors: `source` gives those weights as float32. No file stays open, and
-    nothing of them in memory.
+    `config` is the content of config.json; `tensors` have their Hugging Face names as keys; `weights` are the files
+    that hold them. The scales of FP8 weights are not in `tensors`: `source` returns such weights as float32. No file
+    stays open, and no weights stay in memory.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Checkpoint:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read what a checkpoint's weights are; none of them is read.
+        """Read config.json and the headers of the weight files, no weights.
 
-        Raises ModelFileError for what is no folder, is incomplete or damaged, holds pickled or quantized weights,
-        an adapter, or GGUF files.
+        Raises ModelFileError if `folder` is no folder, is incomplete or damaged, or holds pickled or quantized
+        weights, an adapter, or GGUF files.
         """
         path = Path(folder)
         listed = weight_files(path)
@@ -60,10 +60,10 @@ class Checkpoint:
         return cls(path, config, stored, block)
 
     def source(self, name: str, as_name: str, permutation: rows.RowOrder | None = None) -> Source:
-        """The tensor `name` as a source called `as_name`; row i of it is row permutation[i] of the tensor.
+        """The tensor `name` as a source named `as_name`, whose row i is row permutation[i] of the tensor.
 
-        (Numbers take the place of rows in a vector.) FP8 is given as F32. Raises ModelFileError for a tensor that
-        is missing, empty, of no float type, or has not as many rows as the permutation.
+        In a vector, numbers are permuted. FP8 becomes F32. Raises ModelFileError for a tensor that is missing, empty,
+        or of no float type, and if the permutation has another length than the tensor has rows.
         """
         tensor = self._float_tensor(name)
         found = rows.stored(tensor)
@@ -88,20 +88,23 @@ class Checkpoint:
         return tensor
 
     def json(self, name: str) -> Any | None:
-        """The value in a JSON file of the folder, None if there is no such file. Raises ModelFileError."""
+        """The value of a JSON file in the folder, None if there is no such file. Raises ModelFileError."""
         return files.read_json(self.path, name)
 
     def text(self, name: str) -> str | None:
-        """A UTF-8 text of the folder, its line ends as "\\n"; None if there is no such file. Raises ModelFileError."""
+        """A UTF-8 text file in the folder, with "\\n" as line end; None if there is no such file.
+
+        Raises ModelFileError.
+        """
         return files.read_text(self.path, name)
 
     def bytes(self, name: str) -> bytes | None:
-        """A small file of the folder, None if there is none. Raises ModelFileError."""
+        """A small file in the folder, None if there is no such file. Raises ModelFileError."""
         return files.read(self.path, name)
 
 
 def _read(path: Path, listed: set[str] | None) -> dict[str, StoredTensor]:
-    """The tensors of a file, which are those that the index lists, no more and no less."""
+    """The tensors of a file. Raises ModelFileError if the index, given as `listed`, has other ones for it."""
     found = read_shard(path)
     check_names(path, found)
     for name in sorted(found.keys() ^ (found.keys() if listed is None else listed)):

@@ -1,4 +1,4 @@
-"""The small files of a checkpoint: found by plain names, of bounded size, and whole."""
+"""The small files of a checkpoint: plain names, bounded sizes, complete content."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from edgellm.fmt import printable, size
 from edgellm.system.text_input import decode_utf8
 
 LFS_POINTER = b"version https://git-lfs"
-# Twice the largest tokenizer.json published; read as JSON, it takes eight times as much memory.
+# Twice the largest tokenizer.json published. Parsed JSON takes eight times its size in memory.
 _MOST_BYTES = 1 << 26
-_DEEPEST = 100  # levels: a configuration has five, and Python's own functions end at some hundred
+_DEEPEST = 100  # levels of nesting: a configuration has five, and Python's own functions fail at some hundred
 _HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -23,16 +23,16 @@ def fail(path: Path, problem: str) -> NoReturn:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name stays in the folder it is looked up in, on every system.
+    """Whether a name stays inside its folder on every operating system.
 
-    What it names may be a link: the hub's cache is made of links to files outside of the folder.
+    It may name a link: the hub's cache consists of links to files outside of the folder.
     """
     parts = {PurePosixPath(name).name, PureWindowsPath(name).name}
     return parts == {name} and name not in ("", "..") and "\0" not in name
 
 
 def read(folder: Path, name: str) -> bytes | None:
-    """A whole file, None if there is none. Raises ModelFileError if it cannot be read or is no plain small file."""
+    """The content of a file, None if there is no such file. Raises ModelFileError if it is large or unreadable."""
     path = folder / name
     if not is_plain(name):
         fail(folder, f'names the file "{printable(name)}", which is outside of the folder; get another copy')
@@ -41,7 +41,7 @@ def read(folder: Path, name: str) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             fail(path, "is not a regular file; download it again")
         if status.st_size > _MOST_BYTES:
-            fail(path, f"has {size(status.st_size)}, too many for such a file; download it again")
+            fail(path, f"has {size(status.st_size)}, too large for this file; download it again")
         content = path.read_bytes()
     except FileNotFoundError:
         if path.is_symlink():
@@ -55,7 +55,10 @@ def read(folder: Path, name: str) -> bytes | None:
 
 
 def read_text(folder: Path, name: str) -> str | None:
-    """A file as text, its line ends as "\\n" and no byte order mark; None if there is none. Raises ModelFileError."""
+    """A file as text, with "\\n" as line end and without byte order mark; None if there is no such file.
+
+    Raises ModelFileError.
+    """
     content = read(folder, name)
     try:
         text = None if content is None else decode_utf8(content)
@@ -65,13 +68,13 @@ def read_text(folder: Path, name: str) -> str | None:
 
 
 def read_json(folder: Path, name: str) -> Any | None:
-    """A JSON file's value; None if there is no file. All its text can be encoded. Raises ModelFileError."""
+    """The value of a JSON file, whose strings are valid UTF-8; None if there is no such file. Raises ModelFileError."""
     content = read(folder, name)
     return None if content is None else parse_json(folder / name, content)
 
 
 def parse_json(path: Path, content: bytes) -> Any:
-    """The value that the content of a JSON file stands for. Raises ModelFileError about `path`."""
+    """Parse the content of the JSON file `path`. Raises ModelFileError."""
     try:
         value = json.loads(content)
         if _is_deep(value):
@@ -94,14 +97,14 @@ def _is_deep(value: Any) -> bool:
 
 
 def without_nulls(value: Any) -> Any:
-    """JSON without the keys whose value is null, at any depth: everywhere in a checkpoint null means absent."""
+    """JSON without keys whose value is null, at any depth: in a checkpoint, null means absent."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def read_object(folder: Path, name: str) -> dict[str, Any] | None:
-    """A JSON file that holds an object; None if there is no file. Raises ModelFileError."""
+    """The object in a JSON file; None if there is no such file. Raises ModelFileError."""
     value = read_json(folder, name)
     if value is not None and not isinstance(value, dict):
         fail(folder / name, "must hold a JSON object; download it again")

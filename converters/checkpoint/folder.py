@@ -1,4 +1,4 @@
-"""Which files of a folder hold the weights; what cannot be converted is refused with the way out."""
+"""Which files of a folder hold the weights. A folder that cannot be converted is refused with advice."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,9 +17,9 @@ _PICKLED = (
 
 
 def model_name(folder: Path) -> str:
-    """What a checkpoint is called by its folder; empty for one without a name.
+    """The name of a checkpoint, from its folder; may be empty.
 
-    In the hub's cache, models--ORG--NAME/snapshots/COMMIT, a folder is called by its commit.
+    In the hub's cache the folder is models--ORG--NAME/snapshots/COMMIT, and the name is NAME.
     """
     path = folder if folder.name not in ("", "..") else folder.resolve()
     if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
@@ -28,9 +28,9 @@ def model_name(folder: Path) -> str:
 
 
 def weight_files(folder: Path) -> Mapping[str, set[str] | None]:
-    """The files that hold the weights, each with the names the index gives it; None where there is no index.
+    """The files that hold the weights, each with its tensor names in the index, or None without an index.
 
-    As in transformers, model.safetensors comes first, then the index; a single file may have any name.
+    As in transformers, model.safetensors has precedence over the index; a single file may have any name.
     Raises ModelFileError.
     """
     names = _names(folder)
@@ -45,7 +45,7 @@ def weight_files(folder: Path) -> Mapping[str, set[str] | None]:
 
 
 def weights_or_index(names: Iterable[str]) -> list[str]:
-    """Of the files in a folder: model.safetensors, or the index, or else all that may hold weights."""
+    """From the files in a folder: model.safetensors, or the index, or else all .safetensors files but adapters."""
     found = sorted(names)
     if _SINGLE in found or INDEX in found:
         return [_SINGLE if _SINGLE in found else INDEX]
@@ -53,7 +53,7 @@ def weights_or_index(names: Iterable[str]) -> list[str]:
 
 
 def _names(folder: Path) -> set[str]:
-    """The names of all that is in a folder."""
+    """The names in a folder."""
     try:
         return {path.name for path in folder.iterdir()}
     except NotADirectoryError:
@@ -77,7 +77,7 @@ def _refuse_file(path: Path) -> NoReturn:
 
 
 def _refuse_folder(folder: Path, names: set[str]) -> NoReturn:
-    """Say what a folder without a model's safetensors holds."""
+    """Raise ModelFileError that says what a folder without a model's safetensors holds."""
     if any(name.startswith("adapter_") for name in names):
         fail(folder, "holds a LoRA adapter, not a model; merge it into its base model (peft: merge_and_unload) first")
     pickles = sorted(name for name in names if name.lower().endswith(_PICKLES))

@@ -1,4 +1,4 @@
-"""FP8 weights with their scales: rows as float32.
+"""Decoding scaled FP8 weights to float32.
 
 Formats: "OCP 8-bit Floating Point Specification" 1.0, section 5.
 
@@ -17,9 +17,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class FP8Scales:
-    """What the weights of a matrix are multiplied by: `values` float32 [row blocks, column blocks].
+    """The scales of a matrix: `values` float32 [row blocks, column blocks].
 
-    A block has `rows` × `columns` weights; the last ones of a matrix may be cut.
+    Each is the factor of a block of `rows` × `columns` weights; blocks at the end may be smaller.
     """
 
     values: Floats
@@ -28,19 +28,20 @@ class FP8Scales:
 
 
 def decode(stored: NDArray[np.uint8], dtype: str, scales: FP8Scales, first: int) -> Floats:
-    """Rows first, first + 1, … as float32 [n, columns]; `stored` are their bytes [n, columns]."""
+    """Rows from row `first` on as float32 [n, columns]; `stored` are their bytes [n, columns]."""
     rows = np.take(_values(dtype), stored)
     blocks = scales.values[np.arange(first, first + len(rows)) // scales.rows]
-    with np.errstate(all="ignore"):  # what is not finite is refused where it is encoded, by its place
+    with np.errstate(all="ignore"):  # the encoder refuses NaN and Inf, naming row and column
         rows *= blocks.repeat(scales.columns, axis=1)[:, : rows.shape[1]]
     return rows
 
 
 @cache
 def _values(dtype: str) -> Floats:
-    """The value of each byte, through float16: E5M2 is its upper byte, E4M3 its exponent and mantissa moved up by 7.
+    """The value of each byte, computed through float16.
 
-    (float16's bias is larger than E4M3's by 8, and E4M3 has one NaN of each sign and no Inf.)
+    E5M2 is the upper byte of a float16. E4M3 has its exponent and mantissa 7 bits lower, a bias smaller by 8, one NaN
+    of each sign and no Inf.
     """
     codes = np.arange(256)
     bits = codes << 8 if dtype == "F8_E5M2" else (codes & 0x80) << 8 | (codes & 0x7F) << 7

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights are quantized already: all are refused but those in FP8."""
+"""Refusing checkpoints whose weights are quantized already, but for FP8."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,16 +8,16 @@ from converters.checkpoint.files import fail, without_nulls
 from edgellm.fmt import printable
 
 _WITH_FP8 = ("fp8", "fbgemm_fp8", "compressed-tensors")
-# "dense" is that of checkpoints whose KV cache alone is to be quantized.
+# "dense" marks checkpoints in which only the KV cache is quantized.
 _FORMATS_WITH_FP8 = ("float-quantized", "naive-quantized", "dense")
 _NAMES = {"gptq": "GPTQ", "awq": "AWQ", "mxfp4": "MXFP4"}
 _ORIGINAL = "get the checkpoint that it was made from"
 
 
 def check_quantization(path: Path, config: Mapping[str, Any]) -> tuple[int, int]:
-    """Rows and columns that share a scale, where FP8 weights have one for each block.
+    """The rows and columns of a block of FP8 weights that shares a scale.
 
-    Raises ModelFileError for weights quantized in any other way; `path` names config.json.
+    Raises ModelFileError for weights quantized by another method; `path` names config.json.
     """
     given = without_nulls(config.get("quantization_config")) or {}
     if not isinstance(given, dict):
@@ -41,7 +41,7 @@ def _check_method(path: Path, given: dict[str, Any]) -> None:
 
 
 def check_names(path: Path, names: Iterable[str]) -> None:
-    """Refuse the tensors of older quantized checkpoints, whose config.json says nothing."""
+    """Refuse the tensors of older quantized checkpoints, whose config.json does not mention it."""
     for name in names:
         if name.endswith(".qweight"):
             fail(path, f"tensor {printable(name)} is quantized already, by GPTQ or AWQ; {_ORIGINAL}")

@@ -1,4 +1,4 @@
-"""Rows of a stored tensor on demand: as they lie in the file, in another order, or decoded from FP8."""
+"""Reading rows of a stored tensor: as stored, in another order, or decoded from FP8."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +9,11 @@ from converters.file_bytes import read_bytes
 from converters.tensors import RowReader
 
 RowOrder = NDArray[np.intp]
-"""Row i of what is given is row order[i] of what is stored; of a vector, number i is number order[i]."""
+"""Row i of the result is stored row order[i]; in a vector, number i is stored number order[i]."""
 
 
 def stored(tensor: StoredTensor) -> RowReader:
-    """The rows as they lie in the file."""
+    """A reader of the rows as stored."""
     row_bytes = tensor.shape[-1] * tensor.width
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
@@ -24,7 +24,7 @@ def stored(tensor: StoredTensor) -> RowReader:
 
 
 def decoded(rows: RowReader, dtype: str, scales: FP8Scales) -> RowReader:
-    """FP8 rows as float32."""
+    """A reader of FP8 rows as float32."""
 
     def as_floats(first: int, last: int) -> NDArray[np.uint8]:
         return decode(rows(first, last), dtype, scales, first).view(np.uint8)
@@ -33,7 +33,7 @@ def decoded(rows: RowReader, dtype: str, scales: FP8Scales) -> RowReader:
 
 
 def reordered(rows: RowReader, order: RowOrder) -> RowReader:
-    """The rows asked for, and no others: each run of neighbours is read at once."""
+    """A reader in another order. Adjacent stored rows are read at once, and no others are read."""
 
     def gathered(first: int, last: int) -> NDArray[np.uint8]:
         wanted = order[first:last]
@@ -49,7 +49,7 @@ def reordered(rows: RowReader, order: RowOrder) -> RowReader:
 
 
 def reordered_numbers(rows: RowReader, order: RowOrder) -> RowReader:
-    """A vector, the one row of `rows`, with its numbers in another order."""
+    """A reader of a vector, the single row of `rows`, with its numbers in another order."""
 
     def gathered(first: int, last: int) -> NDArray[np.uint8]:
         numbers = rows(first, last).reshape(len(order), -1)

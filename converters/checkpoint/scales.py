@@ -18,7 +18,7 @@ _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 def scale_names(tensors: Mapping[str, StoredTensor]) -> set[str]:
-    """The tensors that only say how FP8 weights, or the activations they multiply, are scaled."""
+    """The names of tensors that are scales of FP8 weights, or of the activations they multiply."""
     weights = [name for name, tensor in tensors.items() if tensor.dtype in FP8]
     own = {name + added for name in weights for added in _ADDED}
     of_inputs = {name.removesuffix("weight") + added for name in weights for added in _OF_INPUTS}
@@ -26,9 +26,9 @@ def scale_names(tensors: Mapping[str, StoredTensor]) -> set[str]:
 
 
 def scale_of(tensors: Mapping[str, StoredTensor], weight: StoredTensor) -> StoredTensor:
-    """The tensor with a weight's scales, which are multiplied with it: weight_scale_inv of DeepSeek and Qwen, too.
+    """The tensor with the scales of a weight. They are factors, also the weight_scale_inv of DeepSeek and Qwen.
 
-    Raises ModelFileError if there is none, or if no matrix has such scales.
+    Raises ModelFileError if there is none, if the weight is no matrix, or if the scales have an unsupported dtype.
     """
     found = next((tensors[weight.name + added] for added in _ADDED if weight.name + added in tensors), None)
     if found is None:
@@ -43,9 +43,9 @@ def scale_of(tensors: Mapping[str, StoredTensor], weight: StoredTensor) -> Store
 
 
 def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int]) -> FP8Scales:
-    """Scales that are one for all of the weight, or for each row, or for each `block` of rows and columns.
+    """Read scales: one per tensor, one per row, or one per `block` of rows and columns.
 
-    Raises ModelFileError if their number fits nothing, or if they cannot be read.
+    Raises ModelFileError if their shape matches none of these, or if they cannot be read.
     """
     rows, columns = weight.shape
     blocks = (-(-rows // block[0]), -(-columns // block[1]))

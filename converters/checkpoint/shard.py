@@ -1,4 +1,4 @@
-"""One safetensors file: its header, read and checked."""
+"""The header of a safetensors file, read and checked."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from pathlib import Path
 from converters.checkpoint.files import LFS_POINTER, fail
 from edgellm.fmt import printable, size
 
-# Bytes of a number, by the names of safetensors' format; those of less than a byte are left out.
+# Bytes per number by safetensors' dtype; types of less than a byte are left out.
 _WIDTHS = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 1),
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
@@ -20,15 +20,15 @@ _WIDTHS = {
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 8),
 }
 
-# Those of the largest checkpoints are a hundredth of it. The library takes a hundred MB, and needs ten times that.
+# The largest checkpoints have a hundredth of it. The library accepts 100 MB, and needs ten times that in memory.
 _LONGEST_HEADER = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as it is stored: its Hugging Face name, the dtype as safetensors calls it, where it begins.
+    """A tensor in a file: its Hugging Face name, and its dtype in safetensors' notation.
 
-    `shape` is outermost first, () for a single number; `offset` counts from the start of `file`.
+    `shape` is outermost first, () for a single number; `offset` is in bytes from the start of `file`.
     """
 
     name: str
@@ -49,10 +49,10 @@ class StoredTensor:
 
 
 def read_shard(path: Path) -> dict[str, StoredTensor]:
-    """What a file says is in it, by name. Raises ModelFileError.
+    """The tensors of a file by name. Raises ModelFileError.
 
-    The format (https://huggingface.co/docs/safetensors, "Format"): a 64-bit length, that much JSON, the tensors. Its
-    library has seen to it that they follow each other without gaps, so their order and sizes say where they are.
+    The format (https://huggingface.co/docs/safetensors, "Format"): a 64-bit length, a JSON header of that length, the
+    tensors. The library checks that tensors follow each other without gaps, so order and sizes give their offsets.
     """
     nbytes, head = _head(path)
     at = 8 + int.from_bytes(head[:8], "little")
@@ -103,10 +103,10 @@ def _read_by_library(path: Path, head: bytes, header: int, nbytes: int) -> list[
 
 @contextmanager
 def _safe_to_map(path: Path, header: int, nbytes: int) -> Iterator[Path]:
-    """A file with the same header and of the same size that no other program can cut short, all else in it a hole.
+    """A private copy of the header in a sparse file of the same size, which no other program can truncate.
 
-    The library maps what it reads: to touch what is lost would end the process. Where no such copy can be written, on a
-    full disk or with a limit on the size of files, it is the file itself, which is seldom cut short just then.
+    The library maps the file, and a truncated map would end the process. If the copy cannot be written (a full disk, a
+    limit on file sizes), the file itself is used: it is seldom truncated at that moment.
     """
     with ExitStack() as stack:
         copy = None

@@ -1,7 +1,8 @@
-"""Recipes: which type each tensor of a model gets, the same as llama.cpp's `llama-quantize` chooses.
+"""Quantization mixes: the type of each tensor, as llama.cpp's `llama-quantize` chooses it.
 
-`QUANT_MIXES` is what `--type` offers; `assign_types` decides for the tensors of one model; `parse_override` reads what
-`--tensor-type` was given, `mix_name` what `--type` was.
+mixes.py      the values of `--type`: one type for most tensors, and exceptions by role and layer
+assign.py     the type of each tensor of one model
+overrides.py  `--tensor-type`: types given by the user
 """
 
 from converters.quant_mixes.assign import ARCHITECTURES, assign_types, mix_name

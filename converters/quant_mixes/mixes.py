@@ -1,7 +1,7 @@
-"""The mixes of tensor types that `--type` offers, as a table.
+"""The quantization mixes that `--type` offers, as a table.
 
-Each gives most matrices one type and spends more bits where a model feels it most: the output, attn_v, ffn_down.
-They are those of llama.cpp (`llama-quant.cpp`, llama_tensor_get_type_impl) for models without experts.
+Each gives most matrices one type, and more bits to those whose error costs the most quality: output, attn_v,
+ffn_down. They are llama.cpp's (`llama-quant.cpp`, llama_tensor_get_type_impl) for models without experts.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from edgellm.gguf.filetypes import FILE_TYPES
 
 @dataclass(frozen=True)
 class LayerPosition:
-    """Where a matrix is: in layer `index` of `count`, with `group` query heads for each key-value head."""
+    """The position of a matrix: layer `index` of `count`, with `group` query heads per key-value head."""
 
     index: int
     count: int
@@ -21,14 +21,14 @@ class LayerPosition:
 
 
 class LayerSplit(NamedTuple):
-    """The type `better` in the layers for which `where` holds, `rest` in the others."""
+    """The type `better` in the layers for which `where` is True, `rest` in the others."""
 
     better: str
     where: Callable[[LayerPosition], bool]
     rest: str
 
     def type_in(self, layer: LayerPosition) -> str:
-        """The type that a matrix of this layer gets."""
+        """The type of a matrix in this layer."""
         return self.better if self.where(layer) else self.rest
 
 
@@ -37,29 +37,29 @@ TypesByRole: TypeAlias = dict[str, str | LayerSplit]
 
 @dataclass(frozen=True)
 class QuantMix:
-    """`type` is what a matrix gets unless `kinds` names its kind: "attn_v" of "blk.0.attn_v.weight".
+    """`type` is the type of a matrix unless `by_role` names its role, such as "attn_v" for "blk.0.attn_v.weight".
 
-    The kind "output" is token_embd.weight, too, where a model has no output.weight. `about` is a line of help.
+    The role "output" also means token_embd.weight in a model without output.weight. `about` is a line of help.
     """
 
     name: str
     type: str
     about: str
-    kinds: TypesByRole = field(default_factory=dict)
+    by_role: TypesByRole = field(default_factory=dict)
 
     @property
     def file_type(self) -> int:
-        """The number that `general.file_type` gets."""
+        """The value of `general.file_type`."""
         return _FILE_TYPE_NUMBERS[self.name]
 
-    def type_of(self, kind: str, layer: LayerPosition) -> str:
-        """The type for a matrix of this kind; `layer` matters only for kinds that layers have."""
-        chosen = self.kinds.get(kind, self.type)
+    def type_of(self, role: str, layer: LayerPosition) -> str:
+        """The type for a matrix of this role; `layer` is used only for roles inside layers."""
+        chosen = self.by_role.get(role, self.type)
         return chosen.type_in(layer) if isinstance(chosen, LayerSplit) else chosen
 
 
 def _spread(layer: LayerPosition) -> bool:
-    """The first and the last eighth of the layers, and every third of those between."""
+    """The first and the last eighth of the layers, and every third layer between."""
     first, last = layer.count // 8, 7 * layer.count // 8
     return layer.index < first or layer.index >= last or (layer.index - first) % 3 == 2
 
@@ -73,7 +73,7 @@ def _first_part(parts: int) -> Callable[[LayerPosition], bool]:
 
 
 def _small(layer: LayerPosition) -> bool:
-    """Four or more query heads share a head of attn_v, which is so much smaller than attn_q."""
+    """Four or more query heads share a key-value head, so attn_v is small compared with attn_q."""
     return layer.group >= 4
 
 
@@ -107,4 +107,4 @@ _MIXES = (
 _FILE_TYPE_NUMBERS = {name: number for number, name in FILE_TYPES.items()}
 
 QUANT_MIXES: dict[str, QuantMix] = {mix.name: mix for mix in _MIXES}
-"""The recipes by name, smallest file first. Bits per weight in their help are those of Llama 3.1 8B."""
+"""The mixes by name, smallest file first. The bits per weight in their help are those of Llama 3.1 8B."""

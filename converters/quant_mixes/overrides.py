@@ -1,8 +1,8 @@
-"""`--tensor-type PATTERN=TYPE`: types that a person chooses for some tensors.
+"""`--tensor-type PATTERN=TYPE`: types given by the user for some tensors.
 
-As with llama.cpp's option of that name, PATTERN is a regular expression found anywhere in the tensor's name, in
-upper or lower case; where several match, the first one given decides; and what is never quantized stays as it is.
-Unlike there, a pattern that decides nothing is an error, and F16 and BF16 recipes have overrides, too.
+As in llama.cpp, PATTERN is a regular expression searched in the tensor's name, ignoring case; the first option that
+matches decides; tensors that are never quantized are not affected. Unlike in llama.cpp, a pattern that decides for no
+tensor is an error, and the mixes F16 and BF16 accept overrides, too.
 """
 
 import re
@@ -16,7 +16,7 @@ from kquants import ENCODED_FORMATS
 
 
 class Override(NamedTuple):
-    """The pattern as a person gave it, compiled, and the type for what it matches."""
+    """The pattern as given and compiled, and the type for tensors that it matches."""
 
     given: str
     pattern: re.Pattern[str]
@@ -24,17 +24,17 @@ class Override(NamedTuple):
 
 
 def parse_override(text: str) -> tuple[str, str]:
-    """(pattern, type) of "PATTERN=TYPE", as `assign_types` takes them; OptionError if either is impossible."""
-    pattern, _, kind = text.rpartition("=")
-    if not pattern or not kind:
+    """Split "PATTERN=TYPE" into (pattern, type) for `assign_types`. Raises OptionError if either is invalid."""
+    pattern, _, type_name = text.rpartition("=")
+    if not pattern or not type_name:
         raise OptionError(f"--tensor-type {printable(text)}: give a pattern and a type, such as ffn_down=Q6_K")
-    return pattern, _compiled(pattern, kind).type
+    return pattern, _compiled(pattern, type_name).type
 
 
 def deciding_overrides(names: Sequence[str], overrides: Iterable[tuple[str, str]]) -> dict[str, Override]:
-    """The override that decides for each of `names`, where there is one.
+    """The deciding override for each of `names` that has one.
 
-    Raises OptionError for an unknown type, a pattern that is none, and one that decides for no tensor.
+    Raises OptionError for an unknown type, an invalid pattern, and a pattern that decides for no tensor.
     """
     decided: dict[str, Override] = {}
     for override in (_compiled(*pair) for pair in overrides):
@@ -48,13 +48,13 @@ def deciding_overrides(names: Sequence[str], overrides: Iterable[tuple[str, str]
     return decided
 
 
-def _compiled(pattern: str, kind: str) -> Override:
-    name = kind.upper()
+def _compiled(pattern: str, type_name: str) -> Override:
+    name = type_name.upper()
     if name not in ENCODED_FORMATS:
-        _fail(pattern, f'has no type "{printable(kind)}"; choose one of: {", ".join(ENCODED_FORMATS)}')
+        _fail(pattern, f'has no type "{printable(type_name)}"; choose one of: {", ".join(ENCODED_FORMATS)}')
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of what a later Python may read otherwise
+            warnings.simplefilter("ignore", FutureWarning)  # about syntax that may change its meaning in a later Python
             return Override(pattern, re.compile(pattern, re.IGNORECASE), name)
     except (re.error, OverflowError, RecursionError) as error:
         _fail(pattern, f"is no regular expression: {printable(str(error))}")

@@ -1,27 +1,27 @@
 """From the tokenizer of a checkpoint to the `tokenizer.*` keys of a GGUF file.
 
-    files.py           the files of a checkpoint, their JSON read with every type checked
+    files.py           the files of a checkpoint; every JSON type is checked on access
     sentencepiece.py   tokenizer.model, parsed by model_proto.py
-    byte_level.py      tokenizer.json of byte-level BPE; its pre-tokenizer is recognised by pretokenizer.py
+    byte_level.py      tokenizer.json of byte-level BPE; pretokenizer.py recognises its pre-tokenizer
     metaspace.py       tokenizer.json made from a SentencePiece model
-    added.py           tokens added by hand
-    special.py         ids with a role, and what post_processor.py finds to be put around a text
-    ends.py            the ids that end a reply, where there are several
+    added.py           the model's tokens and the added tokens of a tokenizer.json
+    tokens.py          the token arrays of the GGUF file
+    special.py         ids of special tokens; post_processor.py finds which of them are added around a text
+    eog.py             all end-of-generation ids
     templates.py       chat templates
-    unsaid.py          what GGUF has no words for
+    unrepresentable.py warnings about tokenizer features that GGUF cannot represent
 
-Keys, their order and values are those of llama.cpp's converter (conversion/base.py and gguf-py's vocab.py). What
-differs, and why:
+Keys, their order and values are those of llama.cpp's converter (conversion/base.py and gguf-py's vocab.py), with
+these differences:
 
 - a tokenizer.json made from a SentencePiece model gets real scores, special tokens are control tokens, and the
-  vocabulary is as long as config.json says: llama.cpp's file would cut text otherwise than the model was trained,
-  or not load;
-- `add_space_prefix` is also written where only tokenizer.json or tokenizer.model says that there is none;
-- a tokenizer.model that gives a token another id than tokenizer.json is left out, and tokens that were added in
-  tokenizer.json alone are there, since transformers reads that file;
-- all ids that end a reply are written, not the first alone, and those beyond eos also as eot and eom;
-- an added token with another id than the tokenizers library would give it is an error;
-- several named chat templates keep their order, and one that is null counts as none.
+  vocabulary has the size in config.json: llama.cpp's file would tokenize differently from training, or not load;
+- `add_space_prefix` is also written if only tokenizer.json or tokenizer.model says that there is none;
+- a tokenizer.model that gives a token another id than tokenizer.json is ignored, and tokens that only tokenizer.json
+  adds are included, since transformers reads that file;
+- all end-of-generation ids are written, not only the first, and those beyond eos also as eot and eom;
+- an added token whose id differs from the one that the tokenizers library assigns is an error;
+- named chat templates keep their order, and a null one counts as absent.
 """
 
 import warnings
@@ -41,17 +41,16 @@ from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
 
 __all__ = ["CheckpointFiles", "vocabulary"]
 
-# Sizes by which llama.cpp knows two families whose files leave something out.
+# Vocabulary sizes by which llama.cpp recognises two families with incomplete files.
 _CODE_LLAMA, _CODE_LLAMA_EOT = 32016, 32010
 _SMOLLM = 49152
 
 
 def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
-    """The tokenizer of a checkpoint: `tokenizer.ggml.*` and the chat template, in llama.cpp's order.
+    """The metadata of a checkpoint's tokenizer: `tokenizer.ggml.*` and the chat template, in llama.cpp's order.
 
-    `vocab_size` is the number of rows of the embedding; None where it is not known. Raises ModelFileError for files
-    that are missing, damaged or contradict each other, UnsupportedModelError for a kind of tokenizer that is not known
-    here.
+    `vocab_size` is the number of rows of the embedding, None if unknown. Raises ModelFileError for files that are
+    missing, damaged or inconsistent, UnsupportedModelError for an unknown kind of tokenizer.
     """
     tokenizer, settings = read(checkpoint, "tokenizer.json"), read(checkpoint, "tokenizer_config.json")
     model = _model(checkpoint, tokenizer)
@@ -75,9 +74,9 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
 
 
 def _model(checkpoint: CheckpointFiles, tokenizer: JsonObject | None) -> ModelProto | None:
-    """What tokenizer.model holds; None where tokenizer.json has to do.
+    """The content of tokenizer.model; None if it is absent or unusable and tokenizer.json is read instead.
 
-    Some files of that name are tiktoken's, and some are left of the model from which this one was made.
+    Some files of that name belong to tiktoken, or to the model from which this one was made.
     """
     data = checkpoint.bytes("tokenizer.model")
     if data is None:
@@ -103,7 +102,7 @@ def _tokens(
     settings: JsonObject | None,
     size: int | None,
 ) -> tuple[bool | None, dict[str, MetadataValue]]:
-    """Whether a space goes before a text, None where that has no meaning; and the tokens."""
+    """Whether a space is put before a text (None for byte-level BPE), and the metadata of the tokens."""
     if model is not None:
         where, added = display_path(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
         return model.space_prefix, sentencepiece(model, tokenizer, added, settings, size, where)

@@ -1,7 +1,7 @@
-"""The tokens of a tokenizer.json: those of its model, and those added by hand.
+"""The tokens of a tokenizer.json: those of its model, and the added tokens.
 
-As transformers reads them: tokenizer.json lists the added tokens, tokenizer_config.json may change or complete
-them, and the tokens with a role are special whatever the lists say.
+As in transformers, tokenizer.json lists the added tokens, tokenizer_config.json may change or complete them, and
+tokens with a role (bos, eos, ...) are always special.
 """
 
 import re
@@ -15,7 +15,7 @@ ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
 class Added(NamedTuple):
-    """A token added by hand; `normalized`: it is looked for in text after normalization."""
+    """An added token; a `normalized` one is matched in the text after normalization."""
 
     text: str
     special: bool
@@ -23,7 +23,7 @@ class Added(NamedTuple):
 
 
 def model_tokens(model: JsonObject) -> dict[str, int]:
-    """`model.vocab`: ids by text. Raises ModelFileError for ids that are negative, given twice or no numbers."""
+    """`model.vocab`: ids by text. Raises ModelFileError for ids that are negative, duplicate or no integers."""
     vocab = model.required("vocab", dict)
     if not vocab:
         model.fail("vocab", "is empty")
@@ -38,9 +38,9 @@ def model_tokens(model: JsonObject) -> dict[str, int]:
 
 
 def merges(model: JsonObject, ids: dict[str, int]) -> list[list[str]]:
-    """`model.merges`, written as pairs or as texts with a space between, best first.
+    """`model.merges` as pairs of texts, best first; the file has pairs, or texts with a space between them.
 
-    Raises ModelFileError for one that is no pair, or that joins or makes what is not a token.
+    Raises ModelFileError for a merge that is no pair, or whose parts or result are no tokens.
     """
     token_arrays = model.get("merges", list) or ()
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in token_arrays]
@@ -55,22 +55,22 @@ def merges(model: JsonObject, ids: dict[str, int]) -> list[list[str]]:
 
 
 class AddedTokens:
-    """Added tokens by id. `ids` are those of the model's tokens; an added token may be one of them.
+    """Added tokens by id. `ids` are the ids of the model's tokens; an added token may be one of them.
 
-    A role's token that has no id gets the next one, if that is below `size`.
+    A role's token without an id gets the next free one, if that is below `size`.
     """
 
     def __init__(self, ids: dict[str, int], tokenizer: JsonObject, size: int | None) -> None:
         self.by_id: dict[int, Added] = {}
         self._ids = dict(ids)
-        # As the tokenizers library counts: it gives a new token this id, whatever the file says.
+        # The tokenizers library gives a new token this id and ignores the one in the file.
         self._next = len(ids)
         self._size = size
-        for entry in tokenizer.parts("added_tokens"):
+        for entry in tokenizer.children("added_tokens"):
             self._add(entry, entry.required("id", int))
 
     def complete(self, settings: JsonObject) -> None:
-        """Take what tokenizer_config.json or special_tokens_map.json adds."""
+        """Add the tokens of tokenizer_config.json or special_tokens_map.json."""
         for i, entry in decoder_entries(settings):
             self._add(entry, self._ids.get(entry.text("content") or "", i))
         for text in role_texts(settings):
@@ -95,21 +95,21 @@ class AddedTokens:
 
 
 def decoder_entries(settings: JsonObject) -> Iterator[tuple[int, JsonObject]]:
-    """The tokens in `added_tokens_decoder` of tokenizer_config.json by their ids."""
-    for key, entry in settings.objects("added_tokens_decoder"):
+    """Ids and tokens in `added_tokens_decoder` of tokenizer_config.json."""
+    for key, entry in settings.child_objects("added_tokens_decoder"):
         if not re.fullmatch("[0-9]{1,9}", key):
             settings.fail(f"added_tokens_decoder.{key}", "is no token's id")
         yield int(key), entry
 
 
 def content(entry: Any) -> str | None:
-    """The text of a token that is given by its text or as an object with its `content`."""
+    """The text of a token that is given as a string or as an object with a `content`; None for others."""
     text = entry.get("content") if isinstance(entry, dict) else entry
     return text if isinstance(text, str) else None
 
 
 def role_texts(settings: JsonObject) -> Iterator[str]:
-    """The texts of all tokens that have a role, or are listed as special."""
+    """The texts of all tokens with a role, and of those listed as special."""
     more = settings.entries.get("additional_special_tokens") or settings.entries.get("extra_special_tokens")
     token_arrays = list(more.values()) if isinstance(more, dict) else more if isinstance(more, list) else []
     for entry in (*(settings.entries.get(f"{role}_token") for role in ROLES), *token_arrays):

@@ -1,4 +1,4 @@
-"""The vocabulary of a tokenizer.json of byte-level BPE, as `tokenizer.ggml.model` = "gpt2" has it."""
+"""The vocabulary of a byte-level BPE tokenizer.json, for `tokenizer.ggml.model` = "gpt2"."""
 
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
@@ -10,13 +10,13 @@ from edgellm.text.bpe import BYTE_OF
 
 
 def is_byte_level(tokenizer: JsonObject) -> bool:
-    """Whether a tokenizer.json spells bytes with letters, as GPT-2 does."""
+    """Whether a tokenizer.json is byte-level BPE, which spells bytes with letters, as GPT-2 does."""
     return any(step.text("type") == "ByteLevel" for step in steps(tokenizer, "pre_tokenizer", "pretokenizers"))
 
 
 def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
-    """The tokens, types and merges; `settings` are the files that complete tokenizer.json."""
-    model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
+    """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json."""
+    model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
     if model.get("byte_fallback", bool):
         model.fail("byte_fallback", "is true, but the pre-tokenizer spells bytes already")
     name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None)
@@ -25,13 +25,13 @@ def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | No
     added = AddedTokens(ids, tokenizer, size)
     for document in settings:
         added.complete(document)
-    pieces = {i: VocabToken(text) for text, i in ids.items()}
+    tokens = {i: VocabToken(text) for text, i in ids.items()}
     for i, token in added.by_id.items():
-        pieces[i] = added_token(token.text if token.normalized else _decoded(token.text), token.special)
+        tokens[i] = added_token(token.text if token.normalized else _decoded(token.text), token.special)
     return {
         "tokenizer.ggml.model": MetadataValue("str", "gpt2"),
         "tokenizer.ggml.pre": MetadataValue("str", name),
-        **token_arrays(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=False),
+        **token_arrays(tokens, max(tokens) + 1 if size is None else size, tokenizer.where, scored=False),
         "tokenizer.ggml.merges": MetadataValue(
             "str", [_spelled(left) + " " + _spelled(right) for left, right in pairs]
         ),
@@ -39,12 +39,12 @@ def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | No
 
 
 def _spelled(part: str) -> str:
-    """A half of a merge; a space in it is spelled as GPT-2 spells the byte, since one stands between the halves."""
+    """One side of a merge, with spaces spelled as GPT-2's letter: GGUF separates the two sides by a space."""
     return part.replace(" ", "Ġ")
 
 
 def _decoded(text: str) -> str:
-    """What the decoder makes of an added token: the bytes that its letters spell, if they are text."""
+    """The text of an added token: the bytes that its letters spell if those are UTF-8, else the letters."""
     try:
         return bytes(BYTE_OF[letter] for letter in text).decode()
     except (KeyError, UnicodeDecodeError):

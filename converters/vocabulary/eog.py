@@ -1,7 +1,7 @@
-"""The tokens that end a reply: those that generation_config.json and config.json name, all of them.
+"""The end-of-generation tokens: all ids that generation_config.json and config.json name.
 
-GGUF has one key for an EOS, and llama.cpp reads two more, for the end of a turn and of a message: there go the first
-ids beyond the EOS. The key of all, `tokenizer.ggml.eos_token_ids`, is read by edgellm and by ollama.
+GGUF has one key for EOS, and llama.cpp reads two more, EOT (end of turn) and EOM (end of message): these get the
+first ids beyond EOS. The key for all of them, `tokenizer.ggml.eos_token_ids`, is read by edgellm and by ollama.
 """
 
 import warnings
@@ -21,9 +21,9 @@ _ROLES = ("eos", "eot", "eom")
 def eog_token_ids(
     checkpoint: CheckpointFiles, made: Mapping[str, MetadataValue], size: int
 ) -> dict[str, MetadataValue]:
-    """What to add to the keys `made`, which have at most one EOS, for the others; nothing where there are none.
+    """The keys to add to `made`, which has at most one EOS, for the other ids; {} if there are none.
 
-    An id that is no token's is left out, with an EdgeLLMWarning.
+    An id beyond the vocabulary is left out with an EdgeLLMWarning.
     """
     said = [i for where, value in _said(checkpoint, size) for i in _ids(where, value, size)]
     taken = {role: made[key].value for role in _ROLES if (key := f"tokenizer.ggml.{role}_token_id") in made}
@@ -37,7 +37,7 @@ def eog_token_ids(
 def _roles(
     every: list[int], taken: Mapping[str, object], made: Mapping[str, MetadataValue], checkpoint: CheckpointFiles
 ) -> Iterator[tuple[str, int]]:
-    """The roles that make llama.cpp end, too, at what it does not know by its text; the first is EOS if none is."""
+    """Roles for ids that llama.cpp does not recognise by their text; the first id becomes EOS if there is none."""
     texts = cast(list[str], made["tokenizer.ggml.tokens"].value)
     eos = every[:1] if "eos" not in taken else []
     unknown = [i for i in every if i not in (*taken.values(), *eos) and texts[i].encode() not in END_TEXTS]
@@ -50,7 +50,7 @@ def _roles(
 
 
 def _said(checkpoint: CheckpointFiles, size: int) -> Iterator[tuple[str, Any]]:
-    """What the two files say, with their names; not what is told of the roles in config.json already."""
+    """The ids in the two files with the file names, without an id in config.json that a role warns about already."""
     generation = checkpoint.json("generation_config.json")
     if isinstance(generation, dict):
         yield display_path(checkpoint, "generation_config.json"), generation.get(_KEY)
@@ -62,7 +62,7 @@ def _said(checkpoint: CheckpointFiles, size: int) -> Iterator[tuple[str, Any]]:
 
 
 def _ids(where: str, value: Any, size: int) -> Iterator[int]:
-    """The ids of tokens in what a file says."""
+    """The valid ids in the value of a file; others cause an EdgeLLMWarning."""
     for i in value if isinstance(value, list) else [value]:
         if i is None or (type(i) is int and i == -1):  # -1 is an older way to say that there is none
             continue

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, and their JSON read with every type checked."""
+"""The files of a checkpoint, and JSON objects that check the type of every entry on access."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class CheckpointFiles(Protocol):
-    """What is used of a checkpoint: files by their name below its folder, None for one that is not there."""
+    """The part of `Checkpoint` that is used here: files by their path below its folder, None for a missing one."""
 
     @property
     def path(self) -> Path:
@@ -19,20 +19,20 @@ class CheckpointFiles(Protocol):
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """What config.json holds."""
+        """The content of config.json."""
 
     def json(self, name: str) -> Any | None:
-        """What a JSON file holds, all its text fit for UTF-8. Raises ModelFileError when it is none."""
+        """The value of a JSON file, whose strings are valid UTF-8. Raises ModelFileError for invalid JSON."""
 
     def text(self, name: str) -> str | None:
-        """What a text file holds."""
+        """The content of a text file."""
 
     def bytes(self, name: str) -> bytes | None:
-        """What a file holds."""
+        """The content of a file."""
 
 
 class JsonObject:
-    """A JSON object and where it stands: `where` names the file, `inside` the object in it, as in "model."."""
+    """A JSON object and its location: `where` names the file, `inside` is the path of the object, as in "model."."""
 
     def __init__(self, where: str, entries: Mapping[str, Any], inside: str = "") -> None:
         self.where = where
@@ -40,7 +40,7 @@ class JsonObject:
         self._inside = inside
 
     def get(self, key: str, kind: type[T]) -> T | None:
-        """The entry `key`; None where there is none or it is null. Raises ModelFileError for another type."""
+        """The entry `key`; None if it is absent or null. Raises ModelFileError for another type."""
         value = self.entries.get(key)
         if value is None:
             return None
@@ -49,7 +49,7 @@ class JsonObject:
         return value
 
     def required(self, key: str, kind: type[T]) -> T:
-        """The entry `key`, which must be there."""
+        """The entry `key`. Raises ModelFileError if it is absent."""
         value = self.get(key, kind)
         return self.fail(key, "is missing") if value is None else value
 
@@ -57,21 +57,21 @@ class JsonObject:
         """The text `key`."""
         return self.get(key, str)
 
-    def part(self, key: str) -> "JsonObject | None":
+    def child(self, key: str) -> "JsonObject | None":
         """The object `key`."""
         entries = self.get(key, dict)
         return None if entries is None else JsonObject(self.where, entries, f"{self._inside}{printable(key)}.")
 
-    def parts(self, key: str) -> Iterator["JsonObject"]:
-        """The objects in the list `key`, none where there is no list."""
+    def children(self, key: str) -> Iterator["JsonObject"]:
+        """The objects in the list `key`, none if it is absent."""
         for i, entries in enumerate(self.get(key, list) or ()):
             if not isinstance(entries, dict):
                 self.fail(f"{key}[{i}]", f"is {_name(type(entries))} instead of {_name(dict)}")
             yield JsonObject(self.where, entries, f"{self._inside}{printable(key)}[{i}].")
 
-    def objects(self, key: str) -> Iterator[tuple[str, "JsonObject"]]:
-        """The objects in the object `key`, by their keys."""
-        table = self.part(key)
+    def child_objects(self, key: str) -> Iterator[tuple[str, "JsonObject"]]:
+        """Keys and values of the object `key`, whose values are objects."""
+        table = self.child(key)
         for name, entries in table.entries.items() if table else ():
             if table and not isinstance(entries, dict):
                 table.fail(name, f"is {_name(type(entries))} instead of {_name(dict)}")
@@ -84,7 +84,7 @@ class JsonObject:
 
 
 def read(files: CheckpointFiles, name: str) -> JsonObject | None:
-    """The object in a JSON file; None when there is no such file."""
+    """The object in a JSON file; None if there is no such file."""
     value = files.json(name)
     if value is None:
         return None
@@ -95,7 +95,7 @@ def read(files: CheckpointFiles, name: str) -> JsonObject | None:
 
 
 def display_path(files: CheckpointFiles, name: str = "") -> str:
-    """How messages name the checkpoint, or a file of it."""
+    """The path of the checkpoint, or of a file in it, for messages."""
     return printable(str(files.path / name), 400)
 
 

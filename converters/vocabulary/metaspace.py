@@ -1,9 +1,8 @@
 """The vocabulary of a tokenizer.json made from a SentencePiece model, as Llama 2 and Mistral publish it.
 
-It merges as SentencePiece does, with a mark for the space and bytes for what it has no letters for, but it lists
-merges where `tokenizer.ggml.model` = "llama" wants scores. The order of the merges is that of the scores they were
-made from, so scores are made from it again; llama.cpp's converter gives all tokens the same one, and its readers
-then merge from left to right.
+It merges as SentencePiece does, with a mark for the space and byte fallback, but lists merges where
+`tokenizer.ggml.model` = "llama" needs scores. The merges have the order of the original scores, so scores are derived
+from it. llama.cpp's converter gives all tokens the same score, and its readers then merge from left to right.
 """
 
 from typing import Any
@@ -24,8 +23,8 @@ _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
 
 def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
-    """The tokens, scores and types. Raises UnsupportedModelError for a tokenizer of another kind."""
-    model = tokenizer.part("model") or tokenizer.fail("model", "is missing")
+    """Tokens, scores and types as metadata. Raises UnsupportedModelError for a tokenizer of another kind."""
+    model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
     kind = model.text("type")
     if kind not in ("BPE", None) or not model.get("byte_fallback", bool):
         raise _other(
@@ -36,33 +35,34 @@ def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | Non
     added = AddedTokens(ids, tokenizer, size)
     for document in settings:
         added.complete(document)
-    pieces = _scored(ids, merges(model, ids))
-    pieces |= {i: added_token(token.text, token.special) for i, token in added.by_id.items()}
+    tokens = _scored(ids, merges(model, ids))
+    tokens |= {i: added_token(token.text, token.special) for i, token in added.by_id.items()}
     return {
         "tokenizer.ggml.model": MetadataValue("str", "llama"),
         "tokenizer.ggml.pre": MetadataValue("str", "default"),
-        **token_arrays(pieces, max(pieces) + 1 if size is None else size, tokenizer.where, scored=True),
+        **token_arrays(tokens, max(tokens) + 1 if size is None else size, tokenizer.where, scored=True),
     }
 
 
 def space_prefix(tokenizer: JsonObject) -> bool:
-    """Whether a space goes before a text. Raises UnsupportedModelError for steps other than SentencePiece's own."""
+    """Whether a space is put before a text. Raises UnsupportedModelError for steps that SentencePiece does not have."""
     normalizers = [without_nulls(step.entries) for step in steps(tokenizer, "normalizer", "normalizers")]
-    cuts = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
-    if not cuts and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
+    pre_tokenizers = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
+    if not pre_tokenizers and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
         return bool(normalizers[0] == _PREPEND)
-    if not normalizers and len(cuts) == 1 and (cuts[0].get("type"), cuts[0].get("replacement")) == ("Metaspace", SPACE):
-        older = "always" if cuts[0].get("add_prefix_space", True) else "never"
-        return bool(cuts[0].get("prepend_scheme", older) != "never")
-    raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(cuts)}")
+    step = pre_tokenizers[0] if len(pre_tokenizers) == 1 and not normalizers else {}
+    if (step.get("type"), step.get("replacement")) == ("Metaspace", SPACE):
+        older = "always" if step.get("add_prefix_space", True) else "never"
+        return bool(step.get("prepend_scheme", older) != "never")
+    raise _other(tokenizer, f"it prepares text with {_shown(normalizers)}, then {_shown(pre_tokenizers)}")
 
 
 def _scored(ids: dict[str, int], pairs: list[list[str]]) -> dict[int, VocabToken]:
-    """The model's tokens: what is merged first scores highest; tokens that no merge makes come last."""
+    """The model's tokens: the first merge gets the highest score; tokens that no merge makes get the lowest."""
     made = dict.fromkeys(left + right for left, right in pairs)
     order = {text: rank for rank, text in enumerate((*made, *(text for text in ids if text not in made)))}
-    pieces = {i: VocabToken(text, score=-float(order[text])) for text, i in ids.items()}
-    return pieces | {i: VocabToken(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
+    tokens = {i: VocabToken(text, score=-float(order[text])) for text, i in ids.items()}
+    return tokens | {i: VocabToken(text, BYTE) for text, i in ids.items() if BYTE_TEXT.fullmatch(text)}
 
 
 def _shown(found: list[Any]) -> str:

@@ -1,12 +1,12 @@
-"""Reading tokenizer.model: the few fields that a vocabulary needs, straight from the bytes.
+"""A parser for tokenizer.model, limited to the fields that a vocabulary needs.
 
-The fields are those of SentencePiece's sentencepiece_model.proto, the encoding that of protocol buffers:
+The fields are those of SentencePiece's sentencepiece_model.proto, in the protocol buffers encoding:
 
     ModelProto      1 pieces (repeated)   2 trainer_spec   3 normalizer_spec
     SentencePiece   1 piece (text)        2 score (float)  3 type (1 normal, 2 unknown, 3 control, 4 user-defined,
                                                                    5 unused, 6 byte: the numbers of GGUF, too)
     TrainerSpec     3 model_type (1 unigram, 2 BPE, 3 word, 4 char)
-    NormalizerSpec  2 precompiled_charsmap (characters to replace)   3 add_dummy_prefix (a space goes before a text)
+    NormalizerSpec  2 precompiled_charsmap (characters to replace)   3 add_dummy_prefix (a space is put before a text)
                     4 remove_extra_whitespaces
 """
 
@@ -24,10 +24,10 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 
 class ModelProto(NamedTuple):
-    """A SentencePiece model: its tokens, `kind` of algorithm, and what becomes of a text before it is cut.
+    """A SentencePiece model: its tokens, the `kind` of algorithm, and the normalization of a text.
 
-    `space_prefix`: a space goes before it. `normalizes`: characters are replaced. `single_spaces`: of several spaces
-    one is kept.
+    `space_prefix`: a space is put before it. `normalizes`: characters are replaced. `single_spaces`: runs of spaces
+    become one.
     """
 
     pieces: list[VocabToken]
@@ -38,7 +38,7 @@ class ModelProto(NamedTuple):
 
 
 def parse(data: bytes, where: str) -> ModelProto:
-    """The model in the bytes of a file that messages call `where`.
+    """Parse the bytes of a file, which messages call `where`.
 
     Raises ModelFileError for damaged data, UnsupportedModelError for an algorithm that no GGUF reader has.
     """
@@ -91,7 +91,7 @@ def _inner(value: int | bytes) -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message by number: an int for a varint, else the bytes."""
+    """The numbers and values of a message's fields: an int for a varint, else the bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -110,7 +110,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, seven bits to a byte, lowest first, and where it ends."""
+    """The varint at `at` (seven bits to a byte, lowest first), and the position after it."""
     value = shift = 0
     while data[at] & 0x80:
         value |= (data[at] & 0x7F) << shift

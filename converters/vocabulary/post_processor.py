@@ -1,7 +1,7 @@
-"""What the post-processor of a tokenizer.json puts around a text.
+"""The special tokens that the post-processor of a tokenizer.json adds around a text.
 
-GGUF has words for a BOS before it, an EOS behind it and a separator between two texts; other templates are read as
-llama.cpp's converter reads them (gguf-py's SpecialVocab).
+GGUF can represent a BOS before it, an EOS after it and a separator between two texts; other templates are read as in
+llama.cpp's converter (gguf-py's SpecialVocab).
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ from edgellm.fmt import printable
 
 
 def added_around(tokenizer: JsonObject, tokens: dict[str, Any], roles: list[str]) -> dict[str, bool]:
-    """By role, whether it is added: "bos", "eos" and "sep", if the file says.
+    """Whether "bos", "eos" and "sep" are added, for the roles that the file specifies.
 
-    `tokens` has what tokenizer_config.json says of each role. What the template says instead is put into it; an
-    EOS that is replaced so becomes the "eot" or "eom", and `roles` gets that role, too.
+    `tokens` has the tokens of tokenizer_config.json by role; the template's tokens replace them there. A replaced EOS
+    becomes "eot" or "eom", and that role is added to `roles`.
     """
     adds: dict[str, bool] = {}
     for processor in _processors(tokenizer):
@@ -32,23 +32,23 @@ def added_around(tokenizer: JsonObject, tokens: dict[str, Any], roles: list[str]
 
 
 def first_token(tokenizer: JsonObject) -> str | None:
-    """The token that goes before every text."""
+    """The token added before every text."""
     templates = [_ids(each, "single") for each in _processors(tokenizer) if each.text("type") == "TemplateProcessing"]
     return next((ids[0][0] for ids in templates if len(ids) > 1), None)
 
 
 def _processors(tokenizer: JsonObject) -> list[JsonObject]:
-    top = tokenizer.part("post_processor")
+    top = tokenizer.child("post_processor")
     if not top:
         return []
-    return list(top.parts("processors")) if top.text("type") == "Sequence" else [top]
+    return list(top.children("processors")) if top.text("type") == "Sequence" else [top]
 
 
 def _template(processor: JsonObject, tokens: dict[str, Any], roles: list[str], adds: dict[str, bool]) -> None:
     single = _ids(processor, "single")
     first, last = (single[0][0], single[-1][0]) if len(single) > 1 else (None, None)
     if first:
-        # Compared as they are written: an object with the same content is another.
+        # Compared as written: a token given as an object differs from one given as a string.
         if first not in (tokens.get("bos"), tokens.get("cls")):
             tokens["bos"], tokens["cls"] = tokens.get("bos") or first, tokens.get("cls") or first
         adds["bos"] = first in (tokens["bos"], tokens.get("cls"))
@@ -75,7 +75,7 @@ def _replace_eos(last: str, tokens: dict[str, Any], roles: list[str]) -> None:
 
 
 def _between(pair: list[tuple[str | None, str | None]], first: str | None, last: str | None) -> list[str | None]:
-    """The special tokens between the two texts of a template for a pair; none where it is not of that form."""
+    """The special tokens between the two texts of a template for a pair; none if it has another form."""
     start = 1 if first and pair and pair[0][0] == first else 0
     stop = -1 if last and pair and pair[-1][0] == last else None
     pair = pair[start:stop]
@@ -85,9 +85,9 @@ def _between(pair: list[tuple[str | None, str | None]], first: str | None, last:
 
 
 def _ids(processor: JsonObject, key: str) -> list[tuple[str | None, str | None]]:
-    """The items of a template, each a special token's id or a text's, "A" or "B"."""
+    """The items of a template: (special token, None) or (None, text), where the text is "A" or "B"."""
     items = []
-    for item in processor.parts(key):
-        token, text = item.part("SpecialToken"), item.part("Sequence")
+    for item in processor.children(key):
+        token, text = item.child("SpecialToken"), item.child("Sequence")
         items.append((token.text("id") if token else None, text.text("id") if text else None))
     return items

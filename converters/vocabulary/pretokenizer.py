@@ -1,7 +1,7 @@
-"""Which pre-tokenizer a tokenizer.json describes, by the name that GGUF files have for it.
+"""Recognising the pre-tokenizer of a tokenizer.json, by its name in GGUF files.
 
-It is recognised from what the file says, never guessed: each name here stands for the steps of the tokenizer.json
-that the model of that name was published with.
+It is recognised by its exact steps, never guessed: each name means the steps in the tokenizer.json that the model of
+that name was published with.
 """
 
 from typing import NoReturn
@@ -13,17 +13,19 @@ from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
 
 _ALL = r"|\s+(?!\S)|\s+"
 
-# The first name of each kind of rules; llama.cpp takes kinds that differ in `nfc` alone for the same.
+# The first name of each set of rules; llama.cpp treats sets that differ only in `nfc` as equal.
 _NAMES = {(r.patterns, r.ignore_merges, r.nfc): name for name, r in reversed(PRE_TOKENIZERS.items())}
-# Checkpoints of these come with ignore_merges and without, and GGUF has one name for both.
-_NAMES |= {(cuts, not whole, nfc): name for (cuts, whole, nfc), name in _NAMES.items() if name in ("tekken", "gpt-4o")}
+# Checkpoints with these exist with ignore_merges and without, and GGUF has one name for both.
+_NAMES |= {
+    (patterns, not whole, nfc): name for (patterns, whole, nfc), name in _NAMES.items() if name in ("tekken", "gpt-4o")
+}
 
 
 def pre_tokenizer(tokenizer: JsonObject, model: JsonObject, adds_bos: bool) -> str:
     """The name for `tokenizer.ggml.pre` of a byte-level tokenizer.
 
-    `adds_bos`: its post-processor puts a token in front, which tells DeepSeek's Qwen2 from the others. Raises
-    UnsupportedModelError that says what was found when it is none of those known.
+    `adds_bos`: its post-processor adds a token in front, which distinguishes DeepSeek's Qwen2 from the others. Raises
+    UnsupportedModelError, with the steps found, for an unknown pre-tokenizer.
     """
     composed = False
     for step in steps(tokenizer, "normalizer", "normalizers"):
@@ -36,53 +38,53 @@ def pre_tokenizer(tokenizer: JsonObject, model: JsonObject, adds_bos: bool) -> s
     *before, last = steps(tokenizer, "pre_tokenizer", "pretokenizers")
     if last.text("type") != "ByteLevel":
         _refuse(tokenizer, f"its pre-tokenizer ends with {_shown(last)}")
-    cuts = tuple(cut for step in (*before, last) for cut in _cuts(tokenizer, step))
+    patterns = tuple(pattern for step in (*before, last) for pattern in _split_patterns(tokenizer, step))
     whole = bool(model.get("ignore_merges", bool))
-    # Of some expressions there is one name alone, for checkpoints that compose text and for those that do not.
-    name = _NAMES.get((cuts, whole, composed)) or _NAMES.get((cuts, whole, not composed))
+    # Some expressions have a single name, for checkpoints that compose text (NFC) and for those that do not.
+    name = _NAMES.get((patterns, whole, composed)) or _NAMES.get((patterns, whole, not composed))
     if not name:
-        found = " then ".join(f'"{printable(cut, 200)}"' for cut in cuts) or "none at all"
-        _refuse(tokenizer, f"its pre-tokenizer cuts with {found}" + (", with ignore_merges" if whole else ""))
+        found = " then ".join(f'"{printable(pattern, 200)}"' for pattern in patterns) or "none at all"
+        _refuse(tokenizer, f"its pre-tokenizer splits with {found}" + (", with ignore_merges" if whole else ""))
     return "deepseek-r1-qwen" if name == "qwen2" and adds_bos else name
 
 
 def steps(tokenizer: JsonObject, key: str, inner: str) -> list[JsonObject]:
-    """The steps of `key`, where one of type Sequence stands for the list `inner` in it."""
-    top = tokenizer.part(key)
+    """The steps of `key`; a step of type Sequence is replaced by the steps in its list `inner`."""
+    top = tokenizer.child(key)
     found: list[JsonObject] = []
     queue = [top] if top else []
     while queue:
         step = queue.pop(0)
         if step.text("type") == "Sequence":
-            queue = [*step.parts(inner), *queue]
+            queue = [*step.children(inner), *queue]
         else:
             found.append(step)
     return found
 
 
-def _cuts(tokenizer: JsonObject, step: JsonObject) -> list[str]:
-    """The patterns that a step cuts text with."""
+def _split_patterns(tokenizer: JsonObject, step: JsonObject) -> list[str]:
+    """The patterns by which a step splits text."""
     kind = step.text("type")
     if kind == "ByteLevel" and not step.get("add_prefix_space", bool):
         return [] if step.get("use_regex", bool) is False else [GPT2]  # true is the default
     if kind == "Digits":
         return [r"\p{N}" if step.get("individual_digits", bool) else r"\p{N}+"]
-    pattern = step.part("pattern") if kind == "Split" else None
+    pattern = step.child("pattern") if kind == "Split" else None
     regex = pattern.text("Regex") if pattern else None
     way = (step.text("behavior"), bool(step.get("invert", bool))) if regex else None
-    # Where a pattern matches all of a text, to remove what is between the matches removes nothing.
+    # Where a pattern matches all of a text, nothing between the matches is left to remove.
     if regex and (way == ("Isolated", False) or (way == ("Removed", True) and regex.endswith(_ALL))):
         return [regex.replace("\r", r"\r").replace("\n", r"\n")]
     return _refuse(tokenizer, f"its pre-tokenizer has {_shown(step)}")
 
 
 def _shown(step: JsonObject) -> str:
-    """A step in a message: its type, then its options."""
+    """A step for a message: its type, then its options."""
     options = (f"{key} {value!r}" for key, value in step.entries.items() if key != "type")
     return printable(" ".join((str(step.text("type")), *options)), 200)
 
 
 def _refuse(tokenizer: JsonObject, found: str) -> NoReturn:
     raise UnsupportedModelError(
-        f"{tokenizer.where}: {found}, which has no name here; models with another pre-tokenizer are not converted yet"
+        f"{tokenizer.where}: {found}, which is not known here; models with another pre-tokenizer are not converted yet"
     )

@@ -1,4 +1,4 @@
-"""The vocabulary of a tokenizer.model, SentencePiece's own file, as `tokenizer.ggml.model` = "llama" has it."""
+"""The vocabulary of a tokenizer.model, SentencePiece's own format, for `tokenizer.ggml.model` = "llama"."""
 
 import warnings
 
@@ -20,16 +20,16 @@ def sentencepiece(
     size: int | None,
     where: str,
 ) -> dict[str, MetadataValue]:
-    """The tokens, scores and types; `added` is added_tokens.json, `settings` tokenizer_config.json.
+    """Tokens, scores and types as metadata; `added` is added_tokens.json, `settings` tokenizer_config.json.
 
-    `tokenizer`, which is tokenizer.json, counts for tokens that `model` lacks or calls user-defined. Tokens from `size`
-    on are left out with an EdgeLLMWarning, as the weights have no row for them.
+    `tokenizer`, the tokenizer.json, is used for tokens that `model` lacks or calls user-defined. Tokens from `size` on,
+    for which the weights have no row, are left out with an EdgeLLMWarning.
     """
     if model.kind == UNIGRAM:
         text = "a unigram model, which readers of GGUF files merge as if it were BPE; token ids may differ at times"
         warnings.warn(f"{where}: {text}", EdgeLLMWarning, stacklevel=2)
     size = len(model.pieces) if size is None else size
-    # User-defined pieces merge like any other, unless the files beside the model name them.
+    # User-defined pieces merge like normal ones, unless the JSON files name them.
     pieces = {i: p._replace(type=NORMAL) if p.type == USER_DEFINED else p for i, p in enumerate(model.pieces)}
     own = {i for i, piece in enumerate(model.pieces) if piece.type != USER_DEFINED}
     pieces |= {i: piece for i, piece in _listed(tokenizer).items() if i not in own}
@@ -46,8 +46,8 @@ def sentencepiece(
 
 
 def check_same_ids(model: ModelProto, tokenizer: JsonObject, where: str) -> None:
-    """Raise ModelFileError where a tokenizer.json, which is what transformers reads, gives a token another id."""
-    part = tokenizer.part("model")
+    """Raise ModelFileError if tokenizer.json, the file that transformers reads, gives a token another id."""
+    part = tokenizer.child("model")
     vocab = part.entries.get("vocab") if part else None
     if not isinstance(vocab, dict):
         return
@@ -58,9 +58,9 @@ def check_same_ids(model: ModelProto, tokenizer: JsonObject, where: str) -> None
 
 
 def _listed(tokenizer: JsonObject | None) -> dict[int, VocabToken]:
-    """What tokenizer.json adds: tokens by id."""
+    """The added tokens of tokenizer.json by id."""
     pieces = {}
-    for entry in tokenizer.parts("added_tokens") if tokenizer else ():
+    for entry in tokenizer.children("added_tokens") if tokenizer else ():
         i, text = entry.required("id", int), entry.text("content")
         if i < 0 or not text:
             entry.fail("id", "is no id of a token with a text")
@@ -69,7 +69,7 @@ def _listed(tokenizer: JsonObject | None) -> dict[int, VocabToken]:
 
 
 def _added(added: JsonObject | None) -> dict[int, VocabToken]:
-    """What added_tokens.json adds: ids by text."""
+    """The tokens of added_tokens.json by id."""
     if not added:
         return {}
     pieces = {}
@@ -82,7 +82,7 @@ def _added(added: JsonObject | None) -> dict[int, VocabToken]:
 
 
 def _decoder(settings: JsonObject | None) -> dict[int, VocabToken]:
-    """What tokenizer_config.json adds: tokens by id."""
+    """The tokens of tokenizer_config.json by id."""
     pieces = {}
     for i, entry in decoder_entries(settings) if settings else ():
         text = entry.text("content") or entry.fail("content", "is missing")

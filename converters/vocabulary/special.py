@@ -1,4 +1,4 @@
-"""The ids of tokens with a role, and which of them go around a text."""
+"""The ids of special tokens by role, and which of them are added around a text."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from converters.vocabulary.post_processor import added_around
 from edgellm.errors import EdgeLLMWarning, ModelFileError
 from edgellm.fmt import printable
 
-# The names of the roles in GGUF keys; a role that is not here has no key. "seperator" is how GGUF spells it.
+# The roles in GGUF keys; other roles have no key. "seperator" is GGUF's spelling.
 _KEYS = {
     "bos": "bos",
     "eos": "eos",
@@ -30,9 +30,9 @@ def special_tokens(
 ) -> dict[str, MetadataValue]:
     """`tokenizer.ggml.*_token_id` and `add_*_token`, in llama.cpp's order.
 
-    tokenizer_config.json (`settings`) names tokens by text, and the added tokens of tokenizer.json give their ids;
-    config.json has ids for the rest. Raises ModelFileError for a negative id; an id that is not below `size` is left
-    out with an EdgeLLMWarning.
+    tokenizer_config.json (`settings`) names tokens by text, and the added tokens of tokenizer.json have their ids;
+    config.json has the other ids. Raises ModelFileError for a negative id; an id that is not below `size` is left out
+    with an EdgeLLMWarning.
     """
     entries = settings.entries if settings else {}
     tokens = {role: entries.get(f"{role}_token") for role in ROLES}
@@ -58,13 +58,13 @@ def special_tokens(
 
 def _by_text(tokenizer: JsonObject, tokens: Mapping[str, Any], roles: list[str]) -> dict[str, int]:
     ids: dict[str, int] = {}
-    for entry in tokenizer.parts("added_tokens"):
+    for entry in tokenizer.children("added_tokens"):
         ids.setdefault(entry.text("content") or "", entry.required("id", int))
     return {role: ids[text] for role in roles if (text := content(tokens.get(role))) in ids}
 
 
 def _by_number(config: Mapping[str, Any], roles: list[str], folder: str) -> Iterator[tuple[str, int]]:
-    """What config.json says; in a list of several ends none is the one."""
+    """The ids in config.json; a list of EOS ids is skipped, since none of them is the single one."""
     text_config = config.get("text_config")
     inner: Mapping[str, Any] = text_config if isinstance(text_config, Mapping) else {}
     for role in roles:
@@ -72,7 +72,7 @@ def _by_number(config: Mapping[str, Any], roles: list[str], folder: str) -> Iter
         i = config.get(key) if config.get(key) is not None else inner.get(key)
         if type(i) is int and i != -1:  # -1 is an older way to say that there is none
             yield role, i
-        elif type(i) is not int and i is not None and role != "eos":  # of which there may be several
+        elif type(i) is not int and i is not None and role != "eos":  # a list is valid for EOS
             text = f"{key} is {printable(repr(i))}, which is no id; it is left out"
             warnings.warn(f"{folder}/config.json: {text}", EdgeLLMWarning, stacklevel=2)
 

@@ -1,4 +1,4 @@
-"""The chat templates of a checkpoint: one, or several by name."""
+"""The chat templates of a checkpoint: a default one, and named ones."""
 
 import re
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ _FOLDER = "additional_chat_templates"
 
 
 def chat_templates(files: CheckpointFiles, settings: JsonObject | None) -> dict[str, MetadataValue]:
-    """`tokenizer.chat_template` and, for templates with a name, `tokenizer.chat_template.NAME` and `chat_templates`.
+    """`tokenizer.chat_template` and, for named templates, `tokenizer.chat_template.NAME` and `chat_templates`.
 
-    As in transformers, chat_template.jinja comes before tokenizer_config.json, which may be older; where there is
-    neither, chat_template.json counts. Raises ModelFileError for a template that is no text.
+    As in transformers, chat_template.jinja has precedence over tokenizer_config.json, which may be older; without
+    both, chat_template.json is read. Raises ModelFileError for a template that is no text.
     """
     found = dict(_files(files))
-    if "default" not in found:  # those in the folder are further ones
+    if "default" not in found:  # templates in the folder are additional ones
         found = (_named(settings) if settings else {}) | found
     if not found and (document := read(files, "chat_template.json")):
         found = _named(document)
@@ -31,16 +31,16 @@ def chat_templates(files: CheckpointFiles, settings: JsonObject | None) -> dict[
 
 
 def _named(document: JsonObject) -> dict[str, str]:
-    """The entry `chat_template`: a text, or a list of objects with a name and a template."""
+    """The templates by name in the entry `chat_template`: a text, or a list of objects with a name and a template."""
     if not isinstance(document.entries.get("chat_template"), list):
         text = document.text("chat_template")
         return {} if text is None else {"default": text}
-    choices = ((entry.text("name"), entry.text("template")) for entry in document.parts("chat_template"))
+    choices = ((entry.text("name"), entry.text("template")) for entry in document.children("chat_template"))
     return {name: text for name, text in choices if name and text is not None}
 
 
 def _files(files: CheckpointFiles) -> Iterator[tuple[str, str]]:
-    """The templates that have files of their own."""
+    """Names and texts of templates in their own files."""
     text = files.text("chat_template.jinja")
     if text is not None:
         yield "default", text

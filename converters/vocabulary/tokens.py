@@ -1,4 +1,4 @@
-"""Tokens as a GGUF file lists them: a text, a type and a score for every id."""
+"""The token arrays of a GGUF file: a text, a type and a score for every id."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _LIKE_SPECIAL_ENDS = (("<|", "|>"), ("<｜", "｜>"), ("<unused", ">"))
 
 
 class VocabToken(NamedTuple):
-    """A token; the types are those of the GGUF specification. Scores count in SentencePiece vocabularies alone."""
+    """A token; types are those of the GGUF specification. Scores are used only in SentencePiece vocabularies."""
 
     text: str
     type: int = NORMAL
@@ -27,10 +27,9 @@ class VocabToken(NamedTuple):
 
 
 def added_token(text: str, special: bool) -> VocabToken:
-    """A token that a tokenizer was given by hand.
+    """An added token: a control token if it is `special` or looks so, since some checkpoints do not mark all of them.
 
-    It is a control token if it is `special` or looks so: some checkpoints do not say it of each. The others are found
-    in text with real spaces.
+    Other added tokens are matched in text, with real spaces.
     """
     if special or looks_special(text):
         return VocabToken(text, CONTROL, ADDED_SCORE)
@@ -38,21 +37,21 @@ def added_token(text: str, special: bool) -> VocabToken:
 
 
 def looks_special(text: str) -> bool:
-    """Whether `text` is written as control tokens are. From llama.cpp's `does_token_look_special`."""
+    """Whether `text` has the form of a control token, as llama.cpp's `does_token_look_special`."""
     return text in _LIKE_SPECIAL or any(text.startswith(a) and text.endswith(b) for a, b in _LIKE_SPECIAL_ENDS)
 
 
-def token_arrays(pieces: Mapping[int, VocabToken], size: int, where: str, *, scored: bool) -> dict[str, MetadataValue]:
-    """The arrays of `size` tokens; an id without a token gets one that nothing uses.
+def token_arrays(tokens: Mapping[int, VocabToken], size: int, where: str, *, scored: bool) -> dict[str, MetadataValue]:
+    """The arrays for `size` tokens; an id without a token gets an unused `[PAD…]`.
 
-    Raises ModelFileError when there are more tokens than `size`, or more than any model has.
+    Raises ModelFileError if a token's id is `size` or more, or if `size` is larger than in any model.
     """
     if size > _MOST_TOKENS:
         raise ModelFileError(f"{where}: a vocabulary of {size} tokens is beyond reason; get the checkpoint again")
-    if pieces and max(pieces) >= size:
+    if tokens and max(tokens) >= size:
         text = "config.json's vocab_size leaves no room for it; the two files belong to different models"
-        raise ModelFileError(f"{where}: it has a token {max(pieces)}, but {size} tokens are wanted: {text}")
-    rows = [pieces.get(i) or VocabToken(f"[PAD{i}]", UNUSED, UNUSED_SCORE) for i in range(size)]
+        raise ModelFileError(f"{where}: it has a token {max(tokens)}, but {size} tokens are wanted: {text}")
+    rows = [tokens.get(i) or VocabToken(f"[PAD{i}]", UNUSED, UNUSED_SCORE) for i in range(size)]
     made = {"tokenizer.ggml.tokens": MetadataValue("str", [row.text for row in rows])}
     if scored:
         made["tokenizer.ggml.scores"] = MetadataValue("f32", [row.score for row in rows])

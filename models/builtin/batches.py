@@ -1,4 +1,4 @@
-"""Batches of texts of about the same length, so that little is padding."""
+"""Batches of texts of similar length, to keep padding small."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ LONGEST = 768
 
 
 def batches(tokenizer: Tokenizer, tokens: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Ids and targets, each [rows, tokens of the longest], about `tokens` in all; without end."""
+    """An endless stream of ids and targets, each [rows, length of the longest], about `tokens` tokens per batch."""
     rng = random.Random(seed)
     texts = iter(Conversations(seed))
     while True:
@@ -26,7 +26,7 @@ def batches(tokenizer: Tokenizer, tokens: int, seed: int) -> Iterator[tuple[Tens
 
 
 def _cut(pool: list[tuple[list[int], list[int]]], tokens: int) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Runs of the pool, which is sorted by length, that are within `tokens` when padded."""
+    """Split the pool, sorted by length, into batches of at most `tokens` tokens including padding."""
     run: list[tuple[list[int], list[int]]] = []
     for text in pool:
         if run and (len(run) + 1) * len(text[0]) > tokens:

@@ -1,9 +1,9 @@
-"""Asks the built-in model questions that it was not trained on, and counts the right answers.
+"""Asks the built-in model questions that it was not trained on, and counts correct answers.
 
     python models/builtin/check.py [MODEL.gguf]
 
-held_out.json and first_messages.json hold the questions, each with a phrase that every right answer contains; the
-README tells how they were written.
+held_out.json and first_messages.json have the questions, each with a phrase that every correct answer contains; the
+README says how they were written.
 """
 
 import json
@@ -17,7 +17,7 @@ LISTS = ("held_out", "first_messages")
 
 
 class CheckedAnswer(NamedTuple):
-    """What the model said to a question, and what it should have said."""
+    """A question, the expected phrase, and the model's answer."""
 
     question: str
     expected: str
@@ -25,12 +25,12 @@ class CheckedAnswer(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the phrase is in the answer; capitals do not matter."""
+        """Whether the answer contains the phrase, ignoring case."""
         return self.expected.casefold() in self.text.casefold()
 
 
 def answers(path: Path, name: str) -> list[CheckedAnswer]:
-    """The model's answers to the questions of a list, each in a chat of its own, the likeliest token always."""
+    """The model's answers to the questions of a list, each in a new chat, with greedy decoding."""
     asked = json.loads((Path(__file__).parent / f"{name}.json").read_text(encoding="utf-8"))
     with Model.open(path) as model:
         replies = [model.chat(temp=0, max_tokens=100).send(each["question"]).text for each in asked]

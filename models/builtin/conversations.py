@@ -1,4 +1,4 @@
-"""What the network is trained on: conversations, raw questions with their answers, and simple stories."""
+"""The training texts: conversations, raw questions with answers, and simple stories."""
 
 import random
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ WEIGHTS = {
     **dict.fromkeys(("install", "privacy", "quantization", "pdf", "file-access", "licence", "memory-bound"), 2.0),
     **dict.fromkeys(("who-are-you", "server", "languages", "compliment", "maker", "quantize"), 1.5),
 }
-"""How often a topic comes beside the others, which have 1; `more` is about what was said before."""
+"""Sampling weights of topics; the others have 1. The topic `more` asks about what was said before."""
 
 
 @dataclass(frozen=True)
 class TrainingSpan:
-    """A part of a text; `learned` is what the network is to write, the rest is given to it."""
+    """A part of a text; the loss covers `learned` parts, the others are only context."""
 
     text: str
     learned: bool
 
 
 class Conversations:
-    """An endless row of training texts, the same for the same seed."""
+    """An endless sequence of training texts, the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -76,7 +76,7 @@ def _message(role: str, content: str) -> str:
 
 
 def encoded(spans: list[TrainingSpan], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """Token ids, and for each what comes next, -1 where that is given and not learned."""
+    """Token ids, and the next id for each as the target, -1 where it is not learned."""
     ids: list[int] = []
     targets: list[int] = []
     for span in spans:

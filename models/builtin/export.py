@@ -1,4 +1,4 @@
-"""The checkpoint in the layout of Hugging Face: what `transformers` loads and `edgellm convert` reads."""
+"""Writing the checkpoint in Hugging Face's layout, for `transformers` and `edgellm convert`."""
 
 import json
 from pathlib import Path

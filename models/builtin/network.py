@@ -9,7 +9,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Keys of config.json that give a Llama its form; rows are a multiple of 256, as k-quants need."""
+    """The sizes of a Llama, by their keys in config.json; rows are a multiple of 256, as k-quants need."""
 
     vocab_size: int = 2048
     hidden_size: int = 256
@@ -23,7 +23,7 @@ class NetworkConfig:
     rope_theta: float = 10000.0
 
     def to_dict(self) -> dict[str, object]:
-        """These keys and values."""
+        """Keys and values for config.json."""
         return asdict(self)
 
 
@@ -36,13 +36,13 @@ def rotations(config: NetworkConfig) -> tuple[Tensor, Tensor]:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """RoPE on [..., tokens, head_dim]: the first half of a head turns with the second."""
+    """RoPE (NEOX type) on [..., tokens, head_dim]: dimension i is rotated with i + head_dim / 2."""
     left, right = x.chunk(2, dim=-1)
     return x * cos + torch.cat([-right, left], dim=-1) * sin
 
 
 class SelfAttention(nn.Module):
-    """Grouped-query attention: heads of q share a head of k and v."""
+    """Grouped-query attention: several query heads share a key-value head."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class SelfAttention(nn.Module):
         q, k, v = (self._heads(part(x)) for part in (self.q_proj, self.k_proj, self.v_proj))
         q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
         k, v = (shared.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for shared in (k, v))
-        # Written out: on a CPU the backward pass of torch's own attention takes a third of a step.
+        # Written out: on a CPU, the backward pass of torch's own attention takes a third of a step.
         scores = (q @ k.mT) * self.head_dim**-0.5
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         seen = scores.masked_fill(later, -torch.inf).softmax(-1).to(v.dtype) @ v
@@ -83,7 +83,7 @@ class GatedMLP(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention, then the feed-forward network, each behind a norm; `dropout` falls on what the network adds."""
+    """Attention, then the feed-forward network, each after a norm; `dropout` applies to the network's output."""
 
     def __init__(self, config: NetworkConfig, dropout: float) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class DecoderLayer(nn.Module):
 
 
 class Network(nn.Module):
-    """Token ids to logits; the embedding is the output matrix too."""
+    """Token ids to logits; the embedding is also the output matrix."""
 
     def __init__(self, config: NetworkConfig, dropout: float = 0.0) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Network(nn.Module):
         return self.norm(x)
 
     def loss(self, ids: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross-entropy where `targets` [rows, tokens] is not -1; logits are made only there."""
+        """Mean cross-entropy where `targets` [rows, tokens] is not -1; logits are computed only there."""
         wanted = targets >= 0
         logits = functional.linear(self.hidden(ids)[wanted], self.embed_tokens.weight)
         return functional.cross_entropy(logits.float(), targets[wanted])

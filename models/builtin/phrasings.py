@@ -1,4 +1,4 @@
-"""Questions in many phrasings: a topic's own words in general patterns, with the slips of people who type."""
+"""Questions in many phrasings: a topic's words in general patterns, with typing errors."""
 
 import random
 import re
@@ -10,24 +10,24 @@ from topic import Topic
 Lists = Mapping[str, Sequence[str]]
 
 COMMON = {"term": 3, "task": 4, "why": 4, "ability": 5, "feature": 5, "ask": 6, "plain": 4}
-"""How often each kind of form is taken beside the others, if a topic has so many."""
+"""Sampling weights of the kinds of forms, limited by the number of forms that a topic has."""
 
 SHORT = 5
-"""Letters of a text that nobody could read any more after a slip."""
+"""Texts of up to this many letters get no typing errors: they would be unreadable."""
 
 VERBS = "depend|limit|matter|need|take|open|start|load|map|decide|follow|hang|get|rain|rise|purr|change|hurt|make"
-"""Verbs of facts, for questions with "does"."""
+"""Verbs in facts, for questions with "does"."""
 
 
 class Asker:
-    """Asks questions of topics; `words` are the lists that {name} stands for, `patterns` those of patterns.txt."""
+    """Makes questions about topics; `words` are the lists behind {name}, `patterns` those in patterns.txt."""
 
     def __init__(self, words: Lists, patterns: Lists, rng: random.Random) -> None:
         self.words, self.patterns, self.rng = words, patterns, rng
         self.short = [pair.split(" = ") for pair in patterns["short"]]
 
     def ask(self, topic: Topic) -> str:
-        """A question, as a person may type it."""
+        """A question as a person may type it."""
         kinds = [kind for kind, forms in topic.forms.items() for _ in range(min(len(forms), COMMON[kind]))]
         kind = self.rng.choice(kinds)
         form = self.fill(self.rng.choice(topic.forms[kind]))
@@ -38,7 +38,7 @@ class Asker:
         return self._typed(form, bare=kind == "plain")
 
     def fill(self, form: str) -> str:
-        """A form with one choice of each (a|b), and a word for each {name}."""
+        """A form with one alternative chosen for each (a|b), and a word for each {name}."""
         while group := re.search(r"\(([^()]*)\)", form):
             form = form[: group.start()] + self.rng.choice(group[1].split("|")) + form[group.end() :]
         while name := re.search(r"\{(\w+)\}", form):
@@ -51,9 +51,9 @@ class Asker:
         return self._unknown() if name in ("unknown", "word") else self.rng.choice(self.words[name])
 
     def _unknown(self) -> str:
-        """A word of letters that mean nothing, so that a word never seen before is no reason to guess.
+        """A meaningless word of five letters or more, to train the answer to unknown words.
 
-        It has five letters or more: "hi" and "yo" are greetings.
+        Shorter ones could be greetings, such as "hi".
         """
         rng, consonants, vowels = self.rng, "bcdfghjklmnprstvwz", "aeiou"
         pairs = (rng.choice(consonants) + rng.choice(vowels) for _ in range(rng.randint(2, 4)))
@@ -83,7 +83,7 @@ class Asker:
         return text.upper() if way > 0.98 else text.lower()
 
     def _slip(self, text: str) -> str:
-        """One or two letters are left out, doubled, swapped or mistaken."""
+        """The text with one or two letters left out, doubled, swapped or replaced."""
         for _ in range(self.rng.choice([1, 1, 2])):
             i = self.rng.randrange(max(1, len(text) - 1))
             a, b = text[i : i + 1], text[i + 1 : i + 2]
@@ -94,7 +94,7 @@ class Asker:
 
 
 def _why(sentence: str) -> str:
-    """A sentence as a question: "decode is slow" to "why is decode slow", "it rains" to "why does it rain"."""
+    """A sentence as a question: "decode is slow" becomes "why is decode slow"."""
     if found := re.fullmatch(r"(.+?) (is|are|does|do|has) (.+)", sentence):
         return f"why {found[2]} {found[1]} {found[3]}"
     if found := re.fullmatch(rf"(.+?) ({VERBS})s\b(.*)", sentence):

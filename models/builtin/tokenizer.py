@@ -10,7 +10,7 @@ TEXTS = 40_000
 
 
 def make_tokenizer(size: int, seed: int) -> Tokenizer:
-    """GPT-2's way to cut words; the two tokens of the chat template come first."""
+    """Train the tokenizer: GPT-2's pre-tokenizer, with the two tokens of the chat template first."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -1,17 +1,17 @@
-"""The topics: what people ask, in many forms, and the one right answer to each."""
+"""The topics: questions in many forms, and the answer to each."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 KINDS = ("term", "task", "why", "ability", "feature", "ask", "plain")
-"""A term to explain, something to do, a fact to give the reason of, what the program can do or has, whole questions,
-and things said plainly."""
+"""The kinds of forms: a term to explain, a task, a fact to give the reason for, an ability or feature of the program,
+a whole question, a plain statement."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """An answer, a phrase that every right answer has, and forms of what is asked, by their kind."""
+    """The answer `say`, a phrase that every correct answer has (`expect`), and forms of the question by kind."""
 
     name: str
     say: str
@@ -20,10 +20,10 @@ class Topic:
 
 
 def read_topics() -> list[Topic]:
-    """All topics, in the order of the files' names.
+    """All topics, in the order of file names.
 
-    A file holds blocks: `## name`, then `say:`, `expect:` and lines of forms, which ` ; ` parts. In a form
-    (a|b) is one of a and b, and {word} one of a list in words/words.txt.
+    A file has blocks: `## name`, then `say:`, `expect:` and lines of forms, separated by ` ; `. In a form, (a|b)
+    means one of a and b, and {word} one word of a list in words/words.txt.
     """
     topics = []
     for path in sorted((HERE / "topics").glob("*.txt")):
@@ -40,11 +40,11 @@ def _topic(block: str) -> Topic:
 
 
 def read_lists(name: str) -> dict[str, list[str]]:
-    """A file of lists by their names, `name: one | another`."""
+    """The lists in a file by name; a line is `name: one | another`."""
     lines = (line.split(": ", 1) for line in read_lines(name) if line[0] != "#")
     return {key: words.split(" | ") for key, words in lines}
 
 
 def read_lines(name: str) -> list[str]:
-    """The lines of a file in the folder of words."""
+    """The lines of a file in the folder words."""
     return (HERE / "words" / f"{name}.txt").read_text(encoding="utf-8").splitlines()

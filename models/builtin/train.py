@@ -1,6 +1,6 @@
 """Trains the built-in model: `python train.py` fills ./checkpoint, in about an hour on two cores.
 
-`--refine FOLDER` begins with the weights of a checkpoint: after a change of the topics some minutes will do.
+`--refine FOLDER` starts from the weights of a checkpoint: after a change of topics, some minutes are enough.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "checkpoint")
     parser.add_argument("--threads", type=int, default=2, help="1 is better beside other work on two cores")
-    parser.add_argument("--refine", type=Path, metavar="FOLDER", help="begin with the weights of this checkpoint")
+    parser.add_argument("--refine", type=Path, metavar="FOLDER", help="start from the weights of this checkpoint")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(SEED)
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def train(network: Network, tokenizer: Tokenizer, steps: int, learning_rate: float, seed: int) -> None:
-    """AdamW; the learning rate rises in `WARM_UP` steps, then falls in a straight line to nothing."""
+    """Train with AdamW; the learning rate rises for `WARM_UP` steps, then falls linearly to 0."""
     matrices = [weight for weight in network.parameters() if weight.dim() == 2]
     norms = [weight for weight in network.parameters() if weight.dim() == 1]
     groups = [{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": norms, "weight_decay": 0.0}]

@@ -54,7 +54,7 @@ def test_headers_that_would_take_much_memory(tmp_path: Path) -> None:
 
 def test_a_small_file_that_is_not_small_is_not_read(whole: Path) -> None:
     os.truncate(whole / "config.json", 1 << 40)
-    assert "has 1.1 TB, too many for such a file" in error_of(whole / "config.json", lambda: Checkpoint.open(whole))
+    assert "has 1.1 TB, too large for this file" in error_of(whole / "config.json", lambda: Checkpoint.open(whole))
 
 
 def test_what_is_no_folder(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_split_may_be_written_otherwise(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "found"),
     [
-        ({"pre_tokenizer": cuts(r"\w+|\W+")}, r'its pre-tokenizer cuts with "\\w\+\|\\W\+", which has no name'),
+        ({"pre_tokenizer": cuts(r"\w+|\W+")}, r'its pre-tokenizer splits with "\\w\+\|\\W\+", which is not known'),
         ({"pre_tokenizer": cuts(QWEN2), "ignore_merges": True}, r"with ignore_merges, which"),
         ({"pre_tokenizer": BYTE_LEVEL | {"add_prefix_space": True}}, "ByteLevel add_prefix_space True"),
         (

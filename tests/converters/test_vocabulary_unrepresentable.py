@@ -41,15 +41,15 @@ def of_pieces(scheme: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tokenizer", "text", "said"),
     [
-        (of_bytes(NFC), "e\u0301", "brings text into the form NFC of Unicode"),
+        (of_bytes(NFC), "e\u0301", "normalizes text to Unicode NFC"),
         (of_bytes({"type": "Sequence", "normalizers": [NFC]}), "e\u0301", "into the form NFC"),
         (of_bytes(), "e\u0301", ""),
         (of_bytes(NFC, pattern=QWEN2), "e\u0301", ""),  # which the name qwen2 says
-        (of_bytes(options={"lstrip": True}), "the <|end|>", r"finds 2 added tokens, such as <\|end\|>, .*\(lstrip\)"),
+        (of_bytes(options={"lstrip": True}), "the <|end|>", r"matches 2 added tokens, such as <\|end\|>, .*\(lstrip\)"),
         (of_bytes(options={"rstrip": True}), "<|end|> the", r"\(rstrip\)"),
         (of_bytes(options={"single_word": True}), "the<word>the", r"\(single_word\)"),
         (of_bytes(), "the <|end|> the<word>the", ""),
-        (of_pieces("first"), "a</s>a", "puts a space before the first text alone, .*prepend_scheme: first"),
+        (of_pieces("first"), "a</s>a", "puts a space before the first text only, .*prepend_scheme: first"),
         (of_pieces("always"), "a</s>a", ""),
     ],
 )
@@ -69,7 +69,7 @@ def test_ids_differ_where_a_note_says_so(tmp_path: Path, tokenizer: Any, text: s
 def test_options_of_tokenizer_config_count(tmp_path: Path) -> None:
     decoder = {"260": added(260, "<|end|>", lstrip=True)}
     folder = Folder(tmp_path, tokenizer__json=of_bytes(), tokenizer_config__json={"added_tokens_decoder": decoder})
-    with pytest.warns(EdgeLLMWarning, match=r"finds 1 added token, such as <\|end\|>, .*\(lstrip\)"):
+    with pytest.warns(EdgeLLMWarning, match=r"matches 1 added token, such as <\|end\|>, .*\(lstrip\)"):
         folder.values()
 
 
@@ -84,8 +84,8 @@ def trained(**options: Any) -> bytes:
 @pytest.mark.parametrize(
     ("rule", "single", "text", "said"),
     [
-        ("nmt_nfkc", False, "ﬁt", "replaces some characters by others before it cuts"),
-        ("identity", True, " the   cat ", "makes one space of several"),
+        ("nmt_nfkc", False, "ﬁt", "replaces some characters before it splits text"),
+        ("identity", True, " the   cat ", "merges repeated spaces into one"),
         ("identity", False, " the   ﬁt", ""),
     ],
 )

@@ -26,7 +26,7 @@ from tui.instruments.metrics import SECTIONS
 from tui.instruments.numbers import Words, milliseconds, part_of, remaining, seconds, speed
 from tui.instruments.reply_stats import reply_stats_line
 from tui.instruments.status_layout import columns, fit_segments
-from tui.instruments.status_text import status
+from tui.instruments.status_text import status_text
 
 STATS = {
     "prompt_tokens": 2048,
@@ -155,14 +155,14 @@ def test_what_fits_is_taken_by_importance_and_grows_where_there_is_room() -> Non
     ]  # and two gaps of 2
 
 
-@pytest.mark.parametrize("reading", ALL, ids=lambda reading: reading.phase.name)
-def test_the_line_is_never_wider_than_its_place(reading: Activity) -> None:
+@pytest.mark.parametrize("activity", ALL, ids=lambda activity: activity.phase.name)
+def test_the_line_is_never_wider_than_its_place(activity: Activity) -> None:
     for width in range(201):
-        assert columns(status(reading, MEMORY, width)) == width
+        assert columns(status_text(activity, MEMORY, width)) == width
 
 
 @pytest.mark.parametrize(
-    ("reading", "width", "said"),
+    ("activity", "width", "said"),
     [
         (LOADING, 38, "◌ loading  compiling 3 of 12 kernels  "),
         (PREFILL, 38, "▲ reading  ━━━━━━──  13 s left        "),
@@ -175,12 +175,12 @@ def test_the_line_is_never_wider_than_its_place(reading: Activity) -> None:
         (DROPPING, 78, "▼ writing  TTFT 0.21 s   45.3 t/s    dropped 1,204 (drop oldest)  context  53%"),
     ],
 )
-def test_narrow_lines_say_what_matters_most(reading: Activity, width: int, said: str) -> None:
-    assert plain(status(reading, MEMORY, width)) == said
+def test_narrow_lines_say_what_matters_most(activity: Activity, width: int, said: str) -> None:
+    assert plain(status_text(activity, MEMORY, width)) == said
 
 
 def test_a_wide_line_says_all() -> None:
-    line = plain(status(DECODE, MEMORY, 240))
+    line = plain(status_text(DECODE, MEMORY, 240))
     for said in (
         *("TTFT 0.21 s", "45.3 t/s", "mean  44.9 t/s", "p50  22 p95  24 ms", "MBU 0.84", "1,912 of 2,048 reused"),
         *("2 threads", "GPU 12 of 28 blocks", "memory 1.21 GB, free 5.23 GB", "qwen3-1.7b", "2,176 of 4,096"),
@@ -193,50 +193,50 @@ def test_nothing_moves_while_figures_change(width: int) -> None:
     """The words of the line stay where they are, whatever the numbers."""
     stats = Stats(2048, 1912, 9, 12.3, None, 7.25, {"p50": 101.0, "p95": 512.0}, None, [])
     other = replace(WRITING_REPLY, recent_tps=1033.0, gaps_ms=(8.0,), context_used=7, stats=stats)
-    lines = [plain(status(replace(DECODE, live=live), MEMORY, width)) for live in (WRITING_REPLY, other)]
+    lines = [plain(status_text(replace(DECODE, live=live), MEMORY, width)) for live in (WRITING_REPLY, other)]
     places = [[line.find(word) for word in ("TTFT", "t/s", "mean", "p50", "p95", "MBU", "context")] for line in lines]
     assert places[0] == places[1]
 
 
 def test_what_is_dropped_and_by_which_policy_is_said_while_it_happens() -> None:
-    assert "context full: dropped 1,204 tokens (drop oldest)" in plain(status(DROPPING, MEMORY, 160))
+    assert "context full: dropped 1,204 tokens (drop oldest)" in plain(status_text(DROPPING, MEMORY, 160))
     assert metric_values(DROPPING, None)["overflow"] == TextValue("drop oldest")
     assert metric_values(DROPPING, None)["dropped"] == TextValue("1,204 tokens", "$text-warning")
     slides = replace(DROPPING, overflow="window", phase=Phase.READY)
-    assert "dropped 1,204 tokens (sliding window)" in plain(status(slides, MEMORY, 160))
-    later = plain(status(replace(DROPPING, overflow="stop"), MEMORY, 160))
+    assert "dropped 1,204 tokens (sliding window)" in plain(status_text(slides, MEMORY, 160))
+    later = plain(status_text(replace(DROPPING, overflow="stop"), MEMORY, 160))
     assert "dropped 1,204 tokens" in later and "(" not in later  # it was not that policy
 
 
 def test_the_context_is_that_of_the_conversation_before_its_model_writes() -> None:
     resumed = replace(FRESH, counted=1024)
-    assert "1,024 of 4,096" in plain(status(resumed, MEMORY, 120))
+    assert "1,024 of 4,096" in plain(status_text(resumed, MEMORY, 120))
     assert metric_values(resumed, None)["context"] == TextValue("1,024 of 4,096  25%")
     assert replace(FRESH, counted=9000).used == 4096  # most of it was dropped
 
 
 def test_a_share_that_is_not_known_takes_no_place_at_rest() -> None:
     live = replace(WRITING_REPLY, stats=replace(WRITING_REPLY.stats, mbu=None))
-    assert "MBU    –" in plain(status(replace(DECODE, live=live), MEMORY, 160))
-    assert "MBU" not in plain(status(replace(DONE, live=live), MEMORY, 160))
+    assert "MBU    –" in plain(status_text(replace(DECODE, live=live), MEMORY, 160))
+    assert "MBU" not in plain(status_text(replace(DONE, live=live), MEMORY, 160))
 
 
 def test_the_counter_to_the_first_token_is_the_sessions_time() -> None:
-    line = plain(status(replace(PREFILL, live=replace(READING_PROMPT, elapsed_s=7.5)), None, 78))
+    line = plain(status_text(replace(PREFILL, live=replace(READING_PROMPT, elapsed_s=7.5)), None, 78))
     assert "TTFT 7.50 s" in line
-    stopped = plain(status(replace(PREFILL, phase=Phase.READY), None, 120))
+    stopped = plain(status_text(replace(PREFILL, phase=Phase.READY), None, 120))
     assert "7.50" not in stopped and "TTFT      –" in stopped
 
 
 def test_a_models_name_cannot_drive_the_terminal() -> None:
-    line = plain(status(replace(FRESH, model="a\x1b[2Jb\nc"), None, 120))
+    line = plain(status_text(replace(FRESH, model="a\x1b[2Jb\nc"), None, 120))
     assert line.isprintable() and "a\\x1b[2Jb" in line
 
 
 def test_the_panel_says_something_about_every_entry_and_nothing_else() -> None:
     names = {entry.name for entries in SECTIONS.values() for entry in entries}
-    for reading in ALL:
-        assert set(metric_values(reading, MEMORY)) == set(metric_values(reading, None)) == names
+    for activity in ALL:
+        assert set(metric_values(activity, MEMORY)) == set(metric_values(activity, None)) == names
 
 
 def test_the_panel_by_hand() -> None:

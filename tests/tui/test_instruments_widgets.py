@@ -30,9 +30,9 @@ class Screenful(App[None]):
             yield Panel()
         yield StatusLine()
 
-    def show(self, reading: Activity) -> None:
-        self.query_one(Panel).show(reading, MEMORY)
-        self.query_one(StatusLine).show(reading, MEMORY)
+    def show(self, activity: Activity) -> None:
+        self.query_one(Panel).show(activity, MEMORY)
+        self.query_one(StatusLine).show(activity, MEMORY)
 
 
 def on_screen(check: Callable[[Screenful, Pilot[None]], Awaitable[None]], width: int, height: int = 24) -> None:
@@ -52,7 +52,7 @@ def drawn(widget: Widget) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("width", "reading", "line"),
+    ("width", "activity", "line"),
     [
         (40, LOADING, " ◌ loading  compiling 3 of 12 kernels   "),
         (40, DECODE, " ▼ writing   45.3 t/s      context  53% "),
@@ -66,9 +66,9 @@ def drawn(widget: Widget) -> list[str]:
         ),
     ],
 )
-def test_the_status_line_is_one_line(width: int, reading: Activity, line: str) -> None:
+def test_the_status_line_is_one_line(width: int, activity: Activity, line: str) -> None:
     async def check(app: Screenful, pilot: Pilot[None]) -> None:
-        app.show(reading)
+        app.show(activity)
         await pilot.pause()
         assert drawn(app.query_one(StatusLine)) == [line]
 

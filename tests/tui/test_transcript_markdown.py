@@ -63,7 +63,7 @@ def test_a_text_that_grew_is_shown_like_one_that_was_there_at_once(text: str, st
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
-def test_pieces_show_what_the_text_parsed_as_a_whole_shows(text: str) -> None:
+def test_blocks_show_what_the_text_parsed_as_a_whole_shows(text: str) -> None:
     """Blank lines aside: a list is cut into items, each loose or tight for itself."""
     whole = block_lines(
         MarkdownBlock("\n".join(sanitize(text).split("\n")), gap=False, links=links_of(text)), PALETTE, 60

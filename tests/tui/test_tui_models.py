@@ -130,7 +130,7 @@ def test_what_is_offered_has_whole_names_before_there_are_notes(machine: Machine
 
     rows = list(offered_rows())
     assert [shows(rows, width) for width in (59, 93, 94, 140)] == [False, False, True, True]  # 95 of 100 columns
-    begun = [ModelRow(f"{rows[6].name}:Q4_K_M", "", note="100% is here: Enter goes on", offered=True), *rows]
+    begun = [ModelRow(f"{rows[6].name}:Q4_K_M", "", note="100% is here: Enter resumes it", offered=True), *rows]
     assert [shows(begun, width) for width in (94, 100, 101)] == [False, False, True]
 
 
@@ -245,5 +245,5 @@ def test_what_is_on_its_way_is_offered_and_is_no_bad_file(machine: Machine) -> N
     write_record(folder, files)
     rows = whole_shelf()
     assert (rows[0].name, rows[0].offered, rows[0].bytes) == ("org/name:Q8_0", True, 4000)
-    assert rows[0].note == "25% is here: Enter goes on"
+    assert rows[0].note == "25% is here: Enter resumes it"
     assert not any(row.problem for row in rows)

@@ -105,7 +105,7 @@ def test_warnings_come_first_and_a_key_turns_to_tokens(tmp_path: Path) -> None:
             assert rows[1] == "⚠ doubled BOS: \\x1b[31mtwice"
             assert rows[3:6] == [f"{START}user", f"Hello{END}", f"{START}assistant"]
             assert "8 tokens; BOS none, EOS 101" in rows
-            assert f"a reply ends at {END} (101)" in rows
+            assert f"end-of-generation tokens: {END} (101)" in rows
             await chat.press("t")
             assert "2      102 user       ▏Hel▕" in chat.shown()
             await chat.press("t")

@@ -71,7 +71,7 @@ class BrowsingScreen(ChatsScreen):
         if event.is_printable and self.query_one(Transcript).has_focus and event.key not in self.active_bindings:
             event.stop()
             self.action_back()
-            self.query_one(Composer).form.editor.put_here(event.character or "")
+            self.query_one(Composer).form.editor.insert_text(event.character or "")
 
     def on_click(self, event: events.Click) -> None:
         """What is typed after a click on the conversation goes into the box, too."""

@@ -69,7 +69,7 @@ class Composer(Widget):
         self._editor = self.form.editor
         self._popup = Popup(self._editor)
         self._editor.before_binding = self._popup.look_up  # the message of the last change may not have come yet
-        self._editor.after_put = self._popup.rest
+        self._editor.after_set_text = self._popup.rest
         self._saving: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -144,7 +144,7 @@ class Composer(Widget):
             self._popup.take(taken)
         if command := command_of(self._editor.text):
             if taken is None or taken.complete:
-                self._editor.put("")
+                self._editor.set_text("")
                 self.form.remember(command)
                 self.post_message(self.CommandSent(command))
         elif taken is None and self._editor.text != "/":
@@ -159,7 +159,7 @@ class Composer(Widget):
 
     def action_newline(self) -> None:
         """Begin a new line."""
-        self._editor.put_here("\n")
+        self._editor.insert_text("\n")
 
     def action_complete(self) -> None:
         """Insert the selected completion, or the first one."""
@@ -173,7 +173,7 @@ class Composer(Widget):
         elif step < 0 and self.queue and self.form.editing is None:
             self.queue.take_back()
         elif (text := self.form.recall(step)) is not None:
-            self._editor.put(text, at_end=step > 0)
+            self._editor.set_text(text, at_end=step > 0)
             self._popup.close()
 
     def action_cancel(self) -> None:

@@ -16,33 +16,33 @@ _MOST_ROWS = 10
 
 
 class Editor(TextArea):
-    """A text area that grows with its text. A key that has nothing to do in it is left to the widgets around it."""
+    """A text area that grows with its text. Keys without an effect in it are left to the widgets around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("alt+d", "delete_word_right", show=False),
     ]
 
-    def __init__(self, take_long: Callable[[str], None]) -> None:
-        """`take_long` gets what is pasted and too long to be shown, before the keys that follow it."""
+    def __init__(self, attach_long: Callable[[str], None]) -> None:
+        """`attach_long` is called with a pasted text too long to be shown, before keys that follow it are handled."""
         super().__init__(highlight_cursor_line=False)
-        self._take_long = take_long
+        self._attach_long = attach_long
         self.menu_open = False
         self.before_binding: Callable[[], None] = lambda: None
-        self.after_put: Callable[[], None] = lambda: None
+        self.after_set_text: Callable[[], None] = lambda: None
 
     @property
     def cursor(self) -> int:
-        """Where the cursor is: the number of characters before it."""
+        """The number of characters before the cursor."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
-    def put(self, text: str, *, at_end: bool = True) -> None:
-        """Replace the text; there is nothing to undo. The cursor goes to its end, or else to that of the first line."""
+    def set_text(self, text: str, *, at_end: bool = True) -> None:
+        """Replace the text and clear the undo history. The cursor goes to the end, or to that of the first line."""
         self.load_text(text)
         self.move_cursor(self.document.end if at_end else (0, len(self.document[0])))
-        self.after_put()
+        self.after_set_text()
 
-    def put_here(self, text: str, instead_of: int = 0) -> None:
-        """Insert a text in the place of what is selected, or else of so many characters before the cursor."""
+    def insert_text(self, text: str, instead_of: int = 0) -> None:
+        """Insert a text in place of the selection, or of the `instead_of` characters before the cursor."""
         selection = self.selection
         if instead_of:
             row, column = selection.end
@@ -50,7 +50,7 @@ class Editor(TextArea):
         self.replace(text, *selection, maintain_selection_offset=False)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many rows as the text has, up to ten and to a third of the screen."""
+        """The rows of the text, up to ten and to a third of the screen."""
         rows = super().get_content_height(container, viewport, width)
         return max(1, min(rows, _MOST_ROWS, viewport.height // 3))
 
@@ -68,20 +68,20 @@ class Editor(TextArea):
         return super().check_action(action, parameters)
 
     async def on_key(self, event: events.Key) -> None:
-        """Insert what joins characters, which Textual leaves out, and run a binding of the box at once."""
+        """Insert joining characters, which Textual ignores, and run bindings of the input box at once."""
         character = event.character or ""
         if len(character) == 1 and unicodedata.category(character) == "Cf":
-            self.put_here(character)
+            self.insert_text(character)
         elif event.is_printable or not await self._run_binding(event.key):
             return
         event.stop()
         event.prevent_default()
 
     async def _run_binding(self, key: str) -> bool:
-        """Do what a key of the box is bound to. False where it is not, or where that has nothing to do.
+        """Run the action that the input box binds to a key. False if there is none, or it has nothing to do.
 
-        Textual would do it when the key has bubbled up to the app. Where keys come in a bunch, over a slow line or
-        from a script, those after it would be in the text by then, and "a Enter b" would send "ab".
+        Textual runs it after the key has bubbled up to the app. When keys arrive together, over a slow line or from a
+        script, the following keys would be in the text by then: "a Enter b" would send "ab".
         """
         self.before_binding()
         active = self.screen.active_bindings.get(key)
@@ -90,18 +90,18 @@ class Editor(TextArea):
         return await self.app.run_action(active.binding.action, active.node)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert a short text as it is; its line ends never send."""
+        """Insert a short text, attach a long one. Line ends in it never send."""
         event.stop()
         event.prevent_default()
         self._insert(event.text)
 
     def action_paste(self) -> None:
-        """Insert what was copied in the app."""
+        """Insert the app's clipboard."""
         self._insert(self.app.clipboard)
 
     def _insert(self, pasted: str) -> None:
         text = harmless(pasted)
         if is_long(text):
-            self._take_long(text)
+            self._attach_long(text)
         elif text:
-            self.put_here(text)
+            self.insert_text(text)

@@ -1,12 +1,12 @@
-"""Walking through what was sent."""
+"""Recalling sent messages."""
 
 from collections.abc import Iterable
 
 
 class History:
-    """What was sent, the oldest first, and at the end what is being typed.
+    """The sent messages, the oldest first, and at the end the text being typed.
 
-    A text that is changed on the way is kept so until the next one is sent, and what is being typed always.
+    A recalled message that is changed keeps the change until the next message is sent. The typed text is always kept.
     """
 
     def __init__(self, sent: Iterable[str] = ()) -> None:
@@ -14,13 +14,13 @@ class History:
         self.restart()
 
     def add(self, text: str) -> None:
-        """Add what was sent now; the walk begins again at the end."""
+        """Add a sent message, and go to the end."""
         if [text] != self._sent[-1:]:
             self._sent.append(text)
         self.restart()
 
     def walk(self, step: int, text: str) -> str | None:
-        """Leave `text` where the walk is and go `step` further. None where there is nothing more."""
+        """Store `text` at the current position, go `step` further, and return the text there; None at the ends."""
         if not 0 <= self._at + step < len(self._texts):
             return None
         self._texts[self._at] = text
@@ -28,14 +28,14 @@ class History:
         return self._texts[self._at]
 
     def recalls(self, text: str) -> bool:
-        """Whether `text` is one of what was sent, unchanged, and not what is being typed."""
+        """Whether `text` is the recalled message, unchanged, not the typed text."""
         return self._at < len(self._sent) and self._sent[self._at] == text
 
     def typed(self, text: str) -> str:
-        """What is being typed: what was, where `text` is but recalled."""
+        """The typed text: `text`, unless it is only recalled."""
         return self._texts[-1] if self.recalls(text) else text
 
     def restart(self) -> None:
-        """Begin the walk at the end again, with nothing typed."""
+        """Go to the end, with no typed text."""
         self._texts = [*self._sent, ""]
         self._at = len(self._sent)

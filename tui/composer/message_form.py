@@ -98,14 +98,14 @@ class MessageForm:
         text = harmless(text)
         long = len(text) > EDITABLE
         self.attachment_bar.show([*attachments, Attachment("", text)] if long else attachments)
-        self.editor.put("" if long else text)
+        self.editor.set_text("" if long else text)
 
     def put_first(self, text: str, files: Sequence[Attachment]) -> None:
         """Put a message and its files before what is typed; during an edit, before the draft that returns."""
         if edit := self._edit:
             self._edit = _Edit(edit.key, typed_with(edit.typed, text), (*files, *edit.attachments))
             return
-        self.editor.put(self.typed)
+        self.editor.set_text(self.typed)
         self._history.restart()
         self.put(typed_with(self.text, text), (*files, *self.files))
 
@@ -122,7 +122,7 @@ class MessageForm:
         if len(pasted.text) > EDITABLE:
             return False
         self.attachment_bar.drop(pasted)
-        self.editor.put_here(pasted.text)
+        self.editor.insert_text(pasted.text)
         return True
 
     # Drafts and edits
@@ -182,7 +182,7 @@ class MessageForm:
             typed = ""
         self._history.restart()
         if self.editing is None:
-            self.editor.put(typed)
+            self.editor.set_text(typed)
         else:
             self.clear()
         return True

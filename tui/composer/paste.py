@@ -1,8 +1,8 @@
-"""What comes from the clipboard or a file, before it goes into the box."""
+"""Cleaning text from the clipboard or a file before it goes into the box."""
 
 import re
 
-# A text of up to this size is edited without delay: as one single line it takes 40 ms per key press.
+# Characters of the longest text that can be edited without delay: 40 ms per key press if it is a single line.
 EDITABLE = 50_000
 
 _LONG_LINES, _LONG_CHARACTERS = 20, 2_000
@@ -19,10 +19,10 @@ _HARMFUL = re.compile(
 
 
 def harmless(text: str) -> str:
-    """The text with "\\n" as its only line end, and without escape sequences and control characters but tabs."""
+    """The text with "\\n" as line end, without escape sequences, and without control characters except tabs."""
     return _HARMFUL.sub("", _LINE_END.sub("\n", text))
 
 
 def is_long(text: str) -> bool:
-    """Whether a pasted text would fill the box, and is shown as one chip instead."""
+    """Whether a pasted text would fill the box, and is attached instead."""
     return len(text) > _LONG_CHARACTERS or text.count("\n") >= _LONG_LINES

@@ -15,10 +15,10 @@ _ESCAPED = re.compile(r"""\\([\s'"\\])""")
 
 
 def complete_path(typed: str) -> list[CompletionItem]:
-    r"""Up to 50 files and folders whose path begins with what is typed, by name; case does not matter.
+    r"""Up to 50 files and folders whose path begins with the typed text, sorted by name, ignoring case.
 
-    Hidden ones only after a dot. A folder that cannot be read has nothing in it. As in a shell, a backslash stands
-    before a space or a quote in a name (`My\ Notes`); before anything else it is ordinary, as in a path of Windows.
+    Hidden ones are included only after a dot. An unreadable folder gives no completions. As in a shell, a backslash
+    escapes a space or a quote (`My\ Notes`); before other characters it is literal, as in a Windows path.
     """
     if typed == "~":
         return [CompletionItem("~/", "your folder")]
@@ -37,19 +37,19 @@ def complete_path(typed: str) -> list[CompletionItem]:
 
 @lru_cache(maxsize=1)
 def _names(folder: Path, changed: int) -> list[str]:
-    """What is in a folder that changed then. Names with control characters cannot be typed and are left out."""
-    return [name for name in os.listdir(folder) if name.isprintable()]  # noqa: PTH208 (paths take twice the time)
+    """The names in a folder; `changed` is part of the cache key. Names with control characters are left out."""
+    return [name for name in os.listdir(folder) if name.isprintable()]  # noqa: PTH208 (pathlib takes twice the time)
 
 
 def _at_home(path: str) -> Path:
     try:
         return Path(path).expanduser()
-    except RuntimeError:  # a user that is not known here
+    except RuntimeError:  # an unknown user
         return Path(path)
 
 
 def _completion(path: Path, head: str) -> CompletionItem:
-    folder = os.path.isdir(path)  # noqa: PTH112 (that of `Path` raises OSError where the folder may not be entered)
+    folder = os.path.isdir(path)  # noqa: PTH112 (`Path.is_dir` raises OSError for a folder without access)
     end, about = ("/", "folder") if folder else ("", _size(path))
     return CompletionItem(_SPECIAL.sub(r"\\\1", head + path.name) + end, about, path.name + end)
 

@@ -16,7 +16,7 @@ _MOST_ROWS = 8
 
 
 class Popup(OptionList, can_focus=False):
-    """What the word at the cursor can become. It lies over what is above the box and never has the focus."""
+    """Completions of the word at the cursor. The list overlays what is above the box, and never has the focus."""
 
     def __init__(self, editor: Editor) -> None:
         super().__init__(compact=True)
@@ -31,11 +31,11 @@ class Popup(OptionList, can_focus=False):
 
     @property
     def selected(self) -> CompletionItem | None:
-        """The completion that Enter takes."""
+        """The completion that Enter inserts."""
         return None if self.highlighted is None else self.completions[self.highlighted]
 
     def look_up(self) -> None:
-        """Show what the word at the cursor can become now. What is selected stays so while the list stays the same."""
+        """Update the list for the word at the cursor. The selection stays while the list is the same."""
         text, cursor = self._editor.text, self._editor.cursor
         if text == self._not_typed or (text, cursor) == self._looked_at:
             return
@@ -50,7 +50,7 @@ class Popup(OptionList, can_focus=False):
             self._show(found, preselected(found, text, self._word))
 
     def rest(self) -> None:
-        """Hide until something is typed: the text that is there was not, but recalled, edited or begun earlier."""
+        """Hide until the user types: the current text was set by the program (recalled, edited, or a draft)."""
         self._not_typed, self._closed_at, self._looked_at = self._editor.text, None, ("", 0)
         if self.completions:
             self._show((), None)
@@ -61,14 +61,14 @@ class Popup(OptionList, can_focus=False):
         self._show((), None)
 
     def move(self, step: int) -> None:
-        """Select the next one up or down, round the ends."""
+        """Move the selection, wrapping around at the ends."""
         last = len(self.completions) - 1
         at = self.highlighted if self.highlighted is not None else (-1 if step > 0 else last + 1)
         self.highlighted = 0 if at + step > last else last if at + step < 0 else at + step
 
     def take(self, completion: CompletionItem, after: str = "") -> None:
-        """Put a completion into the text."""
-        self._editor.put_here(completion.text + after, len(self._word))
+        """Insert a completion, followed by `after`."""
+        self._editor.insert_text(completion.text + after, len(self._word))
         self.look_up()
 
     def _show(self, completions: Sequence[CompletionItem], selected: int | None) -> None:
@@ -82,7 +82,7 @@ class Popup(OptionList, can_focus=False):
 
     @property
     def _room(self) -> int:
-        """How many rows are above the box."""
+        """The rows of the screen above the box."""
         return self.parent.region.y if isinstance(self.parent, Widget) else 0
 
     def _rows(self) -> list[Option]:

@@ -1,4 +1,4 @@
-"""What was sent while a reply is being written, and waits for its end."""
+"""The rows of queued messages above the text area."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ _ROWS = 3
 
 
 class QueuedMessages(Static):
-    """A row for each message that waits, the first ones at least; nothing is there while there are none."""
+    """One row for each of the first queued messages; hidden while there are none."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
         self.show(())
 
     def show(self, messages: Sequence[str]) -> None:
-        """Show these, the one that is sent first above the others."""
+        """Show these messages, the next one to be sent at the top."""
         self.display = bool(messages)
         first, more = messages[:_ROWS], len(messages) - _ROWS
         rows = [Content(f"after this reply; Up takes {'it' if len(messages) == 1 else 'them'} back")]

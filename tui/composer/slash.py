@@ -1,6 +1,6 @@
-"""What a slash at the beginning means: one line of it is a command, two begin a message with one slash.
+"""Commands and messages: a line that begins with a slash is a command, one with two slashes a message with one.
 
-A first word with another slash in it is no command but a path, as in `/etc/hosts is what?`: that is a message.
+If the first word has another slash, it is a path and the text a message, as in `/etc/hosts is what?`.
 """
 
 import re
@@ -12,23 +12,23 @@ _SLASHES = re.compile(r"//.*")
 
 
 def command_of(typed: str) -> str:
-    """The command line that is typed, or nothing."""
+    """The command line in the typed text, "" if it is a message."""
     line = typed.rstrip()
     return line if _COMMAND.fullmatch(line) else ""
 
 
 def message_of(typed: str) -> str:
-    """The message that is typed."""
+    """The message in the typed text."""
     text = typed.rstrip()
     return text[1:] if _SLASHES.fullmatch(text) else text
 
 
 def typed_for(message: str) -> str:
-    """What has to be typed for a message."""
+    """The text to type for a message."""
     text = message.rstrip()
     return "/" + message if text == "/" or command_of(text) or _SLASHES.fullmatch(text) else message
 
 
 def typed_with(typed: str, *messages: str) -> str:
-    """What has to be typed for messages and, below them, what is typed."""
+    """The text to type for messages and, below them, the typed text."""
     return typed_for(paragraphs(*messages, message_of(typed))) if any(messages) else typed

@@ -1,4 +1,4 @@
-"""What a terminal sends, where Textual 8 does not take it as it is meant."""
+"""Terminal input that Textual 8 misreads."""
 
 import sys
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XT
 from textual.events import Key, Paste
 from textual.message import Message
 
-# Alt+Enter as most terminals send it, and Shift+Enter and Alt+Enter as xterm (modifyOtherKeys) and tmux
-# (extended-keys) do: as in kitty's protocol, which Textual knows. It takes the first for Enter, which would send.
+# Alt+Enter as most terminals send it, then Shift+Enter and Alt+Enter of xterm (modifyOtherKeys) and tmux
+# (extended-keys), translated to kitty's protocol, which Textual knows. It reads the first as Enter, which would send.
 _AS_KITTY = {"\x1b\r": "\x1b[13;3u", "\x1b[27;2;13~": "\x1b[13;2u", "\x1b[27;3;13~": "\x1b[13;3u"}
 
 
 class TerminalInput(XTermParser):
-    """Textual's parser, but a paste is cut out before it looks for keys.
+    """Textual's parser, with pastes cut out before it looks for keys.
 
-    By itself it takes what follows an escape character in a paste for keys, so that a pasted text could press Enter.
+    Textual reads text after an escape character in a paste as keys, so that a pasted text could press Enter.
     """
 
     typed: ClassVar[str] = ""
-    """What was typed before the first of them reads."""
+    """Text typed before the first parser exists; that parser reads it first."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -28,12 +28,12 @@ class TerminalInput(XTermParser):
         self._typed, TerminalInput.typed = TerminalInput.typed, ""
 
     def tick(self) -> Iterable[Message]:
-        """The events that come without anything being read."""
+        """The events that need no new input."""
         yield from self._ahead()
         yield from super().tick()
 
     def feed(self, data: str) -> Iterable[Message]:
-        """The events in what was read; "" is the end of the input."""
+        """The events in new input; "" is the end of the input."""
         yield from self._ahead()
         if self._paste is not None and data:
             yield from self._feed_paste(self._paste, data)
@@ -52,7 +52,7 @@ class TerminalInput(XTermParser):
 
     def _feed_paste(self, paste: list[str], data: str) -> Iterable[Message]:
         paste.append(data)
-        if BRACKETED_PASTE_END in "".join(paste[-len(BRACKETED_PASTE_END) :]):  # it may come in as many pieces
+        if BRACKETED_PASTE_END in "".join(paste[-len(BRACKETED_PASTE_END) :]):  # the mark may arrive split
             text, _, keys = "".join(paste).partition(BRACKETED_PASTE_END)
             self._paste = None
             yield Paste(text)
@@ -64,10 +64,9 @@ class TerminalInput(XTermParser):
 
 
 def use_terminal_input(typed: str = "") -> None:
-    """Have the terminal read with `TerminalInput`; to be called before the app runs.
+    """Read the terminal with `TerminalInput`; call it before the app runs. `typed` is input that was read before.
 
-    `typed` is what was read of the terminal before. On Windows the driver is Textual's own, and gets another parser;
-    elsewhere `tui.driver` has it.
+    On Windows this replaces the parser of Textual's driver; elsewhere `tui.driver` uses `TerminalInput`.
     """
     TerminalInput.typed = typed
     if sys.platform == "win32":

@@ -1,12 +1,13 @@
-"""What the machine is doing while it does it: a status line, a panel, and the figures kept under a reply.
+"""Live metrics: the status line, the panel, and the line of statistics below a reply.
 
-    numbers, bars     numbers and shares in words and lines
-    figures           the line under a reply
-    parts, fit        what the status line says, and what of it fits ─▶ status_line
-    entries, values   what the panel explains, and what it says      ─▶ panel (rows)
+    numbers, bars         formatting of numbers, bars and sparklines
+    metrics               the metrics of the panel, with their explanations
+    metric_values         their current values; metric_row is the widget of one of them, panel that of all
+    status_text           the text of the status line; status_layout chooses what fits; status_line is the widget
+    reply_stats           the line below a reply
 
-Each widget has one method, `show(reading, memory)`, to be called as often as one likes: only what changed is drawn.
-The widgets load on first use, so that `figures` needs no screen.
+`Panel.show` and `StatusLine.show` may be called at any rate: only changes are drawn. The widgets load on first use, so
+that `reply_stats` needs no screen.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A row of the panel, and what it can say: a figure, a bar, a sparkline."""
+"""A row of the panel, and its kinds of values: text, bar, sparkline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from tui.instruments.numbers import UNKNOWN, Words
 
 
 class MetricValue(Protocol):
-    """What a row says; equal values look the same."""
+    """The value of a row; equal values look the same."""
 
     def words(self, label: str, width: int) -> Words:
-        """The row, at most `width` columns."""
+        """The text of the row, at most `width` columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextValue:
-    """A label and a text at the right end; without a label, a text from the left."""
+    """A label, and a text at the right end; without a label, the text at the left."""
 
     text: str = UNKNOWN
     style: str = ""
@@ -35,7 +35,7 @@ class TextValue:
 
 @dataclass(frozen=True, slots=True)
 class BarValue:
-    """A share between 0 and 1, as a line that fills."""
+    """A share between 0 and 1, as a bar."""
 
     filled: float = 0.0
     style: str = ""
@@ -47,7 +47,7 @@ class BarValue:
 
 @dataclass(frozen=True, slots=True)
 class SparklineValue:
-    """Times and their median, as a line of small columns."""
+    """Times and their median, as a sparkline."""
 
     times: Sequence[float] = ()
     middle: float | None = None
@@ -58,20 +58,20 @@ class SparklineValue:
 
 
 class MetricRow(Widget):
-    """One line about one entry, which the mouse explains."""
+    """The line of a metric, with its explanation as the tooltip."""
 
-    def __init__(self, entry: Metric) -> None:
-        super().__init__(name=entry.name)
-        self.tooltip = entry.meaning
-        self._label = entry.label
+    def __init__(self, metric: Metric) -> None:
+        super().__init__(name=metric.name)
+        self.tooltip = metric.meaning
+        self._label = metric.label
         self._value: MetricValue = TextValue()
 
     def show(self, value: MetricValue) -> None:
-        """Draw the row again if this is not what it says already."""
+        """Redraw the row if the value differs."""
         if value != self._value:
             self._value = value
             self.refresh()
 
     def render(self) -> Content:
-        """What it says, in the width it has."""
+        """The text of the row at its width."""
         return Content.assemble(*self._value.words(self._label, self.size.width))

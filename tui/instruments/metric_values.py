@@ -1,4 +1,4 @@
-"""What the rows of the panel say."""
+"""The values in the panel."""
 
 from edgellm.fmt import printable, size
 from edgellm.generate.stats import Live
@@ -18,30 +18,30 @@ _MARKS = {
     Phase.DECODE: ("▼", "$text-primary"),
 }
 POLICIES = {"stop": "stop", "drop": "drop oldest", "window": "sliding window"}
-"""What is done where a conversation outgrows the context, in words."""
+"""The names of the overflow policies on the screen."""
 
-_NOTHING: dict[str, MetricValue] = {entry.name: TextValue() for entries in SECTIONS.values() for entry in entries}
+_NOTHING: dict[str, MetricValue] = {metric.name: TextValue() for metrics in SECTIONS.values() for metric in metrics}
 _NOTHING |= {"progress": BarValue(), "around": TextValue(""), "spark": SparklineValue()}
 
 
-def metric_values(reading: Activity, memory: Memory | None) -> dict[str, MetricValue]:
-    """What each row says, by the names of the entries."""
-    known = _NOTHING | _of_model(reading) | _of_machine(memory)
-    if reading.live is not None:
-        known |= _of_prompt(reading.live, reading.phase) | _of_reply(reading.live)
+def metric_values(activity: Activity, memory: Memory | None) -> dict[str, MetricValue]:
+    """The value of each row, by the name of its metric."""
+    known = _NOTHING | _of_model(activity) | _of_machine(memory)
+    if activity.live is not None:
+        known |= _of_prompt(activity.live, activity.phase) | _of_reply(activity.live)
     return known
 
 
-def state(reading: Activity) -> TextValue:
-    """What the model does, in a word after a sign."""
-    mark, style = _MARKS[reading.phase]
-    return TextValue(f"{mark} {reading.phase.value}", style)
+def state(activity: Activity) -> TextValue:
+    """What the model does: a symbol and a word."""
+    mark, style = _MARKS[activity.phase]
+    return TextValue(f"{mark} {activity.phase.value}", style)
 
 
 def prompt_read(live: Live) -> tuple[int, int]:
-    """How many tokens of the prompt the model has by now, the reused ones included, and how many there are.
+    """Tokens of the prompt read so far, with the reused ones, and all of them.
 
-    When the context has slid, these are of what is read again in the middle of the reply.
+    After the context has slid, both count the tokens that are read again in the middle of the reply.
     """
     prompt, cached = live.stats.prompt_tokens, live.stats.cached_tokens
     if live.prefill_total > prompt - cached:
@@ -50,31 +50,31 @@ def prompt_read(live: Live) -> tuple[int, int]:
 
 
 def ttft(live: Live, phase: Phase) -> TextValue:
-    """The time to the first token; until it comes, the time that has gone by."""
+    """The time to the first token; until it comes, the time so far."""
     if live.stats.ttft_s is None and phase in (Phase.PREFILL, Phase.DECODE):
         return TextValue(seconds(live.elapsed_s), "$text-accent")
     return TextValue(seconds(live.stats.ttft_s))
 
 
-def _phase_or_progress(reading: Activity) -> TextValue:
-    now = state(reading)
-    if reading.phase is not Phase.LOADING or not reading.progress:
+def _phase_or_progress(activity: Activity) -> TextValue:
+    now = state(activity)
+    if activity.phase is not Phase.LOADING or not activity.progress:
         return now
-    return TextValue(f"{now.text[0]} {printable(reading.progress, 28)}", now.style)
+    return TextValue(f"{now.text[0]} {printable(activity.progress, 28)}", now.style)
 
 
-def _of_model(reading: Activity) -> dict[str, MetricValue]:
-    used, dropped = reading.used, reading.dropped_tokens
-    filled = share(used, reading.context)
+def _of_model(activity: Activity) -> dict[str, MetricValue]:
+    used, dropped = activity.used, activity.dropped_tokens
+    filled = share(used, activity.context)
     return {
-        "model": TextValue(display_name(reading.model, 30), "bold"),
-        "phase": _phase_or_progress(reading),
+        "model": TextValue(display_name(activity.model, 30), "bold"),
+        "phase": _phase_or_progress(activity),
         "gauge": BarValue(filled, level(filled)),
-        "context": TextValue(f"{part_of(used, reading.context)} {filled:4.0%}" if reading.context else UNKNOWN),
-        "overflow": TextValue(POLICIES[reading.overflow]),
+        "context": TextValue(f"{part_of(used, activity.context)} {filled:4.0%}" if activity.context else UNKNOWN),
+        "overflow": TextValue(POLICIES[activity.overflow]),
         "dropped": TextValue(f"{dropped:,} tokens", "$text-warning") if dropped else TextValue(),
-        "threads": TextValue(f"{reading.threads}" if reading.threads else UNKNOWN),
-        "gpu": TextValue(part_of(reading.gpu_blocks, reading.blocks) if reading.blocks else UNKNOWN),
+        "threads": TextValue(f"{activity.threads}" if activity.threads else UNKNOWN),
+        "gpu": TextValue(part_of(activity.gpu_blocks, activity.blocks) if activity.blocks else UNKNOWN),
     }
 
 

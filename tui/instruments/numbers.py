@@ -1,10 +1,10 @@
-"""Figures in words, each of a bounded width, so that padding keeps a line still while they change."""
+"""Formatting numbers with a bounded width, so that padding keeps a line still while they change."""
 
 from math import ceil
 from typing import TypeAlias
 
 Words: TypeAlias = tuple[tuple[str, str], ...]
-"""Pieces of a line, each a text and its style in the words of Textual's CSS."""
+"""Parts of a line, each a text and its Textual style."""
 
 UNKNOWN = "–"
 
@@ -18,7 +18,7 @@ def seconds(value: float | None) -> str:
 
 
 def remaining(value: float | None) -> str:
-    """A time to wait: `12 s`, `1:40 min`. It never says 0 while there is something to wait for."""
+    """A remaining time: `12 s`, `1:40 min`; at least 1 s."""
     if value is None:
         return UNKNOWN
     whole = max(1, ceil(value))
@@ -40,11 +40,11 @@ def milliseconds(value: float | None) -> str:
 
 
 def part_of(part: int, whole: int) -> str:
-    """`1,912 of 2,048`, the part as wide as the whole."""
+    """`1,912 of 2,048`, with the part padded to the width of the whole."""
     total = f"{whole:,}"
     return f"{part:>{len(total)},} of {total}"
 
 
 def ratio(value: float | None) -> str:
-    """Two digits after the point: `0.84`."""
+    """Two decimals: `0.84`."""
     return UNKNOWN if value is None else f"{value:.2f}"

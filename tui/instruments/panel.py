@@ -1,4 +1,4 @@
-"""The panel beside the conversation: all figures, each with an explanation for the mouse."""
+"""The panel beside the conversation: all metrics, each with a tooltip."""
 
 from pathlib import Path
 
@@ -12,32 +12,32 @@ from tui.instruments.metric_row import MetricRow
 from tui.instruments.metric_values import metric_values
 from tui.instruments.metrics import SECTIONS
 
-_ROOMY = sum(1 + 1 + len(entries) for entries in SECTIONS.values()) - 2
-"""Lines with a title, and a space above it, over each section but the first."""
+_FULL_HEIGHT = sum(1 + 1 + len(metrics) for metrics in SECTIONS.values()) - 2
+"""Lines of the whole panel: each section but the first has a title, and a blank line above it."""
 
 
 class Panel(VerticalScroll):
-    """What the model is doing, what it costs, and what the machine has left."""
+    """What the model does, its speed, and the machine's memory."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows = {entry.name: MetricRow(entry) for entries in SECTIONS.values() for entry in entries}
+        self._rows = {metric.name: MetricRow(metric) for metrics in SECTIONS.values() for metric in metrics}
 
     def compose(self) -> ComposeResult:
-        """The sections, one under the other."""
-        for title, entries in SECTIONS.items():
+        """The sections, one below the other."""
+        for title, metrics in SECTIONS.items():
             if title:
                 yield Label(title)
-            for entry in entries:
-                yield self._rows[entry.name]
+            for metric in metrics:
+                yield self._rows[metric.name]
 
     def on_resize(self) -> None:
-        """On a short screen the space between the sections goes first."""
-        self.set_class(self.size.height < _ROOMY, "-short")
+        """Leave out the blank lines between sections on a short screen."""
+        self.set_class(self.size.height < _FULL_HEIGHT, "-short")
 
-    def show(self, reading: Activity, memory: Memory | None) -> None:
-        """Say how it is now."""
-        for name, value in metric_values(reading, memory).items():
+    def show(self, activity: Activity, memory: Memory | None) -> None:
+        """Show the current values."""
+        for name, value in metric_values(activity, memory).items():
             self._rows[name].show(value)

@@ -1,4 +1,4 @@
-"""The line of figures that is kept with a reply."""
+"""The line of statistics below a reply."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +16,9 @@ _LARGEST = 1e12  # beyond, infinite or not a number at all
 
 
 def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_tokens: int = 0) -> str:
-    """What a reply cost, from the fields of `edgellm.generate.stats.Stats`, and first of all what was not as it should be.
+    """The statistics of a reply, from the fields of `edgellm.generate.stats.Stats`; problems come first.
 
-    The stats may come from another program's file: what is no number is left out.
+    The stats may come from another program's file: values that are no numbers are left out.
     """
     itl = stats.get("itl_ms")
     ttft, tps, mbu = (_number(stats, key) for key in ("ttft_s", "decode_tps", "mbu"))

@@ -1,4 +1,4 @@
-"""What fits on one line: the important parts first, each in the longest form that leaves room for those before it."""
+"""Fitting segments on one line by priority, each in the longest form that leaves room for more important ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,21 +8,21 @@ from rich.cells import cell_len
 from tui.instruments.numbers import Words
 
 GAP = 2
-"""Columns between two parts."""
+"""Columns between two segments."""
 
 SegmentForms = Mapping[str, Sequence[Words]]
-"""The ways to say each part, the shortest first."""
+"""The forms of each segment by name, the shortest first."""
 
 
 def fit_segments(forms: SegmentForms, order: Iterable[str], width: int) -> dict[str, Words]:
-    """The parts that fit into `width` columns, by name.
+    """The segments that fit into `width` columns, by name.
 
-    `order` names the parts by importance; a name's second mention is the place of its second form, and so on. What does
-    not fit is passed over, and so are parts that `forms` does not have.
+    `order` lists names by priority; the second mention of a name is the priority of its second form, and so on. Forms
+    that do not fit, and names that are not in `forms`, are skipped.
     """
     chosen: dict[str, Words] = {}
     mentions: Counter[str] = Counter()
-    room = width + GAP  # each part brings its gap
+    room = width + GAP  # each segment adds its gap
     for name in order:
         known, mention = forms.get(name, ()), mentions[name]
         mentions[name] += 1
@@ -35,12 +35,12 @@ def fit_segments(forms: SegmentForms, order: Iterable[str], width: int) -> dict[
 
 
 def columns(words: Words) -> int:
-    """How wide it is on the screen."""
+    """The width on the screen, in columns."""
     return sum(cell_len(text) for text, _ in words)
 
 
 def join(chosen: Mapping[str, Words], left: Iterable[str], right: Iterable[str], width: int) -> Words:
-    """One line: the `left` parts in their order, then space, then the `right` ones at the end."""
+    """One line: the `left` segments in their order, then space, then the `right` ones at the end."""
     before = _row(chosen, left)
     after = _row(chosen, right)
     return (*before, (" " * max(0, width - columns(before) - columns(after)), ""), *after)

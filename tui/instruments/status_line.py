@@ -9,11 +9,11 @@ from tui.core.activity import Activity
 from tui.core.memory import Memory
 from tui.instruments.metrics import glossary
 from tui.instruments.numbers import Words
-from tui.instruments.status_text import status
+from tui.instruments.status_text import status_text
 
 
 class StatusLine(Widget):
-    """One line: what the model is doing now; the narrower it is, the less it says."""
+    """One line about what the model does now; a narrow one has fewer segments."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
 
@@ -23,18 +23,18 @@ class StatusLine(Widget):
         self._shown: tuple[Activity, Memory | None] = (Activity(), None)
         self._line: Words = ()
 
-    def show(self, reading: Activity, memory: Memory | None) -> None:
-        """Say how it is now."""
-        self._shown = reading, memory
-        line = status(reading, memory, self.content_size.width)
+    def show(self, activity: Activity, memory: Memory | None) -> None:
+        """Show the current values."""
+        self._shown = activity, memory
+        line = status_text(activity, memory, self.content_size.width)
         if line != self._line:
             self._line = line
             self.refresh()
 
     def on_resize(self) -> None:
-        """Another width has room for other parts."""
+        """Show the segments that fit now."""
         self.show(*self._shown)
 
     def render(self) -> Content:
-        """The line as it was made last."""
+        """The last line."""
         return Content.assemble(*self._line)

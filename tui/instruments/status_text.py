@@ -1,4 +1,4 @@
-"""The status line: what it says in each phase, and what matters most there."""
+"""The text of the status line: its segments, and their priority in each phase."""
 
 from collections.abc import Sequence
 
@@ -24,47 +24,48 @@ _ORDER = {
     Phase.PREFILL: f"phase progress left ttft context dropped progress dropped {_FULL} model model {_REST}",
     Phase.DECODE: f"phase speed context dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
 }
-"""What is important in each phase, as `fit_segments` reads it: named again, a part takes its next longer form."""
+"""The priority of segments in each phase, as the `order` of `fit_segments`."""
 
 
-def status(reading: Activity, memory: Memory | None, width: int) -> Words:
-    """The status line, exactly `width` columns where anything fits at all."""
-    chosen = fit_segments(_forms(reading, memory), _ORDER[reading.phase].split(), width)
+def status_text(activity: Activity, memory: Memory | None, width: int) -> Words:
+    """The status line, exactly `width` columns wide if any segment fits."""
+    chosen = fit_segments(_forms(activity, memory), _ORDER[activity.phase].split(), width)
     return join(chosen, _LEFT, _RIGHT, width)
 
 
-def _forms(reading: Activity, memory: Memory | None) -> SegmentForms:
-    now = state(reading)
+def _forms(activity: Activity, memory: Memory | None) -> SegmentForms:
+    now = state(activity)
     forms: dict[str, Sequence[Words]] = {"phase": [((now.text.ljust(9), now.style),)]}
-    forms |= _of_model(reading)
-    if reading.live is not None:
-        forms |= _of_reply(reading.live, reading.phase)
+    forms |= _of_model(activity)
+    if activity.live is not None:
+        forms |= _of_reply(activity.live, activity.phase)
     if memory is not None:
         used, free = size(memory.process).rjust(7), size(memory.free).rjust(7)
         forms["memory"] = [(("memory ", _QUIET), (used, ""), (", free ", _QUIET), (free, ""))]
     return forms
 
 
-def _of_model(reading: Activity) -> SegmentForms:
+def _of_model(activity: Activity) -> SegmentForms:
     forms: dict[str, Sequence[Words]] = {}
-    if reading.progress:
-        forms["loading"] = [((printable(reading.progress, limit), ""),) for limit in (24, 60)]
-    if reading.model:
-        forms["model"] = [((display_name(reading.model, limit), "bold"),) for limit in (12, 28)]
-    if reading.threads:
-        forms["threads"] = [((f"{reading.threads}", ""), (" thread" if reading.threads == 1 else " threads", _QUIET))]
-    if reading.gpu_blocks:
-        forms["gpu"] = [(("GPU ", _QUIET), (part_of(reading.gpu_blocks, reading.blocks), ""), (" blocks", _QUIET))]
-    if reading.context:
-        forms["context"] = _context(reading.used, reading.context)
-    if reading.dropped_tokens:
-        forms["dropped"] = _dropped(reading)
+    if activity.progress:
+        forms["loading"] = [((printable(activity.progress, limit), ""),) for limit in (24, 60)]
+    if activity.model:
+        forms["model"] = [((display_name(activity.model, limit), "bold"),) for limit in (12, 28)]
+    if activity.threads:
+        forms["threads"] = [((f"{activity.threads}", ""), (" thread" if activity.threads == 1 else " threads", _QUIET))]
+    if activity.gpu_blocks:
+        forms["gpu"] = [(("GPU ", _QUIET), (part_of(activity.gpu_blocks, activity.blocks), ""), (" blocks", _QUIET))]
+    if activity.context:
+        forms["context"] = _context(activity.used, activity.context)
+    if activity.dropped_tokens:
+        forms["dropped"] = _dropped(activity)
     return forms
 
 
-def _dropped(reading: Activity) -> Sequence[Words]:
-    count = f"dropped {reading.dropped_tokens:,}"
-    policy = "" if reading.overflow == "stop" else f" ({POLICIES[reading.overflow]})"  # it was another one then
+def _dropped(activity: Activity) -> Sequence[Words]:
+    count = f"dropped {activity.dropped_tokens:,}"
+    # Under "stop" nothing is dropped: another policy was in use then.
+    policy = "" if activity.overflow == "stop" else f" ({POLICIES[activity.overflow]})"
     said = count, f"{count}{policy}", f"context full: {count} tokens{policy}"
     return [((text, "$text-warning"),) for text in said]
 
@@ -93,7 +94,7 @@ def _of_reply(live: Live, now: Phase) -> SegmentForms:
         "itl": [(("p50 ", _QUIET), (p50, ""), (" p95 ", _QUIET), (p95, ""), (" ms", _QUIET))],
         "mbu": [(("MBU ", _QUIET), (ratio(stats.mbu).rjust(4), ""))],
     }
-    if stats.mbu is None and now is Phase.READY:  # else it keeps its place for what is to come
+    if stats.mbu is None and now is Phase.READY:  # during a reply it keeps its place
         del forms["mbu"]
     if stats.cached_tokens:
         forms["reused"] = [((part_of(stats.cached_tokens, stats.prompt_tokens), ""), (" reused", _QUIET))]

@@ -1,4 +1,4 @@
-"""What the picker lists, found by a thread: the screen stands meanwhile, whatever the disk does."""
+"""The models to list, found by a thread, so that a slow disk does not block the screen."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,9 +20,9 @@ _NO_TEMPLATE = "has no chat template and may be no chat model"
 
 
 class ModelCatalog:
-    """`rows` as far as they are known, all of them once it is `complete`. `tell` is called from the thread.
+    """`rows` known so far; all of them once it is `complete`. `tell` is called in the thread when they change.
 
-    The thread ends with the process, as a file on a network may never answer.
+    The thread is a daemon: a file on a network may never answer.
     """
 
     def __init__(self, tell: Callable[[], object]) -> None:
@@ -32,7 +32,7 @@ class ModelCatalog:
         self.complete = False
 
     def read(self) -> None:
-        """Look at what is there; when it is not the first time, what was known stays until all is known anew."""
+        """Start reading. From the second time on, the old rows stay until all new ones are known."""
         Thread(target=self._read, name="models", daemon=True).start()
 
     def _read(self) -> None:
@@ -48,16 +48,16 @@ class ModelCatalog:
 
 
 def _all_rows() -> Iterator[ModelRow]:
-    """What a pull can bring is known at once, and so comes first."""
+    """All rows; those to pull come first, since they are known at once."""
     try:
         yield from offered_rows()
         yield from local_rows()
-    except Exception as error:  # what is known by then can still be chosen
+    except Exception as error:  # rows known by then can still be chosen
         yield ModelRow("other models", "", problem=error_line(error))
 
 
 def local_rows() -> Iterator[ModelRow]:
-    """The models on this machine, each with what a plan tells of it, or with what is wrong with it."""
+    """The models on this machine, each with its memory plan, or the reason why it cannot be opened."""
     from edgellm.models import each_model
     from edgellm.models.pull_records import unfinished_pulls
 
@@ -68,7 +68,7 @@ def local_rows() -> Iterator[ModelRow]:
 
 
 def offered_rows() -> Iterator[ModelRow]:
-    """What a pull can go on with, then the suggestions that are not here yet."""
+    """Unfinished pulls, then the suggested models that are not on this machine."""
     from edgellm.hub.suggestions import SUGGESTIONS, fits
     from edgellm.models.pull_records import pulled_repositories, unfinished_pulls
     from edgellm.system.machine import available_memory
@@ -76,7 +76,7 @@ def offered_rows() -> Iterator[ModelRow]:
     free = available_memory()
     coming = [kept for kept in unfinished_pulls() if kept.weights]
     for kept in coming:
-        note = f"{kept.present_bytes / max(1, kept.total):.0%} is here: Enter goes on"
+        note = f"{kept.present_bytes / max(1, kept.total):.0%} is here: Enter resumes it"
         yield _offer(kept.reference, kept.total, fits(kept.total, free), note)
     known = {kept.repository for kept in chain(coming, pulled_repositories())}
     for suggestion in SUGGESTIONS:
@@ -104,7 +104,7 @@ def _planned(found: "LocalModel") -> ModelRow:
             plan = make_plan(file, LoadOptions())
     except EdgeLLMError as error:
         return replace(known, problem=str(error).removeprefix(f"{printable(found.path, 400)}: "))
-    except Exception as error:  # a damaged file that nobody has thought of is one bad row, not the end of the list
+    except Exception as error:  # an unexpected kind of damage is one bad row, not the end of the list
         return replace(known, problem=error_line(error))
     note = _note(plan) if chats else f"{_NO_TEMPLATE}; {_note(plan)}"
     return replace(known, parameters=parameters, fit=fit(plan), note=note, chats=chats)

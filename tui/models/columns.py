@@ -1,4 +1,4 @@
-"""The lines of the picker: as many columns as there is room for."""
+"""The lines of the list of models, with as many columns as fit."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from tui.models.row import Fit, ModelRow
 
 _LEAST_NAME, _GAP, _MARK = 24, "  ", "● "
 _MOST_NAME = 48
-"""Cells of the longest name that notes make room for."""
+"""Cells of the longest name for which the column of notes is left out."""
 _STYLES: dict[Fit, str] = {"fits": "$text-success", "tight": "$text-warning", "too large": "$text-error", "unknown": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """`rank` says which columns leave first where there is little room: the highest."""
+    """A column. The ones with the highest `rank` are left out first if there is little room."""
 
     title: str
     width: int
@@ -60,13 +60,13 @@ _OFFERED: TableColumns = (
 
 
 def offered(rows: Iterable[ModelRow], width: int) -> TableColumns:
-    """For what can be pulled. Such names may differ in their middle alone: there are notes where names are whole."""
+    """Columns for models to pull. Their names may differ only in the middle: notes are shown if names fit whole."""
     longest = max((cell_len(_MARK + printable(row.name, 400)) for row in rows), default=0)
     return _OFFERED if _room(_OFFERED, width) >= min(longest, _MOST_NAME) else _OFFERED[:-1]
 
 
 def broken(width: int) -> TableColumns:
-    """For what cannot be opened: the reason has all the room but the name's."""
+    """Columns for models that cannot be opened: the reason gets all room but the name's."""
     room = max(1, width - _LEAST_NAME - len(_GAP))
     return (
         TableColumn("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$foreground-muted"),
@@ -74,7 +74,7 @@ def broken(width: int) -> TableColumns:
 
 
 def visible(columns: TableColumns, width: int) -> list[TableColumn]:
-    """The columns that have room beside a name."""
+    """The columns that fit beside a name."""
     shown = list(columns)
     while shown and _room(shown, width) < _LEAST_NAME:
         shown.remove(max(shown, key=lambda column: column.rank))
@@ -86,16 +86,16 @@ def heading(title: str, columns: TableColumns, width: int) -> Content:
     return _line(title, columns, width, ((column.title, "") for column in visible(columns, width)))
 
 
-@lru_cache(maxsize=4096)  # a key pressed in the filter shows most rows again
+@lru_cache(maxsize=4096)  # a key in the filter shows most rows again
 def row_line(row: ModelRow, columns: TableColumns, width: int, current: bool = False) -> Content:
-    """The line of a model; `current` marks the one that is open."""
+    """The line of a model; `current` marks the open one."""
     cells = ((printable(column.cell(row), 400), column.style(row)) for column in visible(columns, width))
     name = printable(row.name, 400)
     return _line((_MARK if current else " " * len(_MARK)) + name, columns, width, cells)
 
 
 def _room(columns: Sequence[TableColumn], width: int) -> int:
-    """Cells that are left for the name."""
+    """Cells left for the name."""
     return width - sum(len(_GAP) + column.width for column in columns)
 
 
@@ -108,7 +108,7 @@ def _line(name: str, columns: TableColumns, width: int, cells: Iterable[tuple[st
 
 
 def fitted(text: str, width: int, right: bool = False) -> str:
-    """Text in exactly `width` cells: what is too long is cut in its middle, as names differ at their ends."""
+    """Text in exactly `width` cells. Long text is shortened in its middle, as names differ at their ends."""
     missing = width - cell_len(text)
     if missing >= 0:
         return " " * missing + text if right else text + " " * missing

@@ -1,4 +1,4 @@
-"""Where one types in the picker."""
+"""The filter of the list of models."""
 
 from typing import ClassVar
 
@@ -9,8 +9,8 @@ from tui.binding import bind
 
 
 class Filter(Input):
-    """Takes all that is typed. Enter comes from here, and so never before what was typed ahead of it."""
+    """Takes all keys. Enter is handled here, too, so that it never overtakes the text typed before it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("models.choose", "enter", "submit", "Open or pull", "Open the model, or get it")
+        bind("models.choose", "enter", "submit", "Open or pull", "Open the model, or pull it")
     ]

@@ -12,9 +12,9 @@ from tui.models.row import ModelRow
 
 
 class ModelList(OptionList, can_focus=False):
-    """Shows rows; the keys come from the screen, as what is typed goes to the filter.
+    """Shows rows in sections; the screen passes on the keys, as the filter has the focus.
 
-    The row that was pointed at last stays so, wherever it moves to as more rows come.
+    The highlighted row stays highlighted when it moves as more rows come.
     """
 
     class Chosen(Message):
@@ -40,16 +40,16 @@ class ModelList(OptionList, can_focus=False):
 
     @property
     def row(self) -> ModelRow | None:
-        """The row that is highlighted."""
+        """The highlighted row."""
         return None if self.highlighted is None else self._at[self.highlighted]
 
     def show(self, rows: Sequence[ModelRow], looking: bool) -> None:
-        """Show these rows; `looking` while there may be more."""
+        """Show these rows; `looking` is True while there may be more."""
         self._rows, self._looking = rows, looking
         self._fill()
 
     def point_at(self, name: str) -> None:
-        """Highlight the model of that name, as soon as it is there."""
+        """Highlight the model of that name, as soon as it is in the list."""
         self._kept = (name, False)
         self._highlight()
 
@@ -60,7 +60,7 @@ class ModelList(OptionList, can_focus=False):
             self._kept = _key(self.row)
 
     def on_resize(self) -> None:
-        """Other columns may have room."""
+        """Show as many columns as fit now."""
         self._fill()
 
     def _fill(self) -> None:
@@ -76,7 +76,7 @@ class ModelList(OptionList, can_focus=False):
         self.post_message(self.Pointed(self.row))
 
     def _first(self) -> int | None:
-        """The first model here that can chat, or else the first row; while there may be more, none to be pulled."""
+        """The first model here that can chat, or else the first row; no model to pull while there may be more rows."""
         rows = [(place, row) for place, row in enumerate(self._at) if row and not (row.offered and self._looking)]
         able = (place for place, row in rows if row.chats and not (row.offered or row.problem))
         return next(able, rows[0][0] if rows else None)

@@ -1,4 +1,4 @@
-"""A model on its way from a hub, in a thread of its own."""
+"""Pulling a model from a hub, in its own thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Pull:
-    """`ended` is called from the thread; then `name` is that of the model, or `problem` says why it did not come.
+    """A pull. `ended` is called in the thread; then `name` is the model's, or `problem` is the error.
 
-    Both are None for a pull that was stopped. What has come stays, and the next pull goes on with it; so it does when
-    the process ends, and the thread with it.
+    Both are None for a stopped pull. Downloaded bytes are kept, and the next pull resumes; this also holds when the
+    process, and the thread with it, ends.
     """
 
     def __init__(self, reference: str, ended: Callable[[Pull], object]) -> None:
@@ -28,29 +28,29 @@ class Pull:
         self._follower: PullProgress | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         Thread(target=self._run, name="pull", daemon=True).start()
 
     def stop(self) -> None:
-        """End it as soon as something is heard of the network; at the latest when that times out."""
+        """Stop as soon as the network answers, at the latest when it times out."""
         self._stop.set()
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether `stop` was called."""
         return self._stop.is_set()
 
     @property
     def share(self) -> float | None:
-        """How much is here, from 0 to 1; None while that is not known."""
+        """The downloaded share, from 0 to 1; None while it is unknown."""
         return self._follower.share if self._follower else None
 
     def __str__(self) -> str:
-        """What is being done."""
+        """What the pull is doing."""
         return "stopping" if self.stopping else f"{self._follower or 'starting'}{self._note()}"
 
     def _note(self) -> str:
-        """Told before all of it is here: a model that cannot be opened then."""
+        """A warning, during the download, about a model that cannot be opened."""
         architecture = self._follower.architecture if self._follower else None
         if architecture is None:
             return ""

@@ -1,4 +1,4 @@
-"""A model in the picker, and whether it fits in this machine's memory."""
+"""A model in the list, and whether it fits in this machine's memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 Fit = Literal["fits", "tight", "too large", "unknown"]
 
 SHORT = 2048
-"""Tokens of a conversation without which a model is of no use."""
+"""Tokens of the shortest useful conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """What is known of a model. `name` is what MODEL accepts, or what a pull is asked for where it is `offered`.
+    """A model. `name` is a MODEL argument, or the reference to pull if it is `offered`.
 
-    `parameters`, `bytes` and `context` (tokens) are None where nobody says. `problem` is why it cannot be opened.
-    `note` says more in a line. `chats`: it has a chat template, as far as that is known.
+    `parameters`, `bytes` and `context` (tokens) are None if unknown. `problem` is why it cannot be opened, `note` a
+    line about it. `chats` is False for a model without a chat template.
     """
 
     name: str
@@ -35,17 +35,17 @@ class ModelRow:
     chats: bool = True
 
     def matches(self, typed: str) -> bool:
-        """Whether each word of what was typed is in the name, the quantization or the source."""
+        """Whether the name, the quantization or the source contains each typed word."""
         words = f"{self.name} {self.quantization} {self.source}".casefold()
         return all(word in words for word in typed.casefold().split())
 
 
 def fit(plan: Plan) -> Fit:
-    """How a model fits in the memory that is free now.
+    """Whether a model fits in the memory that is free now.
 
-    "fits": everything, with a full context, takes at most nine tenths of it. "tight": it runs, but leaves less, or has
-    no room for a full context. "too large": not even a conversation of 2,048 tokens has room beside the weights, which
-    would be read from the disk for every token.
+    "fits": with a full context it takes at most 90 % of it. "tight": it runs, but takes more, or a full context does
+    not fit. "too large": weights and a conversation of 2,048 tokens do not fit, and the weights would be read from
+    the disk for every token.
     """
     short = plan.kv_cache * min(SHORT, plan.ctx) // plan.ctx
     if plan.total - plan.kv_cache + short > plan.available:

@@ -1,4 +1,4 @@
-"""The picker: choose a model of this machine, or pull one."""
+"""The screen to choose a model of this machine, or to pull one."""
 
 from contextlib import suppress
 from typing import ClassVar
@@ -31,7 +31,7 @@ class ModelsScreen(ModalScreen[str | None]):
             "escape",
             "stop_pull",
             "Stop",
-            "Stop the pull; what has come is kept, and the next one goes on with it",
+            "Stop the pull; what has come is kept, and the next pull resumes",
         ),
         bind("models.close", "escape", "leave", "Close", "Back to the conversation"),
         Binding("f3", "leave", show=False),

@@ -1,4 +1,4 @@
-"""What is typed may be a name that no list has: a repository to pull from, or a file."""
+"""A typed name that is not in the list: a repository to pull from, or a file."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from tui.models.row import ModelRow
 
 
 def typed_row(typed: str, rows: Iterable[ModelRow]) -> Iterator[ModelRow]:
-    """A row for a path, or for ORG/NAME, unless it is among the rows. Whether there is such a thing shows later."""
+    """A row for a path or ORG/NAME that is not among the rows. Whether it exists shows when it is chosen."""
     if " " in typed or any(row.name == typed for row in rows):
         return
     if typed.startswith(("/", "./", "../", "~")) or (typed.lower().endswith(".gguf") and ":" not in typed):

@@ -1,4 +1,4 @@
-"""The list of chats beside the conversation."""
+"""The list of chats beside the conversation: sidebar is the widget, row the text of one chat."""
 
 from tui.sidebar.sidebar import Sidebar
 

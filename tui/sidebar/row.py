@@ -1,4 +1,4 @@
-"""A chat as the list shows it."""
+"""The lines of a chat in the list."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from tui.core.titles import one_line
 
 
 def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:
-    """The title, and below it when it was used and its model, or the words that were found."""
+    """The title, and below it the time of its last use and its model, or the text that was found."""
     used = when(chat.updated, now or datetime.now())
     about = chat.snippet or " · ".join(filter(None, (used, display_name(chat.model or "", 20))))
     title = Content.styled(one_line(chat.title) or "untitled", "bold" if open else "")
@@ -18,7 +18,7 @@ def row(chat: ChatRow, *, open: bool, now: datetime | None = None) -> Content:
 
 
 def when(seconds: float, now: datetime) -> str:
-    """A time as people say it: the hour today, `yesterday`, the weekday within a week, or else the date."""
+    """A time in words: the hour today, `yesterday`, the weekday within a week, or else the date."""
     then = datetime.fromtimestamp(seconds)
     days = (now.date() - then.date()) // timedelta(days=1)
     if days <= 0:

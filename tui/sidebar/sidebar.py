@@ -1,4 +1,4 @@
-"""The list of chats: search, open, rename, delete and undo."""
+"""The list of chats, to search, open, rename and delete them, and to undo a deletion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SEARCH, _RENAME = "Search chats", "New title, then Enter"
 
 
 class Sidebar(Widget):
-    """Shows rows and tells what is wanted of them; it changes none itself."""
+    """Shows chats and posts what the user wants; it changes none itself."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,7 +36,7 @@ class Sidebar(Widget):
             "ctrl+z",
             "undo",
             "Undo",
-            "Bring the chat back that was deleted last",
+            "Restore the chat that was deleted last",
             show=False,
             priority=True,
         ),
@@ -45,32 +45,32 @@ class Sidebar(Widget):
 
     @dataclass
     class Search(Message):
-        """Other words to look for."""
+        """Search for other words."""
 
         words: str
 
     @dataclass
     class Open(Message):
-        """A chat to go on with; `hit` is the message of it that was found."""
+        """Open a chat; `hit` is the message in it that was found."""
 
         chat: int
         hit: int | None = None
 
     @dataclass
     class Rename(Message):
-        """A chat's new title."""
+        """Give a chat a new title."""
 
         chat: int
         title: str
 
     @dataclass
     class Delete(Message):
-        """A chat to remove."""
+        """Delete a chat."""
 
         chat: int
 
     class Undo(Message):
-        """Bring back what was removed last."""
+        """Restore the chat that was deleted last."""
 
     class Leave(Message):
         """Back to the conversation."""
@@ -82,13 +82,13 @@ class Sidebar(Widget):
         self._renaming: int | None = None
 
     def compose(self) -> ComposeResult:
-        """The search, the list, and what the keys do."""
+        """The search, the list, and a line about the keys."""
         yield Input(placeholder=_SEARCH, compact=True)
         yield OptionList(markup=False)
         yield Static(_KEYS, id="keys", markup=False)
 
     def show(self, rows: Sequence[ChatRow], current: int) -> None:
-        """Show these chats, `current` as the one that is open. The same chat stays highlighted, if it is there."""
+        """Show these chats, `current` as the open one. The highlighted chat stays highlighted if it is among them."""
         options = self.query_one(OptionList)
         chosen = self._chosen
         self._rows, self._current = rows, current
@@ -99,7 +99,7 @@ class Sidebar(Widget):
         self._highlight(chosen or current)
 
     def search(self) -> None:
-        """Put the cursor into the search, and point at the chat that is open."""
+        """Focus the search, and highlight the open chat."""
         self.query_one(Input).focus()
         self._highlight(self._current)
 
@@ -113,7 +113,7 @@ class Sidebar(Widget):
         return self._rows[place].id if place is not None and place < len(self._rows) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """While a title is typed, keys that edit it are the input's."""
+        """While a title is typed, the input has the keys that edit text."""
         return self._renaming is None or action not in ("delete", "undo")
 
     def action_move(self, step: int) -> None:
@@ -128,16 +128,16 @@ class Sidebar(Widget):
             self._ask(chat, with_joiners(title), _RENAME)
 
     def action_delete(self) -> None:
-        """Remove the highlighted chat."""
+        """Delete the highlighted chat."""
         if (chat := self._chosen) is not None:
             self.post_message(self.Delete(chat))
 
     def action_undo(self) -> None:
-        """Bring back the one that was removed last."""
+        """Restore the chat that was deleted last."""
         self.post_message(self.Undo())
 
     def action_leave(self) -> None:
-        """End renaming, or go back to the conversation."""
+        """End renaming, or else go back to the conversation."""
         if self._renaming is None:
             self.query_one(Input).value = ""
             self.post_message(self.Leave())

@@ -1,4 +1,4 @@
-"""Unfinished Markdown, made such that what comes next seldom changes how it already looks."""
+"""Closing open marks of streaming Markdown, so that further text seldom changes how it looks."""
 
 import re
 
@@ -10,22 +10,22 @@ _DELIMITERS = re.compile(r"[|:\- \t]*")
 
 
 def autoclose(source: str) -> str:
-    """The source without a last line that so far has marks alone, and with open emphasis, code and tables closed.
+    """The source without a last line that has only marks so far, and with open emphasis, code and tables closed.
 
-    Without this a line of `-` under a text would make it a heading until the item of a list follows the mark, and
-    every word between two `**` would stand there with its stars until the second pair comes.
+    Otherwise a `-` below a text would make it a heading until the list item follows, and text after an opening `**`
+    would show the asterisks until the closing ones arrive.
     """
     source = _MARKERS.sub("", source)
     at = source.rfind("\n\n") + 1
     block = source[at:].rstrip()
-    if _FENCE.search(block):  # code, which has no emphasis
+    if _FENCE.search(block):  # code has no emphasis
         return source
     block = _LINK.sub(r"[\1](#)", block)
     return source[:at] + _table(block + _closing(block))
 
 
 def _closing(block: str) -> str:
-    """The marks that close what is open at the end of the block."""
+    """The marks that close open emphasis and code at the end of the block."""
     opened: list[str] = []
     for match in _RUN.finditer(block):
         run = match.group()
@@ -49,7 +49,7 @@ def _opens(block: str, match: re.Match[str]) -> bool:
 
 
 def _table(block: str) -> str:
-    """A row that begins with a bar is the heading of a table whose second row is still to come."""
+    """Complete a table that has only its heading so far, a row that begins with a bar."""
     head, _, rest = block.strip("\n").rpartition("\n")
     if head and _DELIMITERS.fullmatch(rest):
         before, _, head = head.rpartition("\n")

@@ -1,4 +1,4 @@
-"""Lines of Markdown, cut into pieces from the first to the last."""
+"""Splitting lines of Markdown into blocks, incrementally."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _BlockRange:
-    """The lines [start, end) of a block or of an item of a list; `fence` is the token of a block of code."""
+    """The lines [start, end) of a block or of a list item; `fence` is the token of a code block."""
 
     start: int
     end: int
@@ -26,19 +26,19 @@ class _BlockRange:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The first line of a block of code: its marks, their indentation, the language."""
+    """The first line of a code block: its mark, indentation and language."""
 
     mark: str
     indent: int
     language: str
 
     def closes(self, line: str) -> bool:
-        """Whether the line ends the block."""
+        """Whether a line ends the code block."""
         mark = line.lstrip(" ")
         return len(line) - len(mark) < 4 and mark.startswith(self.mark) and not mark.strip(" \t").strip(self.mark[0])
 
     def body(self, lines: Sequence[str]) -> list[str]:
-        """Lines of code, without the indentation that the fence itself has."""
+        """The lines of code, without the indentation of the fence."""
         return [self._dedented(line) for line in lines] if self.indent else list(lines)
 
     def _dedented(self, line: str) -> str:
@@ -48,23 +48,22 @@ class Fence:
 
 
 class BlockSplitter:
-    """Cuts lines into pieces. What it must know of the lines before is in here, and small: a copy can look ahead.
+    """Splits lines into blocks. Its state is small, so that a copy can parse ahead.
 
-    A block is finished when the next one has begun. The items of a list are finished one by one, and so are the parts
-    of a long block of code.
+    A block is finished when the next one has begun. List items are finished one by one, and so are the parts of a
+    long code block.
     """
 
     def __init__(self) -> None:
         self.links: dict[str, str] = {}
-        self.fence: Fence | None = None  # the block of code in which the next line is
-        self._label: int | None = None  # its number, where its first piece is still to come
+        self.fence: Fence | None = None  # the open code block
+        self._label: int | None = None  # its number, until its first part is made
         self._codes = 0
-        self._gap = False  # of the next piece
+        self._gap = False  # whether the next block has a gap
         self._number: int | None = None
 
     def take(self, lines: Sequence[str], final: bool) -> tuple[list[Block], int]:
-        """The pieces that more lines cannot change, or all where these are the `final` ones, and how many lines
-        they are."""
+        """The blocks that further lines cannot change, or all if `final`, and the number of their lines."""
         blocks: list[Block] = []
         used, count = 0, 1
         while count and used < len(lines):
@@ -87,7 +86,7 @@ class BlockSplitter:
             if part.fence is not None:
                 self._enter(part.fence, source[0])
                 if not (self.fence and len(source) > 1 and self.fence.closes(source[-1])):
-                    return blocks, part.start + 1  # it goes on: what follows is its code
+                    return blocks, part.start + 1  # the code block is open: the following lines are its code
                 blocks += self._code(source[1:], final)[0]
             elif part is parts[-1] and not final:
                 return blocks, part.start
@@ -132,15 +131,15 @@ class BlockSplitter:
         at = 0
         while len(body) - at > CHUNK:
             size = cut(body[at : at + CHUNK], fence.language)
-            blocks.append(self._code_piece(body[at : at + size], fence.language))
+            blocks.append(self._code_part(body[at : at + size], fence.language))
             at += size
         if closing is None and not final:
             return blocks, at
         if at < len(body) or self._label is not None:
-            blocks.append(self._code_piece(body[at:], fence.language))
+            blocks.append(self._code_part(body[at:], fence.language))
         self.fence, self._gap, self._number = None, True, None
         return blocks, len(lines) if closing is None else closing + 1
 
-    def _code_piece(self, body: Sequence[str], language: str) -> CodeBlock:
+    def _code_part(self, body: Sequence[str], language: str) -> CodeBlock:
         label, self._label = self._label, None
         return CodeBlock("\n".join(body), label is not None and self._gap, language, label)

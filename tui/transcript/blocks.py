@@ -1,4 +1,4 @@
-"""What a message is shown as: pieces one under the other, each rendered on its own and only when it is visible."""
+"""The kinds of blocks in a message. Each is rendered on its own, when it is visible."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,25 +16,25 @@ from tui.transcript.styles import TranscriptStyles
 
 
 class Block(Protocol):
-    """A part of a message. Equal pieces have equal lines; `gap` asks for a blank line above."""
+    """A part of a message. Equal blocks have equal lines."""
 
     @property
     def source(self) -> str:
-        """Its text, by which its height is guessed."""
+        """The text, from which the height is estimated."""
 
     @property
     def gap(self) -> bool:
-        """Whether a blank line stands above it."""
+        """Whether a blank line is above it."""
 
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
-        """What it looks like, in lines of at most `width` cells."""
+        """Render it in lines of at most `width` cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownBlock:
-    """One block of Markdown, or one item of a list: then with the `number` that it has in a numbered one.
+    """One block of Markdown, or one item of a list; `number` is its number in an ordered list.
 
-    `codes` blocks of code come before it in the message; `links` are the references that it may name.
+    `codes` code blocks come before it in the message; `links` are the references that it may use.
     """
 
     source: str
@@ -44,7 +44,7 @@ class MarkdownBlock:
     links: Links = ()
 
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
-        """As rendered Markdown; as it is where that would take too long."""
+        """Rendered Markdown; the source if parsing would take too long."""
         tokens = parse(self.source, self.links)
         if tokens is None:
             return wrap([(self.source.expandtabs(4), Style.null())], width)
@@ -55,7 +55,7 @@ class MarkdownBlock:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """Some lines of a block of code. The first piece of a block has its `label`, the number in the message."""
+    """Some lines of a code block. Its first part has the `label`, the block's number in the message."""
 
     source: str
     gap: bool
@@ -63,14 +63,14 @@ class CodeBlock:
     label: int | None
 
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
-        """The label, and the code in colours."""
+        """The label, and the highlighted code."""
         label = [code_label(self.language, self.label, styles, width)] if self.label is not None else []
         return label + code_lines(self.source, self.language, styles, width)
 
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """Text as it was written."""
+    """Text as written."""
 
     source: str
     gap: bool = False
@@ -82,7 +82,7 @@ class PlainText:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Who speaks, and at the right which of several versions this is, with arrows to walk between them."""
+    """The author of a message, and at the right the version of several, with arrows to change it."""
 
     source: str
     role: str
@@ -110,7 +110,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class FoldLine:
-    """The line that stands for what is `opened` or folded, and says what that is: a click opens and closes it."""
+    """The line above text that is `opened`, or in place of folded text, and describes it; a click toggles it."""
 
     source: str
     opened: bool
@@ -124,13 +124,13 @@ class FoldLine:
 
 @dataclass(frozen=True, slots=True)
 class StatsLine:
-    """The line of figures under a reply."""
+    """The line of statistics below a reply."""
 
     source: str
     gap: bool = True
 
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
-        """The figures, quietly. A line ends between two of them."""
+        """The statistics, muted. Lines break between two of them."""
         rows: list[str] = []
         for figure in sanitize(self.source).replace("\n", " ").split(" · "):
             if rows and cell_len(longer := f"{rows[-1]} · {figure}") <= width:
@@ -141,6 +141,6 @@ class StatsLine:
 
 
 def block_lines(block: Block, styles: TranscriptStyles, width: int) -> list[Line]:
-    """All lines of a piece, the gap above it included."""
+    """All lines of a block, with the gap above it."""
     lines = block.lines(styles, width)
     return [BLANK, *lines] if block.gap else lines

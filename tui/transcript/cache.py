@@ -1,4 +1,4 @@
-"""Rendered lines, kept while they are likely to be shown again."""
+"""A cache of rendered lines."""
 
 from collections import OrderedDict
 
@@ -10,7 +10,7 @@ _MOST = 3_000  # lines kept; one takes about a kilobyte
 
 
 class LineCache:
-    """The lines of the pieces that were asked for last, for one palette and one width at a time."""
+    """The lines of the most recently used blocks, for one set of styles and one width."""
 
     def __init__(self, styles: TranscriptStyles, width: int) -> None:
         self._styles = styles
@@ -19,7 +19,7 @@ class LineCache:
         self._count = 0
 
     def lines(self, block: Block) -> list[Line]:
-        """All lines of a piece, its gap included."""
+        """All lines of a block, with the gap above it."""
         lines = self._kept.get(block)
         if lines is None:
             lines = self._kept[block] = block_lines(block, self._styles, self._width)

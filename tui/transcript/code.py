@@ -1,4 +1,4 @@
-"""Blocks of code."""
+"""Rendering code blocks."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -12,7 +12,7 @@ _BAR = "│ "
 
 
 def code_label(language: str, number: int, styles: TranscriptStyles, width: int) -> Line:
-    """The line over a block of code; a click on it copies the block, which is the `number`-th of its message."""
+    """The line above a code block, the `number`-th of its message; a click on it copies the block."""
     style = styles.label + Style(meta={"code": number})
     hint = f"copy {number}"
     name = language[: max(0, width - len(hint) - 4)]
@@ -22,7 +22,7 @@ def code_label(language: str, number: int, styles: TranscriptStyles, width: int)
 
 
 def code_lines(code: str, language: str, styles: TranscriptStyles, width: int) -> list[Line]:
-    """The lines of some code on its background, `width` cells wide."""
+    """The lines of code on their background, `width` cells wide."""
     inner = width - len(_BAR) - 1
     bar = Segment(_BAR, styles.code + styles.rule)
     lines = []
@@ -34,6 +34,6 @@ def code_lines(code: str, language: str, styles: TranscriptStyles, width: int) -
 
 
 def language_of(info: str) -> str:
-    """The language that a fence names: the first word after it."""
+    """The language of a fence: the first word after it."""
     words = info.replace("{", " ").replace("}", " ").split()
     return words[0].lstrip(".").lower() if words else ""

@@ -1,15 +1,15 @@
-"""What the transcript shows of a message."""
+"""A message in the transcript."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """One message as shown. `text` is as written, a model's `<think>...</think>` included.
+    """A message. `text` is as written, including a model's `<think>...</think>`.
 
-    `role` is `user`, `assistant`, `system` or `tool`; a reply is Markdown, all else is shown as it was written.
-    `figures` is one line under a reply. Where there are several `versions`, the heading names the one shown, counted
-    from 1. An `unseen` message, which the last reply did not see, is dimmed. `running` is the reply that streams now.
+    `role` is `user`, `assistant`, `system` or `tool`; a reply is Markdown, other texts are shown as written.
+    `figures` is a line of statistics below a reply. With several `versions`, the heading shows `version`, counted
+    from 1. An `unseen` message was not in the context of the last reply, and is dimmed. A `running` reply streams now.
     """
 
     key: int

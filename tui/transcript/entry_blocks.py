@@ -1,4 +1,4 @@
-"""One entry as the pieces that it is shown as."""
+"""An entry of the transcript as blocks."""
 
 from collections.abc import Iterator
 
@@ -9,42 +9,42 @@ from tui.transcript.streamed_markdown import StreamedMarkdown
 from tui.transcript.thinking import split
 
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System", "tool": "Tool"}
-_LINES = 64  # of a plain text in one piece
-_LONG, _HEAD, _TAIL = 40, 12, 8  # lines of what is folded, and of what is seen of it then
+_LINES = 64  # lines of plain text in one block
+_LONG, _HEAD, _TAIL = 40, 12, 8  # longer texts are folded; lines that stay visible at the beginning and the end
 
 
 class EntryBlocks:
-    """An entry, with its pieces once somebody asks for them.
+    """An entry, whose blocks are made on first use.
 
-    What the model thought, and the middle of something long that was said to it, is `opened` or folded.
+    The thinking of a reply, and the middle of a long user message, is folded unless `opened`.
     """
 
     def __init__(self, entry: TranscriptEntry) -> None:
         self.entry = entry
         self.opened = False
-        self.thoughts = range(0)  # which of the pieces are what the model thought
+        self.thoughts = range(0)  # the numbers of the blocks that are thinking
         self._blocks: list[Block] = []
         self._thought, self._answer = StreamedMarkdown(), StreamedMarkdown()
         self._stale = True
 
     def update(self, entry: TranscriptEntry) -> None:
-        """Show an entry that has changed; what is finished of its text is not parsed again."""
+        """Replace the entry; finished blocks of its text are not parsed again."""
         self.entry = entry
         self._stale = True
 
     def toggle_fold(self) -> None:
-        """Open what is folded, or fold it again."""
+        """Open the folded text, or fold it."""
         self.opened = not self.opened
         self._stale = True
 
     @property
     def has_folds(self) -> bool:
-        """Whether something is folded."""
+        """Whether some text is folded."""
         return not self.opened and any(isinstance(block, FoldLine) for block in self.blocks)
 
     @property
     def blocks(self) -> list[Block]:
-        """From the heading to the figures."""
+        """All blocks, from the heading to the statistics."""
         if self._stale:
             self._blocks = list(self._make())
             self._stale = False
@@ -62,7 +62,7 @@ class EntryBlocks:
             yield StatsLine(entry.figures)
 
     def _said(self, lines: list[str]) -> Iterator[Block]:
-        """What was said, as it is; of what is long, such as a file, the beginning and the end until it is opened."""
+        """A message as written; of a long one, such as a file, beginning and end unless it is opened."""
         if len(lines) > _LONG and not self.opened:
             yield PlainText("\n".join(lines[:_HEAD]))
             yield FoldLine(f"{len(lines) - _HEAD - _TAIL:,} more lines", opened=False)

@@ -1,4 +1,4 @@
-"""Code in colours: the tokens of Pygments, and where a long piece of code is cut."""
+"""Syntax highlighting by Pygments, and where a long code block is split."""
 
 import functools
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 Tokens = list[tuple[tuple[str, ...], str]]
-"""Kinds as Pygments writes them, ("Name", "Function"), with their texts."""
+"""Token types of Pygments, such as ("Name", "Function"), with their texts."""
 
 CHUNK = 32
-"""Lines of code that are highlighted as one: what a growing block of code costs is bound by it."""
+"""Lines of code that are highlighted together: the limit bounds the cost of a growing code block."""
 
 _LONGEST = 20_000  # characters of a chunk; some lexers take a time that grows with its square
 _STYLES = {
@@ -42,13 +42,13 @@ _STYLES = {
 
 
 def highlight(code: str, language: str, styles: TranscriptStyles) -> list[Span]:
-    """The code as spans in the colours of the palette; plain where nobody knows the language."""
+    """The code as styled spans; unstyled if the language is unknown."""
     return [(text, styles.code + _style(kind, styles)) for kind, text in _tokens(code, language)]
 
 
 def cut(lines: Sequence[str], language: str) -> int:
-    """After how many of these lines a new chunk begins best: the last place, in their second half, where no string or
-    comment goes on, before a line that is not indented if there is one."""
+    """The number of lines after which to split: the last one in their second half where no string or comment
+    continues, if possible before a line that is not indented."""
     free = _line_ends(_tokens("\n".join(lines) + "\n", language))
     half = [at for at in range(len(lines) // 2, len(lines)) if at in free]
     outer = [at for at in half if lines[at][:1].strip() and lines[at][0] not in "})]<"]
@@ -56,7 +56,7 @@ def cut(lines: Sequence[str], language: str) -> int:
 
 
 def _line_ends(tokens: Tokens) -> set[int]:
-    """The numbers of the lines, from 1, whose end is white space to the lexer."""
+    """The numbers, from 1, of lines that do not end inside a string or comment."""
     ends, line = set(), 0
     for kind, text in tokens:
         for _ in range(text.count("\n")):
@@ -72,7 +72,7 @@ def _tokens(code: str, language: str) -> Tokens:
         return [((), code)]
     try:
         tokens = [(tuple(kind), text) for kind, text in lexer.get_tokens(code)]
-    except Exception:  # whatever one of 500 lexers makes of odd text, it is no reason not to show it
+    except Exception:  # one of 500 lexers may fail on odd text, which is then shown unstyled
         return [((), code)]
     return tokens if "".join(text for _, text in tokens) == code else [((), code)]
 
@@ -86,7 +86,7 @@ def _style(kind: tuple[str, ...], styles: TranscriptStyles) -> Style:
 def _lexer(language: str) -> "Lexer | None":
     from pygments.lexers import get_lexer_by_name
 
-    if language.lower() not in _languages():  # plugins of Pygments are not asked: it would search all packages
+    if language.lower() not in _languages():  # without plugins of Pygments: looking for them searches all packages
         return None
     return get_lexer_by_name(language, stripnl=False, ensurenl=False)
 

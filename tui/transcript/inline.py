@@ -1,4 +1,4 @@
-"""What is within a line of Markdown: emphasis, code, links."""
+"""Inline Markdown: emphasis, code, links."""
 
 import re
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]+")
 
 
 def spans(children: list["Token"], styles: TranscriptStyles, base: Style) -> list[Span]:
-    """The text of an inline token's children, with its styles over `base`."""
+    """The text of an inline token's children as spans, with their styles over `base`."""
     stack = [base]
     found: list[Span] = []
     for token in children:
@@ -37,13 +37,13 @@ def _span(token: "Token", styles: TranscriptStyles, style: Style) -> Span:
         return sanitize(token.content).replace("\t", " "), style + styles.inline_code
     if token.type == "image":
         return f"[{sanitize(token.content) or 'image'}]", style + styles.link
-    if token.type in ("softbreak", "hardbreak"):  # a model that ends a line means it
+    if token.type in ("softbreak", "hardbreak"):  # a model's line breaks are meant
         return "\n", style
-    text = sanitize(token.content).replace("\t", " ")  # again: an entity like &#x202e; is any character
+    text = sanitize(token.content).replace("\t", " ")  # again: an entity such as &#x202e; is any character
     return (_BREAK.sub("\n", text) if "<" in text else text), style
 
 
 def _link(token: "Token", styles: TranscriptStyles) -> Style:
-    """The style of a link, which the terminal opens only where it is an address of the web or of mail."""
+    """The style of a link. Only web and mail addresses can be opened in the terminal."""
     href = str(token.attrs.get("href", ""))
     return styles.link + Style(link=href) if _ADDRESS.fullmatch(href) else styles.link

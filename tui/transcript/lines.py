@@ -1,4 +1,4 @@
-"""Lines of segments, and the breaking of text into them."""
+"""Lines of segments, and wrapping text into them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ _WORD = re.compile(rf"[{_WIDE}][{_CLOSING}]*\s*|[^\s{_WIDE}]+[{_CLOSING}]*\s*|\s
 class Line(NamedTuple):
     """One line on the screen.
 
-    Its first `lead` characters are decoration, which is not copied. `join` is what stands between it and the line
-    before it in copied text: a line feed, or what the breaking of a long line took away.
+    Its first `lead` characters are decoration, which is not copied. `join` is the text between it and the line before
+    it in copied text: a line feed, or the spaces that wrapping removed.
     """
 
     segments: tuple[Segment, ...]
@@ -28,11 +28,11 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is shown."""
+        """The text of all segments."""
         return "".join(segment.text for segment in self.segments)
 
     def after(self, prefix: Segment) -> "Line":
-        """The line behind some more decoration."""
+        """The line with more decoration before it."""
         return Line((prefix, *self.segments), self.lead + len(prefix.text), self.join)
 
 
@@ -40,19 +40,19 @@ BLANK = Line(())
 
 
 def decoration(*segments: Segment) -> Line:
-    """A line of which nothing is copied, not even that it is there."""
+    """A line that is not copied, not even its line feed."""
     return Line(segments, sum(len(segment.text) for segment in segments), "")
 
 
 def wrap(spans: Sequence[Span], width: int) -> list[Line]:
-    """Spans of text as lines of at most `width` cells (2 or more), broken between words where there are any."""
+    """Wrap spans into lines of at most `width` cells (2 or more), between words where possible."""
     text = "".join(part for part, _ in spans)
-    if "\n" not in text and cell_len(text) <= width:  # as most are
+    if "\n" not in text and cell_len(text) <= width:  # the usual case
         return [Line(tuple(Segment(part, style) for part, style in spans if part))]
     lines = []
     blocks = iter(spans)
     part, style = next(blocks, ("", Style.null()))
-    begin = 0  # of `part` in `text`
+    begin = 0  # start of `part` in `text`
     for start, end, join in _breaks(text, width):
         segments = []
         while start < end:
@@ -68,7 +68,7 @@ def wrap(spans: Sequence[Span], width: int) -> list[Line]:
 
 
 def _breaks(text: str, width: int) -> Iterator[tuple[int, int, str]]:
-    """Where each line starts and ends in `text`, and what stood between it and the one before."""
+    """Start and end of each line in `text`, and the text between it and the line before."""
     start = 0
     for line in text.split("\n"):
         if cell_len(line) <= width:

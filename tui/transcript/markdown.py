@@ -1,4 +1,4 @@
-"""Blocks of Markdown as lines."""
+"""Rendering Markdown tokens as lines."""
 
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 _BULLETS = "•◦▪"
 _TASKS = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
-_NARROWEST = 24  # cells: what is nested deeper is not indented further
+_NARROWEST = 24  # cells: deeper nesting is not indented further
 
 
 class Markdown:
-    """Renders the tokens of markdown-it. Blocks of code in them are counted on from `codes`."""
+    """Renders the tokens of markdown-it. `codes` code blocks come before them in the message."""
 
     def __init__(self, styles: TranscriptStyles, codes: int = 0) -> None:
         self._styles = styles
         self._codes = codes
 
     def lines(self, tokens: list["Token"], width: int, style: Style, depth: int = 0) -> list[Line]:
-        """Blocks one under the other, a blank line between them except in a tight list."""
+        """Blocks one below the other, with a blank line between them except in a tight list."""
         lines: list[Line] = []
         at, tight = 0, True
         while at < len(tokens):
@@ -117,7 +117,7 @@ class Markdown:
 
 
 def _end(tokens: list["Token"], at: int) -> int:
-    """Where the token that closes the one at `at` is; `at` where it needs none."""
+    """The index of the token that closes the one at `at`; `at` if it is self-contained."""
     if tokens[at].nesting != 1:
         return at
     level = tokens[at].level
@@ -129,7 +129,7 @@ def _narrower(width: int, by: int) -> int:
 
 
 def _task(item: list["Token"]) -> str | None:
-    """The box of a task, which is taken out of its text."""
+    """The box of a task item, removed from its text; None for another item."""
     text = item[1].children[0] if len(item) > 1 and item[1].type == "inline" and item[1].children else None
     box = _TASKS.get(text.content[:4]) if text is not None and text.type == "text" else None
     if box and text is not None:
@@ -138,7 +138,7 @@ def _task(item: list["Token"]) -> str | None:
 
 
 def _behind(first: Segment, later: Segment, lines: list[Line], width: int) -> list[Line]:
-    """Lines behind decoration, where there is room for it."""
+    """Lines with decoration before them, if it fits the width."""
     fits = all(len(first.text) + sum(part.cell_length for part in line.segments) <= width for line in lines)
     if not fits:
         return lines

@@ -1,6 +1,6 @@
-r"""Formulas in Markdown, which stay as they are written: `\(x_1\)`, `\[x_1\]`, `$$x_1$$` and `$x_1$`.
+r"""Formulas in Markdown, which are shown as written: `\(x_1\)`, `\[x_1\]`, `$$x_1$$` and `$x_1$`.
 
-Markdown alone takes the backslashes away and what is between two `_` or `*` for emphasis.
+Plain Markdown would remove the backslashes, and read text between two `_` or `*` as emphasis.
 """
 
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ _BEFORE = ["paragraph", "reference", "blockquote", "list"]
 
 
 def add_maths(parser: "MarkdownIt") -> None:
-    """Have a parser know formulas."""
+    """Add formulas to a parser."""
     parser.inline.ruler.before("escape", "maths", _inline)
     parser.block.ruler.before("fence", "maths", _block, {"alt": _BEFORE})
 
 
 def _inline(state: "StateInline", silent: bool) -> bool:
-    """A formula, or one of its marks alone, whose other one may still come."""
+    """Parse a formula, or a single mark, whose closing one may follow later."""
     end = _end(state.src, state.pos)
     if end is None:
         return False
@@ -33,7 +33,7 @@ def _inline(state: "StateInline", silent: bool) -> bool:
 
 
 def _end(source: str, start: int) -> int | None:
-    """Where the formula ends that begins at `start`; None where none does."""
+    """The end of the formula that begins at `start`; None if there is none."""
     mark = source[start : start + 2]
     if (closing := _CLOSING.get(mark)) and (found := source.find(closing, start + 2)) >= 0:
         return found + 2
@@ -43,7 +43,7 @@ def _end(source: str, start: int) -> int | None:
 
 
 def _end_of_dollars(source: str, start: int) -> int | None:
-    """As pandoc tells formulas from prices: no space within the marks, and no digit after the second one."""
+    """The end of `$…$`. As in pandoc, a formula has no space next to its marks and no digit after the second one."""
     end = source.find("$", start + 1)
     if end <= start + 1 or source[start + 1].isspace() or source[end - 1].isspace():
         return None
@@ -51,9 +51,9 @@ def _end_of_dollars(source: str, start: int) -> int | None:
 
 
 def _block(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
-    """Lines from one that begins with a mark to one with the other mark, or to the last before a blank line.
+    """Parse lines from an opening mark to the closing one, or to the last line before a blank one.
 
-    Each line tells whether the formula goes on, so that nothing that comes later changes what is before it.
+    Each line tells whether the formula continues, so that later lines never change earlier ones.
     """
     closing = _closing(_line(state, first))
     if not closing or state.is_code_block(first):
@@ -77,7 +77,7 @@ def _line(state: "StateBlock", line: int) -> str:
 
 
 def _closing(line: str) -> str:
-    """The mark that ends the formula which begins with a line; nothing if none does, or the line goes on behind it."""
+    """The closing mark of the formula that begins with a line; "" if there is none, or text follows the formula."""
     mark, rest = line[:2], line[2:].rstrip()
     closing = _CLOSING.get(mark, "") if mark != "\\(" else ""
     return closing if closing not in rest[: -len(closing)] else ""

@@ -1,4 +1,4 @@
-"""Markdown to the tokens of markdown-it, which is loaded when there is some to parse."""
+"""Parsing Markdown into tokens of markdown-it, which is imported on first use."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 Links = tuple[tuple[str, str], ...]
-"""Definitions of link references: the label as markdown-it normalizes it, and the address."""
+"""Definitions of link references: markdown-it's normalized label, and the address."""
 
-_DEEPEST = 60  # levels of nesting, two of them for a list in a list; what is deeper than the parser's limit it drops
-_LONGEST = 16_384  # characters in one block; some patterns of them take markdown-it seconds, growing with the square
+_DEEPEST = 60  # levels of nesting, two per list; markdown-it drops text nested deeper than its limit
+_LONGEST = 16_384  # characters in a block; some patterns take markdown-it quadratic time, seconds for longer ones
 _MOST_BRACKETS = 400
 
 
 def parse_blocks(source: str) -> tuple[list["Token"], Links]:
-    """Tokens of the blocks alone, what is in a line still unparsed, and the references defined in them."""
+    """Block tokens, with inline content unparsed, and the link references defined in them."""
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens: list[Token] = []
     parser = _parser()
@@ -28,7 +28,7 @@ def parse_blocks(source: str) -> tuple[list["Token"], Links]:
 
 
 def parse(source: str, links: Links) -> list["Token"] | None:
-    """All tokens of some blocks; None for a text that nobody wrote by hand, which is shown as it is."""
+    """All tokens of some blocks; None for a text too long or too deeply nested to parse, which is shown as written."""
     tokens, _ = parse_blocks(source)
     inline = [token for token in tokens if token.type == "inline"]
     if any(token.level >= _DEEPEST for token in tokens) or any(_endless(token.content) for token in inline):

@@ -1,4 +1,4 @@
-"""A text of Markdown that grows, as pieces of which only the last ones can still change."""
+"""Markdown that grows while it streams, as blocks: only the last ones can still change."""
 
 import copy
 import re
@@ -14,9 +14,9 @@ _ALMOST_CLOSED = re.compile(r" {0,3}(?:`+|~+)")
 
 
 class StreamedMarkdown:
-    """Follows a text that mostly grows at its end: what is finished stays, and parsing goes on after it.
+    """Parses a text that grows at its end: finished blocks stay, and parsing continues after them.
 
-    Only whole lines are finished, for a line that still grows can turn into something else.
+    Only whole lines can be finished, since a growing line may still change its meaning.
     """
 
     def __init__(self) -> None:
@@ -24,13 +24,13 @@ class StreamedMarkdown:
         self._reset()
 
     def _reset(self) -> None:
-        self._head = ""  # the text that is finished
+        self._head = ""  # the finished text
         self._finished: list[Block] = []
-        self._seen = 0  # characters after it in which nothing more is finished
+        self._seen = 0  # characters after it without a finished block
         self._splitter = BlockSplitter()
 
     def update(self, text: str, running: bool) -> None:
-        """Bring `blocks` up to date. While the text is `running`, what is unfinished is shown as it will likely be."""
+        """Update `blocks`. While the text is `running`, open marks at its end are closed, as they probably will be."""
         if not text.startswith(self._head):
             self._reset()
         self._finish(text)
@@ -52,7 +52,7 @@ class StreamedMarkdown:
 
 
 def _open_lines(rest: str, running: bool, in_code: bool) -> list[str]:
-    """The lines after those that are finished."""
+    """The lines after the finished ones."""
     rest = sanitize(rest)
     if running and not in_code:
         rest = autoclose(rest)
@@ -63,7 +63,7 @@ def _open_lines(rest: str, running: bool, in_code: bool) -> list[str]:
 
 
 def _linked(block: Block, links: Links) -> Block:
-    """The piece with the references that it may name; unchanged, and the same, where there are no others."""
+    """The block with the link references that it may use; the same object if these are its own."""
     if not isinstance(block, MarkdownBlock) or "[" not in block.source or block.links == links:
         return block
     return replace(block, links=links)

@@ -9,11 +9,11 @@ from tui.transcript.lines import Line
 from tui.transcript.virtual_list import LinePosition, VirtualList
 
 GUTTER = 2
-"""Cells at the left, for the bar of what the user wrote and of what is selected."""
+"""Cells at the left, for the bar of user messages and of the marked message."""
 
 
 def gutter_line(entries: VirtualList, position: LinePosition, selected: int | None) -> Line:
-    """A line with its bar, in the colours that its entry asks for."""
+    """A line with its bar, in the style of its entry."""
     row, styles = entries.rows[position.row], entries.styles
     line = entries.line(position)
     entry = row.content.entry
@@ -30,8 +30,8 @@ def gutter_line(entries: VirtualList, position: LinePosition, selected: int | No
 
 
 def strip(line: Line, base: Style, span: tuple[int, int] | None, highlight: Style) -> Strip:
-    """A line as a strip over the `base` style. The characters of a selection are highlighted: `span` has the first
-    and the one after the last, -1 for the end."""
+    """A line as a strip over the `base` style. `span` are the start and end of the selected characters, -1 for the
+    end of the line; they get the style `highlight`."""
     if span is None:
         return Strip([Segment(text, base + style if style else base) for text, style, _ in line.segments])
     start, end = span[0], len(line.text) if span[1] == -1 else span[1]
@@ -46,7 +46,7 @@ def strip(line: Line, base: Style, span: tuple[int, int] | None, highlight: Styl
 
 
 def selected_text(entries: VirtualList, selection: Selection) -> str:
-    """What a selection of the mouse covers, as it was written: lines that were broken to fit are joined again."""
+    """The text of a mouse selection as written: wrapped lines are joined again."""
     top = selection.start.y if selection.start else 0
     entries.measure(top, 0, (selection.end.y if selection.end else entries.tops()[-1]) - top + 1)
     bottom = selection.end.y if selection.end else entries.tops()[-1] - 1

@@ -1,4 +1,4 @@
-"""The styles that text is rendered with, from the theme."""
+"""The styles of the transcript, from the theme."""
 
 from dataclasses import dataclass, fields
 
@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 @dataclass(frozen=True)
 class TranscriptStyles:
-    """One style per thing shown; each is the component class `transcript--NAME` of the widget's style sheet."""
+    """One style per element; each is the component class `transcript--NAME` in transcript.tcss."""
 
     user: Style
     assistant: Style
@@ -39,12 +39,12 @@ class TranscriptStyles:
 
     @classmethod
     def plain(cls) -> "TranscriptStyles":
-        """Without any colour."""
+        """Styles without colours."""
         return cls(**{field.name: Style.null() for field in fields(cls)})
 
     @classmethod
     def of(cls, widget: Widget) -> "TranscriptStyles":
-        """The palette of a widget as its theme is now."""
+        """The styles of a widget in the current theme."""
         return cls(**{field.name: _style(widget, _component(field.name)) for field in fields(cls)})
 
 
@@ -56,7 +56,7 @@ COMPONENTS = {_component(field.name) for field in fields(TranscriptStyles)}
 
 
 def _style(widget: Widget, component: str) -> Style:
-    """Colours as they come out over the background, which itself is left to the widget where no rule sets one."""
+    """The style of a component; without a background unless a rule sets one, so that the widget's shows."""
     rules = widget.get_component_styles(component)
     whole = widget.get_component_rich_style(component)
     own = Style(

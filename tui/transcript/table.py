@@ -1,4 +1,4 @@
-"""Tables."""
+"""Rendering tables."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,21 @@ from tui.transcript.styles import TranscriptStyles
 
 Cell = list[Span]
 
-_NARROWEST = 6  # cells of a column that was made narrower; where all of them do not fit, rows become lists
+_NARROWEST = 6  # least cells of a column that is made narrower; if the columns still do not fit, rows become lists
 _BETWEEN = " │ "
 
 
 def table_lines(
     rows: Sequence[Sequence[Cell]], aligns: Sequence[str], styles: TranscriptStyles, width: int
 ) -> list[Line]:
-    """A table of which the first row is the heading; `aligns` has `left`, `center` or `right` for each column."""
+    """A table, whose first row is the heading; `aligns` has `left`, `center` or `right` for each column."""
     natural = [max(_width(row[column]) for row in rows) for column in range(len(aligns))]
     widths = _fit(natural, width - len(_BETWEEN) * (len(aligns) - 1))
     if widths is None:
         return _records(rows, styles, width)
     head, *body = [_row(row, widths, aligns, styles) for row in rows]
     line = decoration(Segment("─┼─".join("─" * column for column in widths), styles.rule))
-    apart = any(len(row) > 1 for row in body)  # rows of several lines are told apart by a rule
+    apart = any(len(row) > 1 for row in body)  # a rule separates rows of several lines
     lines = [*head, line]
     for number, row in enumerate(body):
         lines += [line, *row] if apart and number else row
@@ -36,10 +36,10 @@ def _width(cell: Cell) -> int:
 
 
 def _fit(natural: Sequence[int], width: int) -> list[int] | None:
-    """The widths of the columns within `width`: the widest give way first."""
+    """Column widths that fit `width`, the widest columns narrowed first; None if they would be too narrow."""
     widths = [max(column, 1) for column in natural]
     low, high = 0, max(widths)
-    while low < high:  # the largest limit for which they fit
+    while low < high:  # bisect for the largest limit that fits
         limit = (low + high + 1) // 2
         low, high = (limit, high) if sum(min(column, limit) for column in widths) <= width else (low, limit - 1)
     fitted = [min(column, low) for column in widths]
@@ -68,7 +68,7 @@ def _padded(line: Line, width: int, align: str) -> list[Segment]:
 
 
 def _records(rows: Sequence[Sequence[Cell]], styles: TranscriptStyles, width: int) -> list[Line]:
-    """What is too wide for a table: each row as lines of `heading: value`."""
+    """A table too wide to fit: each row as lines of `heading: value`."""
     head, *body = rows
     lines: list[Line] = []
     for row in body:

@@ -1,4 +1,4 @@
-"""What a model thought before it answered."""
+"""Splitting a reply into thinking and answer."""
 
 import re
 from typing import NamedTuple
@@ -8,7 +8,7 @@ _START = re.compile(rf"\s*{_OPENING}")
 
 
 class Thinking(NamedTuple):
-    """A reply in its two parts. `thought` is None where there is none; `done` tells whether it has ended."""
+    """A reply in two parts. `thought` is None without thinking; `done` is False while the model still thinks."""
 
     thought: str | None
     answer: str
@@ -16,7 +16,7 @@ class Thinking(NamedTuple):
 
 
 def split(text: str, running: bool) -> Thinking:
-    """The parts of a reply. Of one that is `running`, a mark that is not whole yet belongs to neither."""
+    """Split a reply. While it is `running`, an incomplete mark at its end belongs to neither part."""
     start = _START.match(text)
     if start is None:
         begun = running and _OPENING.startswith(text.strip())

@@ -1,4 +1,4 @@
-"""All entries one under the other, of which only what comes into view is rendered."""
+"""A virtualized list: all entries one below the other, rendered only where they come into view."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from tui.transcript.virtual_row import VirtualRow
 
 
 class LinePosition(NamedTuple):
-    """A line: the `line`-th of the `height` lines that a piece of a row has. `key` is that of the row's entry."""
+    """A line of a block: number `line` of its `height` lines. `key` is the key of the row's entry."""
 
     row: int
     key: int
@@ -24,7 +24,7 @@ class LinePosition(NamedTuple):
 
 
 class VirtualList:
-    """Rows at a width. Heights are guesses until `measure` has rendered what is there."""
+    """Rows at a width. Heights are estimates until `measure` has rendered the blocks."""
 
     def __init__(self, styles: TranscriptStyles, width: int) -> None:
         self.rows: list[VirtualRow] = []
@@ -35,7 +35,7 @@ class VirtualList:
         self._tops: list[int] | None = None
 
     def restyle(self, styles: TranscriptStyles, width: int) -> None:
-        """Take other colours, or another width."""
+        """Set styles and width. Another width makes all heights unknown."""
         self.styles = styles
         self._cache = LineCache(styles, width)
         if width != self.width:
@@ -45,7 +45,7 @@ class VirtualList:
             self._tops = None
 
     def set_entries(self, entries: Sequence[TranscriptEntry]) -> None:
-        """Have these entries; those that have not changed keep all that is known of them."""
+        """Replace the entries; unchanged ones keep their blocks and heights."""
         before = {row.content.entry.key: row for row in self.rows}
         self.rows = []
         for entry in entries:
@@ -65,29 +65,29 @@ class VirtualList:
         return list(self._index)
 
     def row_range(self, key: int) -> tuple[int, int]:
-        """Where the row of an entry begins and ends."""
+        """The first line of an entry's row, and the line after its last one."""
         number = self._index[key]
         return self.tops()[number], self.tops()[number + 1]
 
     def row(self, key: int) -> VirtualRow | None:
-        """The row of an entry."""
+        """The row of an entry, None for an unknown key."""
         number = self._index.get(key)
         return None if number is None else self.rows[number]
 
     def row_changed(self, row: VirtualRow) -> int:
-        """The entry of a row is another, or folded; return from which line on the column looks different."""
+        """Note that the entry of a row was replaced or folded; return the first line of the list that differs."""
         same = row.update(self.width)
         self._tops = None
         return self.tops()[self._index[row.content.entry.key]] + row.tops(self.width)[same]
 
     def tops(self) -> list[int]:
-        """Where each row begins, and at the end where the last one ends."""
+        """The first line of each row, and the line after the last row."""
         if self._tops is None:
             self._tops = [0, *accumulate(row.height(self.width) for row in self.rows)]
         return self._tops
 
     def position(self, y: int) -> LinePosition | None:
-        """The line at `y` from the top; None below the last one and where there is nothing."""
+        """The position of line `y` from the top; None outside of the list."""
         tops = self.tops()
         if not 0 <= y < tops[-1]:
             return None
@@ -104,7 +104,7 @@ class VirtualList:
         )
 
     def y(self, position: LinePosition) -> int:
-        """Where the line is now. Where its entry is gone, the one that took its place counts."""
+        """The line number of a position now. If its entry is gone, the entry that took its place is used."""
         if not self.rows:
             return 0
         number = min(self._index.get(position.key, position.row), len(self.rows) - 1)
@@ -115,8 +115,7 @@ class VirtualList:
         return self.tops()[number] + inner[block] + line
 
     def measure(self, y: int, above: int, below: int) -> int:
-        """Render what is on the `above` lines before `y` and on the `below` lines from it on; return the new `y` of
-        the line that was there."""
+        """Render the `above` lines before `y` and the `below` lines from it on; return the new `y` of that line."""
         position = self.position(y)
         if position is None:
             number, block = len(self.rows), 0
@@ -127,19 +126,19 @@ class VirtualList:
         return self.tops()[-1] if position is None else self.y(position)
 
     def find(self, key: int, words: Sequence[str]) -> LinePosition | None:
-        """The first line of an entry that has one of the words, which are in lower case."""
+        """The first line of an entry that contains one of the lower-case words."""
         number = self._index[key]
         row = self.rows[number]
         for block in range(len(self._inner(number)) - 1):
             lines = self._lines(row, block)
             for at, line in enumerate(lines):
                 text = line.text.casefold()
-                if block and any(word in text for word in words):  # the first piece is the heading
+                if block and any(word in text for word in words):  # the first block is the heading
                     return LinePosition(number, key, block, at, len(lines))
         return None
 
     def line(self, position: LinePosition) -> Line:
-        """What is shown there."""
+        """The line at a position."""
         lines = self._lines(self.rows[position.row], position.block)
         return lines[position.line] if position.line < len(lines) else BLANK
 
@@ -169,7 +168,7 @@ class VirtualList:
                 yield self.rows[at], inner
 
     def _inner(self, number: int) -> list[int]:
-        """Where the pieces of a row begin. It may be cut into them only now, and is then seldom as high as guessed."""
+        """The first line of each block of a row. Splitting it into blocks now may correct its estimated height."""
         row = self.rows[number]
         guess = row.height(self.width)
         inner = row.tops(self.width)

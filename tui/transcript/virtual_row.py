@@ -1,4 +1,4 @@
-"""The height of an entry: known for the pieces that were rendered, guessed for the others."""
+"""The height of an entry: measured for rendered blocks, estimated for the others."""
 
 from itertools import accumulate
 
@@ -9,7 +9,7 @@ from tui.transcript.lines import Line
 
 
 class VirtualRow:
-    """An entry in the column. Its text is cut into pieces when the first of them comes into view."""
+    """An entry in the list. Its text is split into blocks when the first of them comes into view."""
 
     def __init__(self, content: EntryBlocks) -> None:
         self.content = content
@@ -17,10 +17,10 @@ class VirtualRow:
         self._heights: list[int] = []
         self._known: list[bool] = []
         self._tops: list[int] | None = None
-        self._guess: int | None = None  # of a row without pieces
+        self._guess: int | None = None  # the estimated height of a row without blocks
 
     def height(self, width: int) -> int:
-        """In lines of `width` cells."""
+        """The height in lines of `width` cells."""
         if self._blocks is not None:
             return self.tops(width)[-1]
         if self._guess is None:
@@ -28,7 +28,7 @@ class VirtualRow:
         return self._guess
 
     def tops(self, width: int) -> list[int]:
-        """Where each piece begins, counted from the top of the row, and after the last one where the row ends."""
+        """The first line of each block, counted from the top of the row, and the height of the row."""
         if self._blocks is None:
             self._look(width)
         if self._tops is None:
@@ -36,13 +36,12 @@ class VirtualRow:
         return self._tops
 
     def block(self, number: int) -> Block:
-        """A piece of a row that has tops."""
+        """A block; the row must be split."""
         assert self._blocks is not None
         return self._blocks[number]
 
     def update(self, width: int) -> int:
-        """Take note that the entry has changed; return the first piece that is not the same. What is the same keeps
-        its height."""
+        """Split the changed entry; return the first block number that differs. Equal blocks keep their height."""
         self._guess = None
         return 0 if self._blocks is None else self._look(width)
 
@@ -56,12 +55,12 @@ class VirtualRow:
         return same
 
     def reset_heights(self) -> None:
-        """All heights are unknown again: the width is another."""
+        """Forget all heights, for another width."""
         self._blocks = self._guess = None
         self._heights, self._known = [], []
 
     def measure(self, number: int, cache: LineCache) -> list[Line]:
-        """The lines of a piece; its height is known from now on."""
+        """Render a block, and record its height."""
         lines = cache.lines(self.block(number))
         if self._heights[number] != len(lines):
             self._heights[number] = len(lines)
@@ -70,7 +69,7 @@ class VirtualRow:
         return lines
 
     def measured_height(self, number: int) -> int | None:
-        """The height of a piece that was measured."""
+        """The height of a block, None if it was not rendered."""
         return self._heights[number] if self._known[number] else None
 
 

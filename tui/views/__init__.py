@@ -1,7 +1,10 @@
-"""Screens over the conversation, and what is chosen for the whole program: themes, keys, the command palette.
+"""Screens over the conversation, and settings of the whole program: themes, keys, the command palette.
 
-view       what these screens have in common ─▶ settings (rows), inspector (prompt), help, log
-lines      a widget for any number of lines ◀─ wrapped: styled text to lines of a width
-keymap     which keys there are, and the config file that gives others
-palette    everything one can do, found by typing
+view           the base of the screens: settings, inspector, help, log
+settings       made of setting_row and choice_field
+inspector      shows prompt_tokens
+lines          a widget for any number of lines; wrapped makes them from styled text
+keymap         all key bindings, and the config file that changes them
+palette        all commands and keys, found by typing
+themes         the colours
 """

@@ -1,4 +1,4 @@
-"""One of a few values, stepped through with the arrow keys."""
+"""A field with a few values, changed by the arrow keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tui.binding import bind
 
 
 class ChoiceField(Widget, can_focus=True):
-    """Shows the value that is chosen; an empty one stands for the default, which `placeholder` names."""
+    """Shows the chosen value; an empty value means the default, which `placeholder` names."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("choice.before", "left", "step(-1)", "Before", "The value before", show=False),
@@ -34,7 +34,7 @@ class ChoiceField(Widget, can_focus=True):
 
     @property
     def value(self) -> str:
-        """What is chosen; setting it tells nobody."""
+        """The chosen value. Setting it posts no message."""
         return self._value
 
     @value.setter
@@ -44,7 +44,7 @@ class ChoiceField(Widget, can_focus=True):
 
     @property
     def placeholder(self) -> str:
-        """What is said where nothing is chosen."""
+        """The text shown while no value is chosen."""
         return self._placeholder
 
     @placeholder.setter
@@ -53,12 +53,12 @@ class ChoiceField(Widget, can_focus=True):
         self.refresh()
 
     def action_step(self, step: int) -> None:
-        """Choose another value."""
+        """Choose the value `step` further."""
         self.value = self._values[(self._values.index(self._value) + step) % len(self._values)]
         self.post_message(self.ValueChosen(self._value))
 
     def on_click(self, event: events.Click) -> None:
-        """The left end goes back, the rest on."""
+        """The left end steps back, the rest forward."""
         self.action_step(-1 if event.x < 2 else 1)
 
     def render(self) -> Content:

@@ -1,4 +1,4 @@
-"""The help screen: all keys and all commands, from where they are declared."""
+"""The help screen: all keys and commands, read from their declarations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -23,7 +23,7 @@ _EXAMPLE = '"chat.stop" = "f8"'
 
 
 class HelpScreen(View):
-    """Keys as they are now, with `keys` of the config file over the declared ones, and commands."""
+    """The current keys (`keys` of the config file replace declared ones), and the commands."""
 
     HEADING = "Help"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,q", "close", show=False)]
@@ -38,9 +38,9 @@ class HelpScreen(View):
 
 
 def _page(keys: Mapping[str, str], width: int) -> Iterator[Line]:
-    """How keys are changed, the chat's, then the commands, then what opens over it."""
+    """How to change keys, the keys of the chat, the commands, then the keys of other screens."""
     where = printable(str(config_file()), 400)
-    told = f"Keys can be others: by the names at the right, under [keys] in {where}, as in {_EXAMPLE}"
+    told = f"To change a key, put its name at the right under [keys] in {where}, as in {_EXAMPLE}"
     yield from (((line, "muted"),) for line in wrap(told, width, break_on_hyphens=False))
     yield ()
     places = list(bindings())
@@ -60,14 +60,14 @@ def _section(heading: str, declared: Sequence[Binding], keys: Mapping[str, str],
         first, *_, last = together = list(same) * 2
         shown = [keys.get(binding.id or "", binding.key) for binding in (first, last)]
         left, right = shown[0].replace(",", ", "), first.id or ""
-        if len(together) > 2:  # such as the keys of nine blocks of code
+        if len(together) > 2:  # such as the keys of nine code blocks
             left, right = f"{left} … {shown[1]}", f"{right} …"
         yield from _entry(left, _KEYS, meaning, width, right)
     yield ()
 
 
 def _entry(left: str, column: int, text: str, width: int, right: str = "") -> Iterator[Line]:
-    """What stands at the left, and what it means, in as many lines as that takes."""
+    """The text at the left and its meaning, in as many lines as needed."""
     first, *more = wrap(text, max(20, width - column - len(right) - 1)) or [""]
     if len(left) >= column:
         yield ((left, "key"),)

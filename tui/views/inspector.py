@@ -1,4 +1,4 @@
-"""The prompt inspector: what the model really gets of the conversation."""
+"""The prompt inspector: the exact prompt that the model gets."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
@@ -19,13 +19,13 @@ from tui.views.wrapped import harmless
 if TYPE_CHECKING:
     from edgellm.text.inspection import Inspection
 
-_WAITING = "asking the model; while it writes, this waits for the end of the reply"
+_WAITING = "asking the model; during a reply, this waits for its end"
 
 
 class InspectorScreen(View):
     """Warnings first, then the prompt: as text, or token by token."""
 
-    HEADING = "PromptTokens"
+    HEADING = "Prompt"
     CSS_PATH: ClassVar = ["view.tcss", "inspector.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("inspector.turn", "t", "turn", "Text or tokens", "The prompt as text, or token by token"),
@@ -45,11 +45,11 @@ class InspectorScreen(View):
         yield Static(_WAITING, classes="about", markup=False)
 
     def on_mount(self) -> None:
-        """Ask."""
+        """Ask the model's thread."""
         self._desk.inspect()
 
     def heard(self, event: Event) -> None:
-        """Show what came, or why nothing did."""
+        """Show the prompt, or why there is none."""
         if isinstance(event, Inspected):
             self._seen = event.inspection
             self._show(event.inspection)
@@ -68,13 +68,13 @@ class InspectorScreen(View):
         line.update("\n".join(f"⚠ {harmless(warning)}" for warning in warnings))
 
     def action_turn(self) -> None:
-        """The text, or its tokens."""
+        """Switch between text and tokens."""
         if self._seen:
             self._tokens = not self._tokens
             self._show(self._seen)
 
     def action_copy(self) -> None:
-        """Put the whole text on the clipboard, or the ids of its tokens."""
+        """Copy the whole text, or the ids of its tokens."""
         if self._seen:
             ids = " ".join(map(str, self._seen.ids))
             copied = (ids, "the ids") if self._tokens else (self._seen.text, "the text")
@@ -85,6 +85,6 @@ def _about(seen: "Inspection") -> Iterator[str]:
     bos, eos = (f"{name} {'none' if i is None else i}" for name, i in (("BOS", seen.bos_id), ("EOS", seen.eos_id)))
     yield f"{len(seen.ids):,} tokens; {bos}, {eos}"
     stops = ", ".join(f"{harmless(text)} ({i})" for i, text in seen.stop_tokens.items())
-    yield f"a reply ends at {stops or 'no token of its own'}"
+    yield f"end-of-generation tokens: {stops or 'none'}"
     if seen.ids and seen.roles is None:
-        yield "which message each part comes from cannot be told of this template"
+        yield "this template does not show which message each token comes from"

@@ -1,4 +1,4 @@
-"""Which keys there are, and the config file that gives others."""
+"""All key bindings, and the config file that changes them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -23,17 +23,17 @@ PLACES = {
     "Models": ("tui.models.screen:ModelsScreen", "tui.models.filter:Filter"),
     "Views": ("tui.views.view:View",),
     "Settings": ("tui.views.settings:SettingsScreen", "tui.views.choice_field:ChoiceField"),
-    "PromptTokens": ("tui.views.inspector:InspectorScreen",),
+    "Prompt": ("tui.views.inspector:InspectorScreen",),
     "Log": ("tui.views.log:LogScreen",),
 }
-"""Headings, and the classes whose own bindings belong under them."""
+"""Headings of the help screen, and the classes whose own bindings are listed under them."""
 
 _MODIFIERS = {"ctrl", "alt", "shift", "super", "hyper", "meta"}
 _KEYS = {key.value.rpartition("+")[2] for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
 
 
 def bindings() -> Iterator[tuple[str, list[Binding]]]:
-    """All bindings that have an id, by place. Imports all screens."""
+    """All bindings that have an id, by heading. Imports all screens."""
     for heading, classes in PLACES.items():
         declared = chain.from_iterable(_declared(*name.split(":")) for name in classes)
         yield heading, [binding for binding in declared if isinstance(binding, Binding) and binding.id]
@@ -45,13 +45,13 @@ def _declared(module: str, name: str) -> Iterable[BindingType]:
 
 
 def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
-    """The keys that a config file gives, by binding id, and a line for each thing in it that cannot be used.
+    """The keys in a config file by binding id, and a line for each problem in it.
 
     The file is TOML: under `[keys]`, ids of bindings and their keys, as in `"chat.stop" = "escape,f8"`.
     """
     try:
         text = decode_utf8(path.read_bytes())
-        import tomllib  # few have such a file
+        import tomllib  # on demand: few users have such a file
 
         config = tomllib.loads(text)
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def remarks(keys: Mapping[str, str]) -> Iterator[str]:
-    """A line for each id that no binding has, and for keys that two bindings of one place would have."""
+    """A line for each unknown binding id, and for each key that two bindings under one heading would share."""
     known = set()
     for _, declared in bindings():
         taken: dict[str, Binding] = {}
@@ -78,19 +78,19 @@ def remarks(keys: Mapping[str, str]) -> Iterator[str]:
             for key in keys.get(binding.id or "", binding.key).split(","):
                 first = taken.setdefault(key, binding)
                 if {first.id, binding.id} & keys.keys() and not _share(key, first, binding):
-                    yield f"{key} is the key of {first.id} and of {binding.id}: one of them will not be heard"
+                    yield f"{key} is the key of {first.id} and of {binding.id}: only one of them will work"
     for name in keys.keys() - known:
         near = get_close_matches(name, sorted(filter(None, known)), n=1)
         yield f"no key is called {printable(name)}; {f'did you mean {near[0]}?' if near else 'see the help screen'}"
 
 
 def _share(key: str, one: Binding, other: Binding) -> bool:
-    """Whether a key is meant for both: only one of them can be done at a time."""
+    """Whether both bindings declare the key: then only one of them is active at a time."""
     return all(key in binding.key.split(",") for binding in (one, other)) or one is other
 
 
 def _flat(table: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The names and values of a table. Without quotes, TOML reads `chat.stop` as a table `chat`: that is fine, too."""
+    """The names and values of a table. Without quotes, TOML reads `chat.stop` as a table `chat`, which is accepted."""
     if not isinstance(table, dict):
         yield prefix.rstrip(".") or "keys", table
         return
@@ -99,7 +99,7 @@ def _flat(table: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_key(text: str) -> bool:
-    """Whether a key is called so: `f8`, `ctrl+n`, `question_mark` or `?`."""
+    """Whether a text is the name of a key: `f8`, `ctrl+n`, `question_mark` or `?`."""
     *modifiers, key = text.strip().split("+")
     return _MODIFIERS.issuperset(modifiers) and (len(key) == 1 or key in _KEYS or _is_character(key))
 

@@ -1,4 +1,4 @@
-"""A widget for any number of lines: only those on the screen are drawn."""
+"""A widget for any number of lines, which renders only the visible ones."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,13 +12,13 @@ from textual.strip import Strip
 from tui.views.wrapped import Line
 
 STYLES = ("plain", "muted", "title", "key", "warning", "special", "system", "user", "assistant", "tool")
-"""The names of styles; how they look is in `lines.tcss`."""
+"""The names of styles, which are defined in `lines.tcss`."""
 
 MakeLines = Callable[[int], Sequence[Line]]
 
 
 class Lines(ScrollView, can_focus=True):
-    """Lines of styled words, made anew for each width. They may be made as late as they are asked for."""
+    """Lines of styled text, made for the current width. The sequence may make them on access."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{style}" for style in STYLES}
@@ -29,13 +29,13 @@ class Lines(ScrollView, can_focus=True):
         self._lines: Sequence[Line] = ()
 
     def show(self, make: MakeLines) -> None:
-        """Show other lines, from their beginning."""
+        """Show other lines, scrolled to the beginning."""
         self._make = make
         self.scroll_home(animate=False)
         self._lay_out()
 
     def on_resize(self) -> None:
-        """Another width, other lines."""
+        """Make the lines for the new width."""
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -46,7 +46,7 @@ class Lines(ScrollView, can_focus=True):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line at `y` of those on the screen."""
+        """Line `y` of the view."""
         place, base = self.scroll_offset.y + y, self.rich_style
         line = self._lines[place] if place < len(self._lines) else ()
         strip = Strip([Segment(text, self.get_component_rich_style(f"lines--{style}")) for text, style in line])

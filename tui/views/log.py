@@ -1,4 +1,4 @@
-"""The log: what libraries printed, and errors in full."""
+"""The log screen: output of libraries, and errors with their tracebacks."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -18,7 +18,7 @@ _TAIL = 256 << 10
 
 
 class LogScreen(View):
-    """The end of a log file, and where it lies."""
+    """The end of a log file, and its path."""
 
     HEADING = "Log"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,7 +37,7 @@ class LogScreen(View):
         yield Static(classes="about", markup=False)
 
     def on_mount(self) -> None:
-        """Read it."""
+        """Read the log."""
         self.action_refresh_log()
 
     def action_refresh_log(self) -> None:
@@ -54,12 +54,12 @@ class LogScreen(View):
         lines.call_after_refresh(lines.scroll_end, animate=False)
 
     def action_copy(self) -> None:
-        """Put what is shown on the clipboard."""
+        """Copy the shown text."""
         copy(self.app, self._text, "the log")
 
 
 def _tail(path: Path) -> tuple[str, bool]:
-    """The end of a file from the beginning of a line on, and whether something is before it."""
+    """The end of a file, from the beginning of a line, and whether it was cut."""
     with path.open("rb") as file:
         start = max(0, file.seek(0, 2) - _TAIL)
         file.seek(start)

@@ -1,4 +1,4 @@
-"""The command palette: everything one can do, found by typing."""
+"""The entries of the command palette: commands and keys, found by typing."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,19 +12,19 @@ from tui.commands import COMMANDS
 _Entry = tuple[str, str, Callable[[], object]]
 
 _SAID = 0.5
-"""The score of words that are not in the name: below that of most names they might be in."""
+"""The score of a match in the description: below that of most matches in a name."""
 
 
 class PaletteCommands(Provider):
-    """Where the conversation is on top, the slash commands; everywhere, the keys that do something there."""
+    """On the chat screen the slash commands; on all screens the active keys."""
 
     async def discover(self) -> Hits:
-        """Everything, before anything is typed."""
+        """All entries, before anything is typed."""
         for name, about, act in self._entries():
             yield DiscoveryHit(name, act, help=about)
 
     async def search(self, query: str) -> Hits:
-        """What has a name like that, or all of the words in what is said of it."""
+        """Entries whose name matches the query, or whose description has all of its words."""
         matcher, words = self.matcher(query), query.casefold().split()
         for name, about, act in self._entries():
             said = _SAID if all(word in about.casefold() for word in words) else 0
@@ -37,10 +37,10 @@ class PaletteCommands(Provider):
         yield from self._keys()
         if sys.platform != "win32":
             yield "Suspend", "Back to the shell, until you type fg there", self.app.action_suspend_process
-        yield "Theme", "Other colours, for this and all times to come", self.app.action_change_theme
+        yield "Theme", "Change the colours, and keep the choice", self.app.action_change_theme
 
     def _commands(self, chat: ChatScreen) -> Iterator[_Entry]:
-        """Those that need an argument are begun in the input box."""
+        """The slash commands; one that needs an argument is put into the input box."""
         for command in COMMANDS.values():
             line = f"/{command.name}"
             if not command.argument or command.argument.startswith("["):

@@ -1,4 +1,4 @@
-"""A prompt as styled text, and as a list of its tokens."""
+"""A prompt as styled text, and as a list of tokens."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from edgellm.text.inspection import Inspection
 
 _BROKEN = "\ufffd"
-"""Stands in a piece that is a part of a character only."""
+"""In the text of a token: a part of a character."""
 
 _NEAR = 64
-"""How far on in the text a piece may be; templates and tokenizers may leave out white space, or put some in."""
+"""Characters by which a token may be further on in the text: templates and tokenizers change white space."""
 
 
 class PromptTokens(Sequence[Line]):
-    """The tokens of an inspection, one in a line: its place, its id, whose it is, what it says."""
+    """The tokens of an inspection, one per line: position, id, role, text."""
 
     def __init__(self, inspection: "Inspection") -> None:
         self._seen = inspection
@@ -47,7 +47,7 @@ class PromptTokens(Sequence[Line]):
         )
 
     def text(self, width: int) -> list[Line]:
-        """The text as the model gets it, coloured by role, special tokens in reverse."""
+        """The prompt text, coloured by role, with special tokens reversed."""
         return wrapped(self._words, width)
 
     @cached_property
@@ -56,7 +56,7 @@ class PromptTokens(Sequence[Line]):
         return [("".join(text for text, _ in words), style) for style, words in grouped]
 
     def _spelled(self) -> Iterator[Words]:
-        """The pieces; in place of those that are parts of characters, what the text has there."""
+        """The texts of tokens; those that are parts of characters are replaced by the text of the prompt there."""
         pieces, text, at = self._seen.pieces, self._seen.text, 0
         for broken, run in groupby(range(len(pieces)), key=lambda place: _BROKEN in pieces[place]):
             places = list(run)
@@ -84,7 +84,7 @@ class PromptTokens(Sequence[Line]):
 
 
 def _after(piece: str, text: str, at: int) -> int:
-    """Where in the text a piece ends that begins at about `at`, perhaps without the space that tokenizers put first."""
+    """The end in `text` of a token that begins near `at`, perhaps without the leading space that tokenizers add."""
     for words in (piece, piece.lstrip()):
         if words and (found := text.find(words, at, at + _NEAR + len(words))) >= 0:
             return found + len(words)

@@ -1,4 +1,4 @@
-"""One setting: its name, its value to be changed in place, what it is otherwise, and what is wrong with it."""
+"""The row of a setting: name, editable value, default, and what is wrong with the value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from tui.views.choice_field import ChoiceField
 
 
 class SettingRow(Vertical):
-    """A row of the panel. Wrong text stays to be corrected, and a line below says what is wrong."""
+    """An editable setting. Invalid text stays, and a line below says what is wrong."""
 
     @dataclass
     class Left(Message):
-        """The person is done with this row, or chose another value in it."""
+        """The user left this row, or chose another value in it."""
 
         row: "SettingRow"
 
     def __init__(
         self, label: str, about: str, parse: Callable[[str], object] | None = None, choices: tuple[str, ...] = ()
     ) -> None:
-        """`parse` raises OptionError for text that cannot be the value."""
+        """`parse` raises OptionError for invalid text."""
         super().__init__()
         self.about, self._shown = about, ""
         self._label, self._parse = label, parse
@@ -34,7 +34,7 @@ class SettingRow(Vertical):
         self._problem = Label(classes="problem", markup=False)
 
     def compose(self) -> ComposeResult:
-        """The line, one below for what is wrong, and one that explains it, where there is room."""
+        """The line, one below for what is wrong, and one that explains the setting if there is room."""
         with Horizontal():
             yield Label(self._label, classes="name", markup=False)
             yield self._editor
@@ -44,7 +44,7 @@ class SettingRow(Vertical):
 
     @property
     def text(self) -> str:
-        """What is typed or chosen; empty: the default. Setting it tells nobody."""
+        """The typed or chosen value; empty means the default. Setting it posts no message."""
         return self._editor.value.strip()
 
     @text.setter
@@ -53,7 +53,7 @@ class SettingRow(Vertical):
 
     @property
     def wrong(self) -> str:
-        """What is wrong with the text, or nothing."""
+        """What is wrong with the text, or ""."""
         try:
             if self.text and self._parse:
                 self._parse(self.text)
@@ -62,7 +62,7 @@ class SettingRow(Vertical):
         return ""
 
     def show(self, value: str, default: str, source: str) -> None:
-        """Show what is set (empty: nothing), the default, and where that comes from. What is being typed stays."""
+        """Show the value (empty if not set), the default and its source. Text being typed stays."""
         untouched = self.text == self._shown
         if not self.wrong and (untouched or not self.has_focus_within):
             self.text = value
@@ -71,11 +71,11 @@ class SettingRow(Vertical):
         self._default.update(f"default {default}{f', {source}' if source else ''}")
 
     def on_descendant_focus(self) -> None:
-        """Stand out. A rule for `:focus-within` is not looked up again for what else is in the row."""
+        """Mark the row. A class, since a rule for `:focus-within` is not applied to the other widgets in the row."""
         self.add_class("focused")
 
     def on_descendant_blur(self) -> None:
-        """Stand back."""
+        """Unmark the row."""
         self.remove_class("focused")
 
     @on(Input.Changed)

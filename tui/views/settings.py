@@ -18,13 +18,13 @@ from tui.core.settings import SETTINGS, Setting
 from tui.views.setting_row import SettingRow
 from tui.views.view import View
 
-_SYSTEM = "What the model is told before all else, in this chat; empty: nothing. Tab goes on"
+_SYSTEM = "Instructions to the model at the beginning of this chat; empty: none. Tab leaves the text"
 _THINKING = "Whether the model thinks before it replies"
 _AUTOMATIC = "automatic"
 
 
 class SettingsScreen(View):
-    """Values are taken and kept when a row is left; those of loading open the model anew, once, with the screen."""
+    """Values are saved when a row is left. Loading options reload the model once, when the screen closes."""
 
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
     AUTO_FOCUS = "SettingRow Input"
@@ -33,8 +33,14 @@ class SettingsScreen(View):
         Binding("f4", "close", show=False),
         bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
         bind("settings.down", "down", "app.focus_next", "Down", "The setting below", show=False),
-        bind("settings.reset", "ctrl+r", "reset", "Default", "This setting as it comes"),
-        bind("settings.reset_all", "ctrl+t", "reset_all", "All defaults", "All settings of this model as they come"),
+        bind("settings.reset", "ctrl+r", "reset", "Default", "Reset this setting"),
+        bind(
+            "settings.reset_all",
+            "ctrl+t",
+            "reset_all",
+            "All defaults",
+            "Reset all settings of this model",
+        ),
     ]
 
     def __init__(self, desk: ChatController) -> None:
@@ -45,7 +51,7 @@ class SettingsScreen(View):
         self._rows = {SettingRow(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
 
     def contents(self) -> ComposeResult:
-        """A row for each setting, and a line about the one that is focused, if not all are explained."""
+        """A row for each setting, and a line about the focused one if the screen is too low to explain all."""
         with Vertical(id="rows"):
             with Horizontal(id="system"):
                 yield Label("system prompt", classes="name")
@@ -55,11 +61,11 @@ class SettingsScreen(View):
         yield Static(classes="about", markup=False)
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Show the current values."""
         self._show()
 
     def heard(self, event: Event) -> None:
-        """Show values and defaults as they are now."""
+        """Show changed values and defaults."""
         if isinstance(event, ModelOpened | ModelFailed | SettingsChanged):
             self._show()
 
@@ -72,7 +78,7 @@ class SettingsScreen(View):
             row.show(words(desk.tuning.values.get(setting.name)), *self._default(setting))
 
     def _default(self, setting: Setting) -> tuple[str, str]:
-        """What holds where nothing is set, and where it comes from."""
+        """The default of a setting, and its source."""
         brought = self._desk.opened.defaults if self._desk.opened else {}
         if setting.name in brought:
             return _shown(brought[setting.name]), "from the model"
@@ -86,12 +92,12 @@ class SettingsScreen(View):
     # What the person does
 
     def on_descendant_focus(self) -> None:
-        """Explain what is focused."""
+        """Explain the focused setting."""
         row = self._focused()
         self.query_one(".about", Static).update(row.about if row else _SYSTEM)
 
     def on_descendant_blur(self) -> None:
-        """Keep the system prompt."""
+        """Save the system prompt."""
         self._take_system()
 
     @on(SettingRow.Left)
@@ -99,7 +105,7 @@ class SettingsScreen(View):
         self._take(message.row)
 
     def action_reset(self) -> None:
-        """The focused setting as it comes."""
+        """Reset the focused setting to its default."""
         if row := self._focused():
             row.text = ""
             self._take(row)
@@ -107,14 +113,14 @@ class SettingsScreen(View):
             self._system.text = ""
 
     def action_reset_all(self) -> None:
-        """All settings of the model as they come; the system prompt belongs to the chat, and stays."""
+        """Reset all settings of the model; the system prompt belongs to the chat, and stays."""
         for row in (self._thinking, *self._rows):
             row.text = ""
         self.attempt(self._desk.reset)
         self._loaded = {}
 
     def action_close(self) -> None:
-        """Keep what is possible, open the model anew if that is needed, and close."""
+        """Save valid values, reload the model if needed, and close."""
         self._take_system()
         for row in self._rows:
             self._take(row)
@@ -138,7 +144,7 @@ class SettingsScreen(View):
 
 
 def _about(setting: Setting) -> str:
-    return f"{setting.help}; opens the model anew" if setting.loads else setting.help
+    return f"{setting.help}; reloads the model" if setting.loads else setting.help
 
 
 def _shown(default: Any) -> str:

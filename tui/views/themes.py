@@ -1,4 +1,4 @@
-"""The colours of the chat, a dark and a light theme, and which theme it begins with."""
+"""The colours of the chat: a dark and a light theme, and the choice between them at the start."""
 
 from collections.abc import Container, Mapping
 
@@ -8,7 +8,7 @@ _LIGHT_COLOURS = {"7", "9", "10", "11", "12", "13", "14", "15"}
 
 
 def _quiet(line: str, cursor: str, muted: str, foreground: str) -> dict[str, str]:
-    """What is not text stays in the background: scrollbars, frames and the keys below."""
+    """Muted colours for everything but text: scrollbars, frames and the keys in the footer."""
     return {
         "border": line,
         "text-muted": muted,
@@ -54,10 +54,10 @@ LIGHT = Theme(
 
 
 def first_theme(kept: object, known: Container[str], environ: Mapping[str, str]) -> str:
-    """The theme that was kept, if it is still known; or else a light one where the terminal says that it is light.
+    """The theme that the user chose, if it still exists; else the light one if COLORFGBG says so, or the dark one.
 
-    Terminals that tell their colours do so in COLORFGBG: `foreground;background`, or with something between them,
-    each as one of the 16 colours. Asking the terminal itself would keep the screen waiting.
+    Some terminals set COLORFGBG: `foreground;background`, or with a field between them, each one of 16 colours.
+    Querying the terminal itself would delay the screen.
     """
     if isinstance(kept, str) and kept in known:
         return kept

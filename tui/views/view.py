@@ -1,4 +1,4 @@
-"""A screen over the conversation: a frame, with the keys below."""
+"""The base of screens over the conversation: a frame, with the keys below."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -15,7 +15,7 @@ from tui.core.events import Event
 
 
 class View(ModalScreen[None]):
-    """The base of the screens here. Subclasses have a `HEADING` and say what is in the frame."""
+    """A screen with a frame. Subclasses have a `HEADING`, and `contents` for the frame."""
 
     CSS_PATH: ClassVar = ["view.tcss"]
     HEADING: ClassVar[str] = ""
@@ -32,18 +32,18 @@ class View(ModalScreen[None]):
             yield Footer(show_command_palette=False)
 
     def contents(self) -> ComposeResult:
-        """What is in the frame, over the keys."""
+        """The widgets in the frame."""
         yield from ()
 
     def hear(self, event: Event) -> None:
-        """Pass an event on to `heard` as soon as this screen stands, if it then still does."""
+        """Pass an event on to `heard` once this screen is mounted, if it is still open then."""
         self.call_later(lambda: self.heard(event) if self in self.app.screen_stack else None)
 
     def heard(self, event: Event) -> None:
-        """The desk or its worker told something."""
+        """Handle an event of the chat controller or its worker."""
 
     def attempt(self, act: Callable[[], object]) -> None:
-        """Do it; what cannot be done is told."""
+        """Call `act`, and show its EdgeLLMError as a notification."""
         try:
             act()
         except EdgeLLMError as error:

@@ -1,4 +1,4 @@
-"""Styled text cut into lines that fit a width."""
+"""Wrapping styled text into lines of a width."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,9 +11,9 @@ Line = tuple[Words, ...]
 
 
 def wrapped(text: Iterable[Words], width: int) -> list[Line]:
-    """The text in lines of at most `width` cells, cut where the room ends: every character stays visible.
+    """The text in lines of at most `width` cells, broken anywhere, so that every character stays visible.
 
-    Characters that could harm a terminal become Python escapes.
+    Unprintable characters become Python escapes.
     """
     lines: list[Line] = []
     line: list[Words] = []
@@ -33,12 +33,12 @@ def wrapped(text: Iterable[Words], width: int) -> list[Line]:
 
 
 def harmless(text: str) -> str:
-    """The text with Python escapes for characters that could harm a terminal, line ends among them."""
+    """The text with Python escapes for unprintable characters, including line ends."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _pieces(text: str, room: int, width: int) -> Iterator[tuple[str, int]]:
-    """The text in pieces, with their cells: the first fits the room, if anything does, the others the width."""
+    """The text in pieces with their cells: the first fits `room` if possible, the others `width`."""
     if text.isascii():
         first = text[:room]
         yield from ((piece, len(piece)) for piece in [first] if piece)
