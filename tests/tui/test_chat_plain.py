@@ -168,7 +168,7 @@ def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("/?", "choose a model, or change it"),
+        ("/?", "choose a model; the chat goes on with it"),
         ("/set temperature 0.5", "temp: 0.5"),
         ("/set parameter num_ctx 512", "ctx: 512; the model opens again"),
         ("/temperature 0.5", "temp: 0.5"),
